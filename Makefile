@@ -55,12 +55,12 @@ bench: $(READY) ## Run every benchmark: the core, a ledger on SQLite, the store,
 	$(BIN)/holdfast bench sim $(ARGS)
 
 reference: $(READY) ## Write docs/reference.md, docs/access.md and the settings in docs/operating.md anew
-	$(BIN)/python -m tests.support.reference
-	$(BIN)/python -m tests.support.operating
-	$(BIN)/python -m tests.support.access
+	$(BIN)/python -m tests.support.generated.reference
+	$(BIN)/python -m tests.support.generated.settings_reference
+	$(BIN)/python -m tests.support.generated.access_tables
 
 golden: $(READY) ## Record a golden log where the newest is not what is written today
-	$(BIN)/python -m tests.support.golden
+	$(BIN)/python -m tests.support.generated.golden_logs
 
 soak: $(READY) ## Run the longer proofs
 	HOLDFAST_HYPOTHESIS_PROFILE=soak $(BIN)/pytest -m soak --timeout=3600 --durations=10 $(ARGS)

@@ -6,13 +6,23 @@ has been decided is a log.
 
 Imports point one way, from the top of this map to the bottom; `make check` fails on one that does not.
 
-    cli        the `holdfast` command, one module per noun
-    bench      benchmarks, started by the command line only
-    core       pure: no I/O, no clock, no randomness
-      platform   the global ledger: tenants, quota, policy, desired workloads
-      region     one ledger for each region: nodes, slots, reservations
-      ledger     what both ledgers share: envelope, answers, sessions, codec, digests
-      model      what exists: objects, resources, conditions, the lifecycle table
+    cli         the `holdfast` command, one folder for each group of commands
+    bench       benchmarks, started by the command line only
+    sim         the control plane on virtual time, put together by `wiring`
+    wiring      the composition root: server, scheduler, agent, `holdfast dev`
+    client      the Python client
+    api         kinds, serialization, resources, OpenAPI, the server
+    transports  the transport port over HTTP, and within one process
+    agent       the node agent, its drivers and guards
+    stores      engines of the store port
+    observe     metric catalog, exporter, log output
+    replay      recordings of logs, refolded and compared
+    host        the shells around the core: ports, storage, leader, ledger, streams, controllers, scheduler, link
+    core        pure: no I/O, no clock, no randomness
+      scheduling, reconcilers, agent   what proposes
+      platform, region                 the two ledgers
+      ledger                           what both ledgers share
+      model                            what exists
 """
 
 __version__ = "0.1.0"

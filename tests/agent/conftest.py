@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.processes import Yard, a_yard, no_namespaces
+from tests.support.processes.process_world import Yard, a_yard, no_namespaces
 
 
 @pytest.fixture

@@ -16,25 +16,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from holdfast.core.ledger.draft import Book
-from holdfast.core.model.control import Action
-from holdfast.core.model.lifecycle import Edge
-from holdfast.core.model.meta import Condition
-from holdfast.core.model.settings import Settings
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.records.lifecycle import Edge
+from holdfast.core.model.values.conditions import Condition
+from holdfast.core.model.values.settings import Settings
 from tests.architecture.checkout import ROOT
 
 T = TypeVar("T")
 
 SOURCE = ROOT / "src"
 #: What is no production code: it plays, measures, or shows how. What is not sent yet is listed, and not sent by that.
-_NOT_PRODUCTION = ("holdfast.sim", "holdfast.bench", "holdfast.examples", "holdfast.core.model.unsent")
+_NOT_PRODUCTION = (
+    "holdfast.sim",
+    "holdfast.replay",
+    "holdfast.bench",
+    "holdfast.examples",
+    "holdfast.core.model.values.reserved_names",
+)
 #: Where the sender of an edge is, by the kind of its owner. The ledger commits what schedulers propose.
 SENDERS_OF_EDGES: dict[str, tuple[str, ...]] = {
     "agent": ("holdfast.core.agent", "holdfast.agent"),
     "controller": ("holdfast.core.reconcilers", "holdfast.host"),
-    "scheduler": ("holdfast.core.region.evolve", "holdfast.core.region.standing", "holdfast.core.region.succeeding",
-                  "holdfast.core.region.binding"),
-    "ledger": ("holdfast.core.region.binding",),
+    "scheduler": ("holdfast.core.region.state.evolve", "holdfast.core.region.state.evolve_placements",
+                  "holdfast.core.region.decide.preemption", "holdfast.core.region.decide.reservations"),
+    "ledger": ("holdfast.core.region.decide.reservations",),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from holdfast.host.metrics import METRICS
+from holdfast.observe.catalog import METRICS
 from tests.architecture.checkout import SOURCE, modules_under, parsed
 
 METHODS = {"count": "count", "gauge": "gauge", "time": "time"}

@@ -10,26 +10,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.process.settings import ProcessSettings
-from holdfast.api.documents.commands import rules
-from holdfast.cli.conditions import ADVICE, BAD_WHEN_TRUE
-from holdfast.cli.reasons import CURES
+from holdfast.agent.drivers.process.settings import ProcessSettings
+from holdfast.api.resources.command_catalog import rules
+from holdfast.cli.output.conditions import ADVICE, BAD_WHEN_TRUE
+from holdfast.cli.output.reasons import CURES
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.draft import Book
-from holdfast.core.ledger.overrides import InForce
-from holdfast.core.ledger.registry import Lane, Rule
-from holdfast.core.model.control import Action
-from holdfast.core.model.lifecycle import EDGES, STOPPABLE, Edge, Phase
-from holdfast.core.model.meta import Reason
-from holdfast.core.model.settings import Settings
-from holdfast.core.model.shapes import Row
-from holdfast.core.model.tenancy import Right
-from holdfast.core.model.unsent import NOT_SENT_YET
-from holdfast.core.platform.book import PLATFORM
+from holdfast.core.ledger.builtin.overrides import InForce
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.rules import Lane, Rule
+from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.records.lifecycle import EDGES, STOPPABLE, Edge, Phase
+from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.reserved_names import NOT_SENT_YET
+from holdfast.core.model.values.settings import Settings
+from holdfast.core.model.values.structs import Row
+from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.reconcilers import registry
-from holdfast.core.reconcilers.status_reasons import REASONS
-from holdfast.core.region.book import REGION
-from holdfast.wiring.settings import ServerSettings
+from holdfast.core.reconcilers.platform.status_reasons import REASONS
+from holdfast.core.region.definition import REGION
+from holdfast.wiring.config.server_settings import ServerSettings
 from tests.architecture.checkout import ROOT
 from tests.architecture.promises import (
     Gap,
@@ -52,9 +52,9 @@ CODES = Senders(("holdfast.core.ledger", "holdfast.core.platform", "holdfast.cor
 #: the platform then calls so.
 REASON_SENDERS = Senders(
     ("holdfast.core.platform", "holdfast.core.reconcilers", "holdfast.core.scheduling", "holdfast.host",
-     "holdfast.core.region.node_conditions"),
-    ("holdfast.core.region.failing", "holdfast.core.scheduling", "holdfast.host.scheduling", "holdfast.core.agent",
-     "holdfast.agent"),
+     "holdfast.core.region.queries.node_conditions"),
+    ("holdfast.core.region.queries.replica_health", "holdfast.core.scheduling", "holdfast.host.scheduler.loop",
+     "holdfast.core.agent", "holdfast.agent"),
 )  # fmt: skip
 RIGHTS = Senders(("holdfast.core", "holdfast.api.server"))
 #: By kind of override, what gates and controllers ask of what is in force.
@@ -104,7 +104,11 @@ def gaps(code: Production, *books: Book[Any]) -> set[Gap]:
     found += unsent_members(code, "right", Right, RIGHTS)
     found += unread_overrides(code, OVERRIDES)
     found += unread_settings(code, "setting", Settings.__struct_fields__, ("holdfast.wiring",))
-    own = ("holdfast.wiring.settings", "holdfast.wiring.sources", "holdfast.wiring.declared")
+    own = (
+        "holdfast.wiring.config.server_settings",
+        "holdfast.wiring.config.sources",
+        "holdfast.wiring.dev.simulated_nodes",
+    )
     found += unread_settings(code, "server setting", ServerSettings.__struct_fields__, own)
     found += unread_settings(code, "process setting", ProcessSettings.__struct_fields__, ("holdfast.wiring",))
     return set(found)
@@ -182,14 +186,14 @@ def planted(text: str, name: str = "holdfast.host.planted") -> Production:
 @pytest.mark.parametrize(
     ("module", "table", "name"),
     [
-        ("holdfast.core.reconcilers.breaches", "command", "region CloseBreach"),
-        ("holdfast.core.reconcilers.breaches", "cause", "not-allowed"),
-        ("holdfast.core.reconcilers.emergencies", "cause", "grant-ended"),
-        ("holdfast.core.reconcilers.region_health", "command", "platform JudgeRegion"),
-        ("holdfast.core.reconcilers.region_health", "setting", "lost_after"),
-        ("holdfast.api.server.rights", "right", "see-other-tenants"),
-        ("holdfast.core.platform.accounts", "override", "emergency-quota"),
-        ("holdfast.core.platform.regions", "override", "declare-lost"),
+        ("holdfast.core.reconcilers.region.repair_breaches", "command", "region CloseBreach"),
+        ("holdfast.core.reconcilers.region.repair_breaches", "cause", "not-allowed"),
+        ("holdfast.core.reconcilers.region.emergency_quota", "cause", "grant-ended"),
+        ("holdfast.core.reconcilers.platform.region_health", "command", "platform JudgeRegion"),
+        ("holdfast.core.reconcilers.platform.region_health", "setting", "lost_after"),
+        ("holdfast.api.server.visibility", "right", "see-other-tenants"),
+        ("holdfast.core.platform.queries.accounts", "override", "emergency-quota"),
+        ("holdfast.core.platform.decide.regions", "override", "declare-lost"),
     ],
 )
 def test_without_the_module_that_keeps_it_each_is_found(module: str, table: str, name: str) -> None:
@@ -210,7 +214,7 @@ def test_a_planted_command_and_its_planted_owner_are_found() -> None:
 
 def test_a_planted_cause_is_found_also_where_only_others_say_its_word() -> None:
     edge = Edge(STOPPABLE[0], Phase.TERMINATING, "wordless", "controller/planter", "")
-    assert [*unsent_causes(planted("x = 'wordless'", "holdfast.core.region.stopping"), [edge])]
+    assert [*unsent_causes(planted("x = 'wordless'", "holdfast.core.region.decide.stops"), [edge])]
     assert not [*unsent_causes(planted("x = 'wordless'"), [edge])]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import CommandLine, a_command_line
+from tests.support.api.command_line import CommandLine, a_command_line
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ import msgspec
 import pytest
 from typer.main import get_command
 
-from holdfast.cli import get, getting
-from holdfast.cli.application import COMMANDS
+from holdfast.cli.app import COMMANDS
+from holdfast.cli.errors import Ending
 from holdfast.cli.main import CHOICES, PLAIN, plainly
+from holdfast.cli.objects import get, listing
 from holdfast.cli.options import Options
-from holdfast.cli.troubles import Ending
-from tests.support.cli import CommandLine, same_as_golden
+from tests.support.api.command_line import CommandLine, same_as_golden
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-m", "holdfast.cli.main"]
@@ -99,7 +99,7 @@ def test_a_plain_get_imports_only_what_it_needs(output: str, server: str) -> Non
     imported = set(done.stderr.split())
     assert imported & HEAVY == set()
     assert len(imported) < MODULES_MOST
-    ledgers = ("holdfast.core.platform", "holdfast.core.region", "holdfast.host.ledger", "holdfast.sim")
+    ledgers = ("holdfast.core.platform", "holdfast.core.region", "holdfast.host.ledger.ledger", "holdfast.sim")
     assert [name for name in imported if name.startswith(ledgers)] == []
 
 
@@ -139,7 +139,7 @@ def test_the_short_way_reads_what_the_long_one_reads(line: str) -> None:
     short = plainly(words)
     assert short is not None
     long = as_typer_reads(words[1:])
-    defaults = {"output": getting.Form.TABLE, "read": getting.Level.ANY}
+    defaults = {"output": listing.Form.TABLE, "read": listing.Level.ANY}
     assert {**defaults, **short} == long
 
 
@@ -160,8 +160,8 @@ def test_the_short_way_knows_no_option_that_the_long_one_does_not() -> None:
     known = {name: one for one in get_command(get.app).params for name in one.opts}
     for option, (name, takes) in PLAIN.items():
         assert (known[option].name, not known[option].is_flag) == (name, takes)  # type: ignore[attr-defined]
-    assert {"output": tuple(getting.Form), "read": tuple(getting.Level)} == CHOICES
-    assert set(getting.Asked._fields) | set(Options._fields) >= {name for name, _ in PLAIN.values()}
+    assert {"output": tuple(listing.Form), "read": tuple(listing.Level)} == CHOICES
+    assert set(listing.Asked._fields) | set(Options._fields) >= {name for name, _ in PLAIN.values()}
 
 
 def test_both_ways_print_the_same(server: str) -> None:
@@ -265,7 +265,7 @@ def test_colours_are_for_terminals_that_want_them(more: dict[str, str], colourfu
 
 
 def test_our_own_mistake_is_told_without_a_stack_trace(shop: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(getting, "named_in", lambda document: 1 / 0)
+    monkeypatch.setattr(listing, "named_in", lambda document: 1 / 0)
     done = shop("get", "workloads", "-o", "name")
     assert done.exit_code == Ending.UNKNOWN
     assert done.stderr.startswith("error: a mistake in holdfast: ZeroDivisionError")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stores import Opening, memory_opening, simulated_opening, sqlite_opening
+from tests.support.hosts.stores import Opening, memory_opening, simulated_opening, sqlite_opening
 
 
 @pytest.fixture(params=["memory", "simulated", "sqlite"])

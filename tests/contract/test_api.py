@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.client.aio import Holdfast
-from holdfast.api.client.problems import Conflict, Denied, NotFound, Refusal, Unavailable
-from holdfast.core.model.tenancy import Right
+from holdfast.client.async_client import Holdfast
+from holdfast.client.errors import Conflict, Denied, NotFound, Refusal, Unavailable
+from holdfast.core.model.objects.principals import Right
 from holdfast.core.platform import commands as p
-from tests.support.platform import a_principal, a_region
-from tests.support.served import OPERATOR, a_class, a_tenant, a_workload
-from tests.support.wired import Server, Wired, wired
-from tests.support.wires import WIRES
+from tests.support.api.api_cluster import OPERATOR, a_class, a_tenant, a_workload
+from tests.support.api.cluster_over_transport import Server, Wired, wired
+from tests.support.api.transports import WIRES
+from tests.support.ledgers.platform import a_principal, a_region
 
 
 class Two:

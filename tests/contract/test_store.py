@@ -6,9 +6,18 @@ import asyncio
 
 import pytest
 
-from holdfast.host.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, Conflict, Full, Head, StoreError, Trimmed, Written
-from tests.support.aio import in_a_loop
-from tests.support.stores import LOG, MIB, Opening, a_batch, conflicting, fill, grow, head_at, written
+from holdfast.host.ports.store import (
+    ANNOUNCEMENT_BYTES,
+    ANNOUNCEMENTS,
+    Conflict,
+    Full,
+    Head,
+    StoreError,
+    Trimmed,
+    Written,
+)
+from tests.support.event_loop import in_a_loop
+from tests.support.hosts.stores import LOG, MIB, Opening, a_batch, conflicting, fill, grow, head_at, written
 
 
 @in_a_loop

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.host.store import StoreCorrupt, StoreError
-from tests.support.aio import in_a_loop
-from tests.support.stores import MIB, Opening
+from holdfast.host.ports.store import StoreCorrupt, StoreError
+from tests.support.event_loop import in_a_loop
+from tests.support.hosts.stores import MIB, Opening
 
 
 @in_a_loop

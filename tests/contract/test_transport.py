@@ -1,4 +1,5 @@
-"""What every transport promises. One body for all of them; a new one joins by a line in `tests.support.wires`."""
+"""What every transport promises. One body for all of them; a new one joins by a line in
+`tests.support.api.transports`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -6,7 +7,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 
 import pytest
 
-from holdfast.host.transport import (
+from holdfast.host.ports.transport import (
     Declined,
     Flow,
     Framing,
@@ -18,7 +19,7 @@ from holdfast.host.transport import (
     Unreachable,
     named,
 )
-from tests.support.wires import WIRES, Peer, Wire
+from tests.support.api.transports import WIRES, Peer, Wire
 
 LINE_BYTES = 64 << 10
 

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.api.documents.kinds import KINDS
-from holdfast.api.server import reading, rights, watching
-from holdfast.api.server.identity import Caller
-from holdfast.core.model.tenancy import Right
-from holdfast.core.platform.book import PLATFORM
+from holdfast.api.kinds import KINDS
+from holdfast.api.server import visibility
+from holdfast.api.server.authentication import Caller
+from holdfast.api.server.objects import reads, watch
+from holdfast.core.model.objects.principals import Right
 from holdfast.core.platform.commands import OfferGrant
-from holdfast.core.region.book import REGION
+from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.commands import AdministerNode
-from holdfast.host import acting
-from tests.support import access
-from tests.support.access import COLUMNS, NO, PAGE, YES, Table, Tables, asked, page
-from tests.support.served import OPERATOR
+from holdfast.core.region.definition import REGION
+from holdfast.host.protocol import request_signatures
+from tests.support.api.api_cluster import OPERATOR
+from tests.support.generated import access_tables
+from tests.support.generated.access_tables import COLUMNS, NO, PAGE, YES, Table, Tables, asked, page
 
 PEOPLE = ("tenant", "other tenant", "reader", "operator")
 #: Where each ledger is asked.
@@ -31,7 +32,7 @@ OF_TENANTS = ("tenants", "quotas", "workloads", "assignments", "grants", "replic
 
 @pytest.fixture(scope="module")
 def answered() -> Tables:
-    return access.tables()
+    return access_tables.tables()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_nobody_and_agents_and_regions_and_servers_read_and_write_no_kind(of_kin
 
 
 def test_every_kind_is_asked_for_on_every_ledger_that_has_it(of_kinds: Table) -> None:
-    for place, _, _, ledger in access.PLACES:
+    for place, _, _, ledger in access_tables.PLACES:
         kinds = {what.split()[1] for where, what, _ in of_kinds if where == place}
         assert kinds == {kind.plural for kind in KINDS.values() if ledger in kind.ledger}
         assert {cell for (where, what, who), cell in of_kinds.items() if where == place and who == "operator"} == {YES}
@@ -68,13 +69,13 @@ def test_people_are_answered_through_the_platform_what_the_region_answers_and_ma
         for (place, what, who), cell in table.items():
             if place == "through":
                 assert cell == (table["region", what, who] if who in PEOPLE else NO), (what, who)
-    assert access.unlike(answered.rights, "through", "region") == set()
+    assert access_tables.unlike(answered.rights, "through", "region") == set()
 
 
 def test_everybody_is_answered_by_a_follower_what_its_leader_answers(answered: Tables) -> None:
     for table in answered:
-        for place, leader in access.FOLLOWED.items():
-            assert access.unlike(table, place, leader) == set()
+        for place, leader in access_tables.FOLLOWED.items():
+            assert access_tables.unlike(table, place, leader) == set()
             asked_there, asked_of_leader = (
                 {what for where, what, _ in table if where == one} for one in (place, leader)
             )
@@ -104,16 +105,16 @@ def differing(before: Table, after: Table, *places: str) -> set[tuple[str, str]]
 
 
 def test_a_right_to_read_that_is_loosened_is_found(of_kinds: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = rights.refuse_reading
+    real = visibility.refuse_reading
 
     def loose(caller: Any, ledger: str, plural: str) -> Any:
         return None if caller.kind == "agent" and plural == "nodes" else real(caller, ledger, plural)
 
-    monkeypatch.setattr(reading, "refuse_reading", loose)
-    for module in (reading, watching):
+    monkeypatch.setattr(reads, "refuse_reading", loose)
+    for module in (reads, watch):
         monkeypatch.setattr(module, "refuse_tenant", lambda *_: None)
     monkeypatch.setattr(Caller, "has", lambda *_: True)
-    after = asked(access.kinds)
+    after = asked(access_tables.kinds)
     for place in PLATFORMS:
         assert (of_kinds[place, "get workloads", "other tenant"], after[place, "get workloads", "other tenant"]) == (
             NO,
@@ -126,13 +127,13 @@ def test_a_right_to_read_that_is_loosened_is_found(of_kinds: Table, monkeypatch:
 def test_an_owner_that_is_added_to_a_command_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     loose = replace(PLATFORM.rules[OfferGrant], owners=(*PLATFORM.rules[OfferGrant].owners, "person"))
     monkeypatch.setitem(PLATFORM.rules, OfferGrant, loose)
-    assert differing(answered.commands, asked(access.commands), *PLATFORMS) == {("offer-grant", "operator")}
+    assert differing(answered.commands, asked(access_tables.commands), *PLATFORMS) == {("offer-grant", "operator")}
 
 
 def test_a_right_of_a_command_that_is_lowered_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = next(one for one in PLATFORM.rules.values() if one.right.value == "break-glass")
     monkeypatch.setitem(PLATFORM.rules, rule.command, replace(rule, right=Right.READ))
-    found = differing(answered.rights, asked(access.rights), *PLATFORMS)
+    found = differing(answered.rights, asked(access_tables.rights), *PLATFORMS)
     assert {who for _, who in found} == {"read", "break-glass"}
 
 
@@ -141,18 +142,18 @@ def test_a_right_of_a_regions_command_that_is_lowered_is_found_through_the_platf
 ) -> None:
     rule = REGION.rules[AdministerNode]
     monkeypatch.setitem(REGION.rules, AdministerNode, replace(rule, right=Right.READ))
-    found = differing(answered.rights, asked(access.rights), *REGIONS)
+    found = differing(answered.rights, asked(access_tables.rights), *REGIONS)
     assert found == {("administer-node", "read"), ("administer-node", rule.right.value)}
 
 
 def test_a_server_that_forgets_whom_it_acts_for_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    onward = acting.onward
+    onward = request_signatures.onward
 
     def forgetful(request: Any, to: Any, actor: str, *rest: Any) -> Any:
         return onward(request, to, OPERATOR, *rest)
 
-    monkeypatch.setattr(acting, "onward", forgetful)
-    after = asked(access.kinds)
+    monkeypatch.setattr(request_signatures, "onward", forgetful)
+    after = asked(access_tables.kinds)
     for place, what, who in (
         ("through", "get replicas", "other tenant"),
         ("a follower of the platform", "put quotas", "tenant"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.field import free_ports
+from tests.support.processes.real_cluster import free_ports
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operating.md"
 SECTION = DOCUMENT.read_text(encoding="utf-8").split("### First trust\n")[1].split("\n### ")[0]

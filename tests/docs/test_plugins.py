@@ -6,15 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from holdfast.api.documents.kinds import BY_NAME
-from holdfast.api.documents.objects import read_object
-from holdfast.api.documents.offline import check
-from holdfast.api.documents.yaml_files import load
+from holdfast.api.kinds import BY_NAME
+from holdfast.api.resources.validation import check
+from holdfast.api.resources.writable import read_object
+from holdfast.api.serialization.yaml_documents import load
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.choosing import Passing, choose
-from holdfast.core.scheduling.framework import BEST, Plugins, rulebook
-from tests.core.scheduling.windows import a_bench, an_ask, passing, scored, seen, table_of
-from tests.support.region import RegionBench, a_template
+from holdfast.core.scheduling.framework import Plugins, rulebook
+from holdfast.core.scheduling.nodes.table import BEST
+from holdfast.core.scheduling.selection import Passing, choose
+from tests.support.ledgers.region import RegionBench, a_template
+from tests.support.node_windows import a_bench, an_ask, passing, scored, seen, table_of
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
 

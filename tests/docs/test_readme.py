@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.field import free_ports
+from tests.support.processes.real_cluster import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import pytest
 
-from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.commit.definition import Book
 from holdfast.core.platform.commands import PlatformCommand
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.region.commands import RegionCommand
 from holdfast.core.region.events import RegionEvent
-from tests.support.reference import BOOKS, PAGE, page
+from tests.support.generated.reference import BOOKS, PAGE, page
 
 
 def test_the_reference_is_what_the_tables_say() -> None:

@@ -22,17 +22,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.process.driver import ProcessDriver
-from holdfast.agent.process.settings import ProcessSettings
-from holdfast.host.clock import SystemClock
+from holdfast.agent.drivers.process.driver import ProcessDriver
+from holdfast.agent.drivers.process.settings import ProcessSettings
+from holdfast.host.ports.clock import SystemClock
 from holdfast.wiring.agent import end_all
-from holdfast.wiring.dev_agents import Runner, runner
-from holdfast.wiring.dev_folder import address, ready_in, token_file
-from holdfast.wiring.machine import Ending
-from tests.support.cutting import Cut
-from tests.support.field import PLACE, Field, free_ports
-from tests.support.served import a_workload
-from tests.support.table import Sighted, Table, pid_from_here
+from holdfast.wiring.dev.agents import Runner, runner
+from holdfast.wiring.dev.data_folder import address, ready_in, token_file
+from holdfast.wiring.process import Ending
+from tests.support.api.api_cluster import a_workload
+from tests.support.processes.cuttable_proxy import Cut
+from tests.support.processes.process_table import Sighted, Table, pid_from_here
+from tests.support.processes.real_cluster import PLACE, Field, free_ports
 
 NEED = {"cpu": "100m", "memory": "64Mi"}
 READINESS = {"http": {"path": "/readyz"}, "period": "1s"}
@@ -350,21 +350,22 @@ def test_a_node_that_is_cut_off_keeps_what_may_go_on_and_ends_what_may_not(nodes
 
 def test_nothing_that_a_probe_started_is_left_when_its_workload_was_deleted(nodes: Nodes) -> None:
     """Its probe leaves a process in a session of its own each time."""
-    probe = {"exec": {"command": ["sh", "-c", "setsid sleep 4711 & exit 0"]}, "period": "1s"}
+    nap = f"4711.{os.getpid()}"  # a time that no other process that runs tests on this machine has
+    probe = {"exec": {"command": ["sh", "-c", f"setsid sleep {nap} & exit 0"]}, "period": "1s"}
     nodes.run("leaky", node="n2", readiness=probe)
     nodes.until_serving("leaky")
     with nodes.client() as client:
         client.delete("workloads", "leaky", tenant="shop")
     nodes.until(lambda: nodes.of("leaky") == [], "it is still there")
-    assert asleep(4_711) == []
+    assert asleep(nap) == []
 
 
-def asleep(seconds: int) -> list[str]:
+def asleep(seconds: str) -> list[str]:
     """Those on this machine who sleep for so long."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if file.read_bytes().split(b"\0")[:2] == [b"sleep", str(seconds).encode()]:
+            if file.read_bytes().split(b"\0")[:2] == [b"sleep", seconds.encode()]:
                 found.append(file.parent.name)
     return found
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.wiring.dev import TRY
-from holdfast.wiring.dev_folder import NODES, REGIONS, Ready, ready_in, token_file
-from tests.support.field import CHECKOUT, free_ports
+from holdfast.wiring.dev.cluster import TRY
+from holdfast.wiring.dev.data_folder import NODES, REGIONS, Ready, ready_in, token_file
+from tests.support.processes.real_cluster import CHECKOUT, free_ports
 
 #: From the command to the first answered request. Two seconds on an idle machine; a busy one is given more.
 FIRST_ANSWER_SECONDS = 60

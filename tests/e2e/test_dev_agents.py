@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.agent.process.records import read_record
-from holdfast.wiring import first
-from holdfast.wiring.dev_agents import end_left_behind, runner
-from holdfast.wiring.dev_folder import NODES, REGIONS, ready_in
+from holdfast.agent.drivers.process.guard_files import read_record
+from holdfast.wiring.dev import documents
+from holdfast.wiring.dev.agents import end_left_behind, runner
+from holdfast.wiring.dev.data_folder import NODES, REGIONS, ready_in
 from tests.e2e.test_dev import PARTS, Dev
-from tests.support.served import a_class, a_tenant, a_workload
+from tests.support.api.api_cluster import a_class, a_tenant, a_workload
 
 SERVICE = {
     "command": ["python3", "-m", "holdfast.examples.service", "--name", "web"],
@@ -29,7 +29,7 @@ SERVICE = {
     "ports": 1,
     "readiness": {"http": {"path": "/readyz"}, "period": "1s"},
 }
-QUOTA = first.document("Quota", "shop", {"hard": {"cpu": 4, "memory": "4Gi"}})
+QUOTA = documents.document("Quota", "shop", {"hard": {"cpu": 4, "memory": "4Gi"}})
 
 pytestmark = pytest.mark.timeout(300)
 

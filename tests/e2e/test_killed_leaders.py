@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ledger.draft import fold
-from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.revision import revision
-from holdfast.core.region.book import REGION
-from holdfast.core.region.state import RegionState
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.core.ledger.state.invariants import check
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.state.tables import RegionState
+from holdfast.stores.sqlite.store import SqliteStore
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ class Ward:
 
     def one_life(self, number: int, by: signal.Signals = signal.SIGKILL) -> dict[tuple[int, int], int]:
         """Let a server live for a moment and end it just after an append began; what it had acknowledged."""
-        command = [sys.executable, "-m", "tests.support.killed", str(self.folder), str(number)]
+        command = [sys.executable, "-m", "tests.support.processes.killable_server", str(self.folder), str(number)]
         with subprocess.Popen(
             command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
         ) as child:

@@ -18,17 +18,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.process.driver import ProcessDriver
-from holdfast.agent.process.settings import ProcessSettings
-from holdfast.agent.times import on_disk
-from holdfast.core.model.settings import DEFAULT_TIMES
-from holdfast.host.clock import SystemClock
+from holdfast.agent.drivers.process.driver import ProcessDriver
+from holdfast.agent.drivers.process.settings import ProcessSettings
+from holdfast.agent.lease_times import on_disk
+from holdfast.core.model.values.settings import DEFAULT_TIMES
+from holdfast.host.ports.clock import SystemClock
 from holdfast.wiring.agent import end_all
-from holdfast.wiring.dev_agents import Runner, runner
-from holdfast.wiring.dev_folder import address, ready_in, token_file
-from tests.support.field import PLACE, Field
-from tests.support.served import a_workload
-from tests.support.table import Table
+from holdfast.wiring.dev.agents import Runner, runner
+from holdfast.wiring.dev.data_folder import address, ready_in, token_file
+from tests.support.api.api_cluster import a_workload
+from tests.support.processes.process_table import Table
+from tests.support.processes.real_cluster import PLACE, Field
 
 #: A safe set; with it a guard on the defaults would end its process seconds after the fence.
 TIMES = ("--ledger=sessionLease=4s", "--ledger=grace=1500ms", "--ledger=killMargin=1500ms", "--ledger=fenceTime=7100ms")

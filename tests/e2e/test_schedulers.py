@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ledger.draft import fold
-from holdfast.core.ledger.invariants import check
-from holdfast.core.region.book import REGION
+from holdfast.core.ledger.commit.draft import fold
+from holdfast.core.ledger.state.invariants import check
+from holdfast.core.region.definition import REGION
 from holdfast.core.region.events import SlotsPlaced
-from holdfast.core.region.state import RegionState
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.wiring.dev_folder import address
-from holdfast.wiring.machine import Ending
-from tests.support.field import PLACE, Field
-from tests.support.served import a_workload
+from holdfast.core.region.state.tables import RegionState
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.wiring.dev.data_folder import address
+from holdfast.wiring.process import Ending
+from tests.support.api.api_cluster import a_workload
+from tests.support.processes.real_cluster import PLACE, Field
 
 TINY = {"command": ["serve"], "need": {"cpu": "10m", "memory": "10Mi"}}
 
@@ -54,7 +54,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Schedulers]:
     one = Schedulers(tmp_path_factory.mktemp("field"))
     try:
         one.open("--scheduler", "none")
-        one.start("nodes", "holdfast.wiring.declared", str(one.folder), str(one.port), "3")
+        one.start("nodes", "holdfast.wiring.dev.simulated_nodes", str(one.folder), str(one.port), "3")
         yield one
     finally:
         one.end()

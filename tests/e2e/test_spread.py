@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.field import PLACE, Field
-from tests.support.served import a_workload
+from tests.support.api.api_cluster import a_workload
+from tests.support.processes.real_cluster import PLACE, Field
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -52,7 +52,7 @@ def zones(tmp_path: Path) -> Iterator[Zones]:
     one = Zones(tmp_path)
     try:
         one.open()
-        one.start("nodes", "holdfast.wiring.declared", str(one.folder), str(one.port), "6")
+        one.start("nodes", "holdfast.wiring.dev.simulated_nodes", str(one.folder), str(one.port), "6")
         one.until(lambda: len(one.nodes()) == 6, "not all nodes came", 120)
         yield one
     finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.api.carriers.tls import Tls
+from holdfast.transports.tls import Tls
 from tests.support.certificates import Authority
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")

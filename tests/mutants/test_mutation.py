@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.mutants import hunt as hunting
-from tests.mutants.ground import Came, Order, Plugin, Switches
+from tests.mutants import mutation_score as hunting
+from tests.mutants.fork_server import Came, Order, Plugin, Switches
 from tests.mutants.mutation import SWITCH, mutants, switched
-from tests.mutants.near import PARTS
+from tests.mutants.nearby_tests import PARTS
 
 PROGRAM = '''
 def free(nodes, need):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger import servers
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.servers import AdmitServer, ForgetServer, RevokeServer
-from holdfast.core.model.servers import ServerToken
+from holdfast.core.ledger.builtin import servers
+from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, RevokeServer
+from holdfast.core.model.records.servers import ServerToken
 
 Known = dict[str, ServerToken]
 

@@ -6,15 +6,16 @@ import random
 
 import pytest
 
-from holdfast.core.platform.book import PLATFORM
-from holdfast.core.region.book import REGION
-from tests.properties import platform_program, region_program
-from tests.properties.platform_intents import found_world
-from tests.properties.platform_mischief import step
-from tests.properties.platform_moves import INTENTS
-from tests.properties.region_walk import seeded, set_up, walk
-from tests.properties.region_world import Chance
-from tests.support.keys import untold
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.core.region.definition import REGION
+from tests.properties.platform import program as platform_program
+from tests.properties.platform.bad_requests import step
+from tests.properties.platform.intents import found_world
+from tests.properties.platform.regional_intents import INTENTS
+from tests.properties.region import program as region_program
+from tests.properties.region.random_walk import seeded, set_up, walk
+from tests.properties.region.world import Chance
+from tests.support.ledgers.watch_keys import untold
 
 Log = list[tuple[bytes, bytes]]
 PROGRAMS = range(12)

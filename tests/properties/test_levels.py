@@ -15,27 +15,29 @@ from unittest import mock
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.ledger.builtin.log import RaiseLevel
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.draft import Book, Draft, Landed, fold
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import RaiseLevel
-from holdfast.core.ledger.invariants import check
 from holdfast.core.ledger.levels import FIRST, LEVEL
-from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.isolation import Isolation
-from holdfast.core.platform.book import PLATFORM
-from holdfast.core.region.book import REGION
+from holdfast.core.ledger.state.chunks import state_digest
+from holdfast.core.ledger.state.invariants import check
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.isolation import Isolation
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.core.region.definition import REGION
 from tests.core.rules.test_rule_25_restored_types import mistyped, shape
-from tests.properties import platform_program, region_program
-from tests.properties.platform_intents import found_world
-from tests.properties.platform_mischief import step
-from tests.properties.platform_moves import INTENTS
-from tests.properties.region_walk import seeded, set_up, walk
-from tests.properties.region_world import DIGESTS, TEMPLATES, Chance
-from tests.support.platform import PlatformBench
-from tests.support.region import RegionBench
-from tests.support.snapshots import restored
+from tests.properties.platform import program as platform_program
+from tests.properties.platform.bad_requests import step
+from tests.properties.platform.intents import found_world
+from tests.properties.platform.regional_intents import INTENTS
+from tests.properties.region import program as region_program
+from tests.properties.region.random_walk import seeded, set_up, walk
+from tests.properties.region.world import DIGESTS, TEMPLATES, Chance
+from tests.support.ledgers.platform import PlatformBench
+from tests.support.ledgers.region import RegionBench
+from tests.support.ledgers.snapshots import restored
 
 STEPS = 120
 #: After so many commands what a snapshot restores to is compared, and followed on from.

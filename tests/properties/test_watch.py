@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.ledger.draft import Book
-from holdfast.core.platform.book import PLATFORM
-from holdfast.core.region.book import REGION
-from holdfast.host.changes import EVERYTHING, Changes, Interest, about, positions
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.core.region.definition import REGION
 from holdfast.host.errors import Diverged
-from holdfast.host.subscription import Subscription, Window
-from holdfast.host.watch import Hub
-from holdfast.sim.loop import run_virtual
+from holdfast.host.watch.changes import EVERYTHING, Changes, Interest, about, positions
+from holdfast.host.watch.hub import Hub
+from holdfast.host.watch.subscription import Subscription, Window
+from holdfast.sim.world.virtual_loop import run_virtual
 from tests.properties.test_keys import platform_log, region_log
-from tests.support.watched import WatchedLog, heard
+from tests.support.hosts.watched_log import WatchedLog, heard
 
 BOOKS: dict[str, Book[Any]] = {"region": REGION, "platform": PLATFORM}
 LOGS = {"region": region_log, "platform": platform_log}

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.host.workqueue import Pace, WorkQueue
-from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.host.controllers.workqueue import Pace, WorkQueue
+from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 KEYS = ("a", "b", ("c", 1))
 

@@ -8,27 +8,28 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.driver import Work
+from holdfast.agent.drivers.driver import Work
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.allotment import Share
-from holdfast.core.model.contradictions import contradictions
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.meta import Meta
-from holdfast.core.model.resources import Resources, exceeded
-from holdfast.core.model.topology import Region, RegionSpec
-from holdfast.core.model.workload import OnDeadline, Template, Workload, WorkloadSpec, WorkloadStatus
-from holdfast.core.platform.breaches import is_near, may_hold
+from holdfast.core.model.objects.topology import Region, RegionSpec
+from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workloads import OnDeadline, Template, Workload, WorkloadSpec, WorkloadStatus
+from holdfast.core.model.records.assignments import Share
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.resources import Resources, exceeded
+from holdfast.core.platform.queries.feasibility import is_near, may_hold
 from holdfast.core.region import commands as c
+from holdfast.replay.run_plan import Fitting, Plan
 from holdfast.sim import scenario, variety
-from holdfast.sim.actors.habits import STARTUP, Habits
-from holdfast.sim.chance import Chance
-from holdfast.sim.gates import held_back
-from holdfast.sim.liveness import _asked_for
-from holdfast.sim.plan import SCARCE, Fitting, Plan, drawn
-from holdfast.sim.scene import cast_of
-from holdfast.sim.shrink import plan_of
+from holdfast.sim.actors.process_behavior import STARTUP, Habits
+from holdfast.sim.cluster.cluster import cast_of
+from holdfast.sim.cluster.liveness import _asked_for
+from holdfast.sim.plan import SCARCE, drawn
+from holdfast.sim.runs.gate_coverage import held_back
+from holdfast.sim.runs.shrink import plan_of
+from holdfast.sim.world.randomness import Chance
 from tests.architecture.checkout import ROOT as FOLDER
-from tests.support.region import RegionBench, a_template
+from tests.support.ledgers.region import RegionBench, a_template
 
 ROOM = Resources(4_000, 8_192)
 PLAIN = variety.Furnished(ROOM)

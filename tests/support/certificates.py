@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from holdfast.api.carriers.tls import Tls
+from holdfast.transports.tls import Tls
 
 
 class Authority:

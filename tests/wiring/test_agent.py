@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.host.clock import SystemClock
-from holdfast.host.meters import Meters
-from holdfast.wiring import agent, dev_agents
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.wiring import agent
+from holdfast.wiring.dev import agents
 from holdfast.wiring.machine import MachineWish, on_the_wire
-from holdfast.wiring.pieces import CannotStart
-from tests.support.aio import in_a_loop
-from tests.support.processes import until_true
+from holdfast.wiring.process import CannotStart
+from tests.support.event_loop import in_a_loop
+from tests.support.processes.process_world import until_true
 
 
 @in_a_loop
@@ -130,7 +131,7 @@ def test_agents_of_a_platform_on_this_machine_share_a_user_only_where_they_are_n
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, shares: bool
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    parts = dev_agents.agents(tmp_path, 7400, 1, dev_agents.Runner(()))
+    parts = agents.agents(tmp_path, 7400, 1, agents.Runner(()))
     assert [("--share-user" in part.command) for part in parts] == [shares] * len(parts)
 
 

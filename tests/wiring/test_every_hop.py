@@ -22,24 +22,24 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.api.carriers.plain import PlainTransport
-from holdfast.api.carriers.tls import Tls
-from holdfast.api.client.access import Access
-from holdfast.api.client.sync import HoldfastSync
-from holdfast.host.clock import SystemClock
-from holdfast.host.transport import Reply, Request, named
+from holdfast.client.blocking_client import HoldfastSync
+from holdfast.client.config import Access
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.ports.transport import Reply, Request, named
 from holdfast.stores.memory import MemoryStore
-from holdfast.wiring import pieces
+from holdfast.transports.blocking_http import PlainTransport
+from holdfast.transports.tls import Tls
+from holdfast.wiring import storage
 from holdfast.wiring.agent import NodeWish, be_agent
-from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
-from holdfast.wiring.first import Place, document, introduce
+from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
+from holdfast.wiring.config.sources import gather
+from holdfast.wiring.dev.documents import Place, document, introduce
 from holdfast.wiring.machine import MachineWish
-from holdfast.wiring.ports import of_machine
 from holdfast.wiring.server import serve
-from holdfast.wiring.sources import gather
-from tests.support.aio import in_a_loop
-from tests.support.field import CHECKOUT, QUOTA, free_ports
-from tests.support.served import a_class, a_tenant, a_workload
+from holdfast.wiring.server_ports import of_machine
+from tests.support.api.api_cluster import a_class, a_tenant, a_workload
+from tests.support.event_loop import in_a_loop
+from tests.support.processes.real_cluster import CHECKOUT, QUOTA, free_ports
 
 T = TypeVar("T")
 NOW = datetime.now(UTC)
@@ -143,12 +143,12 @@ def is_done(reply: Reply) -> Reply:
 async def test_a_follower_hands_on_to_its_leader_and_to_a_region_with_certificates_on_every_hop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secured, store, opened = Secured(tmp_path), MemoryStore("platform"), pieces.opened
+    secured, store, opened = Secured(tmp_path), MemoryStore("platform"), storage.opened
 
     async def one_store(settings: Any) -> Any:
         return store if settings.role == "platform" else await opened(settings)
 
-    monkeypatch.setattr(pieces, "opened", one_store)
+    monkeypatch.setattr(storage, "opened", one_store)
     operator = secured.issued("operator", CertificateWish(principal="person/operator"))
     both = (secured.platform, secured.second)
     tasks = []

@@ -15,9 +15,9 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.host.journal import Journal
-from holdfast.wiring.pieces import CannotStart
+from holdfast.host.runtime.telemetry import Journal
 from holdfast.wiring.plugins import FILTERS, SCORES, plugins
+from holdfast.wiring.process import CannotStart
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

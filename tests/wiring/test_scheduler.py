@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.carriers.http import HttpTransport
-from holdfast.host.clock import SystemClock
-from holdfast.host.transport import Reply, Request, Unreachable
-from holdfast.wiring.machine import Ending, MachineWish, wrong
-from holdfast.wiring.private import write_private
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.ports.transport import Reply, Request, Unreachable
+from holdfast.transports.http_transport import HttpTransport
+from holdfast.wiring.config.private_files import write_private
+from holdfast.wiring.machine import MachineWish, wrong
+from holdfast.wiring.process import Ending
 from holdfast.wiring.scheduler import schedule
-from tests.support.field import free_ports
+from tests.support.processes.real_cluster import free_ports
 
 #: Port 1 is nobody's here, and a connection to it is refused.
 NOBODY = "http://127.0.0.1:1"

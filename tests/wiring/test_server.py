@@ -18,22 +18,23 @@ import pytest
 import trustme
 from msgspec.structs import replace
 
-from holdfast.api.carriers.plain import PlainTransport
-from holdfast.api.carriers.tls import Tls
 from holdfast.api.server import Limits
-from holdfast.core.model.secrets import parse
-from holdfast.host.clock import SystemClock
-from holdfast.host.snapshots import Keeping
-from holdfast.host.transport import Request, TransportError
+from holdfast.core.model.objects.principals import parse
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.ports.transport import Request, TransportError
+from holdfast.host.storage.snapshots import Keeping
 from holdfast.stores.memory import MemoryStore
-from holdfast.wiring.authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
-from holdfast.wiring.contradictions import contradictions
-from holdfast.wiring.pieces import limits
-from holdfast.wiring.ports import of_machine
-from holdfast.wiring.private import read_private, write_private
-from holdfast.wiring.server import INSECURE, Ending, Server, serve
-from holdfast.wiring.settings import ServerSettings
-from holdfast.wiring.sources import gather
+from holdfast.transports.blocking_http import PlainTransport
+from holdfast.transports.tls import Tls
+from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
+from holdfast.wiring.config.private_files import read_private, write_private
+from holdfast.wiring.config.server_settings import ServerSettings
+from holdfast.wiring.config.sources import gather
+from holdfast.wiring.config.validation import contradictions
+from holdfast.wiring.process import Ending
+from holdfast.wiring.server import INSECURE, Server, serve
+from holdfast.wiring.server_parts import limits
+from holdfast.wiring.server_ports import of_machine
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,28 +15,27 @@ import asyncio
 
 from msgspec.structs import replace
 
-from holdfast.agent.asking import Asking
-from holdfast.agent.driver import Capabilities, Driver
-from holdfast.agent.enforced import enforced
-from holdfast.agent.faring import Faring, keep_telling
-from holdfast.agent.listening import Listening
-from holdfast.agent.probing import Probing
-from holdfast.agent.refusing import Refusing
-from holdfast.agent.terms import Terms
-from holdfast.agent.times import KeptTimes
-from holdfast.agent.working import Working
+from holdfast.agent.admission import Refusing
+from holdfast.agent.bindings_watch import Listening
+from holdfast.agent.drivers.driver import Capabilities, Driver
+from holdfast.agent.drivers.isolation import enforced
+from holdfast.agent.lease_times import KeptTimes
+from holdfast.agent.node_load import Faring, keep_telling
+from holdfast.agent.probe_manager import Probing
+from holdfast.agent.prober import Asking
+from holdfast.agent.sync_loop import Working
+from holdfast.agent.term_fence import Terms
 from holdfast.core.agent.plan import RunKey
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import show
-from holdfast.core.model.settings import Times
+from holdfast.core.model.values.settings import Times
 from holdfast.core.region.commands import RegisterNode
-from holdfast.host.clock import Clock
-from holdfast.host.journal import Journal
-from holdfast.host.meters import Meters
-from holdfast.host.signal import Signal
-from holdfast.host.transport import Transport
-from holdfast.host.voice import SessionOver, Voice
-from holdfast.host.waiting import together
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.transport import Transport
+from holdfast.host.protocol.session_client import SessionOver, Voice
+from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.deadlines import together
+from holdfast.host.runtime.telemetry import Journal, Meters
 
 #: An agent that its region does not take asks again after so long: a person has to do something first.
 REFUSED_MS = 2_000

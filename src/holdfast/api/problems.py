@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.revision import show
 from holdfast.host.errors import Diverged, ListAgain, Unavailable
-from holdfast.host.transport import Pairs, Reply
+from holdfast.host.ports.transport import Pairs, Reply
 
 CONTENT_TYPE = ("content-type", "application/problem+json")
 

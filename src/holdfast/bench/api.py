@@ -16,26 +16,25 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.api.carriers.http import HttpTransport
 from holdfast.api.server import Api, Limits
-from holdfast.bench.api_load import Heard, Sent, Task
-from holdfast.bench.ledger import Load, leading
-from holdfast.bench.other import Other
-from holdfast.bench.raw import RawLoop
-from holdfast.bench.region import SCHEDULER
+from holdfast.bench.fixtures.ledger_load import Load, leading
+from holdfast.bench.fixtures.raw_file import RawLoop
+from holdfast.bench.fixtures.region import SCHEDULER
+from holdfast.bench.load.api_load import Heard, Sent, Task
+from holdfast.bench.load.load_process import Other
 from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, must, p99, scratch
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.meta import Meta
-from holdfast.core.model.secrets import hashed, spoken
-from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Token, TokenSpec
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Token, TokenSpec, hashed, spoken
+from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
-from holdfast.host.changes import about
-from holdfast.host.clock import SystemClock
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.watch.changes import about
+from holdfast.transports.http_transport import HttpTransport
 
 SECRET = "b" * 43
 OPERATOR = "person/bench"
-OTHER = "holdfast.bench.api_load"
+OTHER = "holdfast.bench.load.api_load"
 ROWS = ("api.batch100", "api.single", "api.watch1000", "cli.get")
 
 

@@ -6,7 +6,7 @@ import gc
 import time
 from statistics import median
 
-from holdfast.bench.region import SLOTS_EACH, BenchRegion
+from holdfast.bench.fixtures.region import SLOTS_EACH, BenchRegion
 from holdfast.bench.report import (
     Report,
     Result,

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.api.client.aio import Holdfast
-from holdfast.bench.asking import Clients, Document, asking, telling, workload
-from holdfast.bench.processes import LOOK_SECONDS
+from holdfast.bench.fixtures.dev_clients import Clients, Document, asking, telling, workload
+from holdfast.bench.fixtures.dev_cluster import LOOK_SECONDS
 from holdfast.bench.report import Report, Result, Sheet, at_most, bounded, must, p99, scratch
-from holdfast.bench.standing import ROWS, measure_standing
+from holdfast.bench.road_million import ROWS, measure_standing
+from holdfast.client.async_client import Holdfast
 from holdfast.core.ledger.revision import parse
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.wiring.dev_folder import REGIONS
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.wiring.dev.data_folder import REGIONS
 
 #: Between two changes, so that nothing of the last one is still under way.
 PAUSE_SECONDS = 0.1

@@ -13,15 +13,15 @@ from statistics import mean, median
 
 from msgspec import Struct
 
+from holdfast.bench.fixtures.quiet_logs import unheard
 from holdfast.bench.report import Report, Sheet, at_least, at_most, must, stores_per_second
-from holdfast.bench.unheard import unheard
-from holdfast.core.model.lifecycle import Phase
-from holdfast.sim.actors.habits import Habits
-from holdfast.sim.loop import run_virtual
-from holdfast.sim.plan import Plan
-from holdfast.sim.run import run as played
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.replay.run_plan import Plan
+from holdfast.sim.actors.process_behavior import Habits
+from holdfast.sim.cluster.cluster import Scene
+from holdfast.sim.runs.run import run as played
 from holdfast.sim.scenario import Asked, Regional, Scenario, Tenancy, Topology, Traffic, all_in
-from holdfast.sim.scene import Scene
+from holdfast.sim.world.virtual_loop import run_virtual
 
 REGIONS = ("eu", "us", "ap")
 

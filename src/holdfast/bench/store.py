@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from holdfast.bench.region import BenchRegion
+from holdfast.bench.fixtures.region import BenchRegion
 from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_most, must, p99, scratch
 from holdfast.core.ledger.codec import chain
-from holdfast.core.ledger.draft import Draft, Landed
-from holdfast.core.region.book import REGION
-from holdfast.host.store import Head, Stored, Written
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.region.definition import REGION
+from holdfast.host.ports.store import Head, Stored, Written
+from holdfast.stores.sqlite.store import SqliteStore
 
 BLOCK = 50
 RECORDS = 100

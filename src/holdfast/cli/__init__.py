@@ -1,31 +1,25 @@
-"""The command line: one module per noun, each imported only when its command is called.
+"""The `holdfast` command. A command has its own module, imported only when it runs.
 
-How it begins
-- `main`         where the program begins; the short way for a plain `get`
-- `application`  all commands as one application, and the table of their names
-- `commands`     how a command is defined; the options that all of them take
-- `options`      those options as a value; how the work of a command ends
+Machinery. It formats no particular reply.
+- `main`             entry point, and the fast path of a simple `get`
+- `app`              all commands as one application: the table of names, modules and help lines
+- `command`          the `@command` decorator; options and arguments that commands share; completion
+- `options`          global options as a value; how a command ends
+- `errors`           messages, hints and exit codes
+- `context`          servers and credentials: file, environment, flags
+- `targets`          which object a command names: `wl/web`, `workload shop/web`
+- `connect`          from a context to a client, and from a client's error to a message
+- `documents`        documents from files with the line of every field, checked without a server, grouped by server
+- `region_requests`  requests to one region or to all, and their merged replies
 
-What commands share
-- `contexts`     which servers, as whom: the file, the environment, flags
-- `connect`      from there to a client; what a client's errors mean to people
-- `troubles`     messages and exit codes
-- `nouns`        which objects are meant: `wl/web`, `workload shop/web`
-- `files`        documents from files, with the line of every field; `checking` without a server
-- `paths`        `spec.replicas`, `status.conditions[Ready].status`
-- `shown`        tables, JSON, YAML, times; `conditions` as people read them, and what regions have `told`
-- `regional`     asking one region, or all; `reasons` why something waits, and what would change it
+Text out: `output/`. Commands, one folder for each group; a module has the name of its command:
+- `objects/`     apply, get, describe, delete, diff, validate, wait, schema
+- `workloads/`   scale, restart, endpoints, queue, decisions, explain
+- `operations/`  status, quota, audit, repair, region, policy
+- `setup/`       config, token, certificate, whoami, can-i, version, completion
+- `processes/`   server, agent, scheduler, dev
+- `tools/`       sim, bench
 
-Commands
-- `apply`, `diff`, `validate`, `delete`              files and objects
-- `get` (what it does is in `getting`), `describe`, `wait`, `schema`
-- `scale`, `restart`                                 workloads
-- `status`, `audit`, `tokens`, `can_i`, `whoami`     the server, and who may do what
-- `certificates`                                     an authority of one's own, and what it signs
-- `repairs`, `regions`                               what hangs, and regions that do not answer
-- `policies`                                         which scheduler policy is valid where
-- `queue`, `decisions`, `explain`                    what waits, what was decided, and why (`explained` are its texts)
-- `server`, `scheduler`, `dev`                       processes that stay
-- `config`, `version`, `completion`                  this program
-- `sim` (`sim_shown` is what it prints), `bench`     worlds that are not real, and figures that are
+`get` must stay fast: `main`, `options`, `errors`, `context`, `targets`, `connect`, `output.printer` and
+`objects.listing` import no typer, YAML, asyncio or logging at their top.
 """

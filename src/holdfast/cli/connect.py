@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.cli.contexts import Context
+from holdfast.cli.context import Context
+from holdfast.cli.errors import Ending, Trouble, Where, from_problem, misused
 from holdfast.cli.options import Options, note
-from holdfast.cli.troubles import Ending, Trouble, Where, from_problem, misused
-from holdfast.core.model.addresses import is_exposed
+from holdfast.core.model.values.addresses import is_exposed
 
 if TYPE_CHECKING:
-    from holdfast.api.client.access import Access
-    from holdfast.api.client.sync import BlockingTransport, HoldfastSync
-    from holdfast.host.transport import Reply, Request
+    from holdfast.client.blocking_client import BlockingTransport, HoldfastSync
+    from holdfast.client.config import Access
+    from holdfast.host.ports.transport import Reply, Request
 
     Client: TypeAlias = HoldfastSync
 else:
@@ -27,7 +27,7 @@ ATTEMPT_MS = 10_000
 
 def connect(options: Options, context: Context, *, region: str = "") -> Client:
     """A client of the context's servers, or of a region through them. Nothing is sent yet."""
-    from holdfast.api.client.access import Access
+    from holdfast.client.config import Access
 
     if "/" in region or region in (".", ".."):
         raise misused(f"--region {region}: not the name of a region", "`holdfast get regions` lists them")
@@ -54,9 +54,9 @@ def connect(options: Options, context: Context, *, region: str = "") -> Client:
 
 def opened(access: Access, context: Context, verbose: int = 0) -> Client:
     """A client over HTTP. Tests put another one in its place."""
-    from holdfast.api.carriers.plain import PlainTransport
-    from holdfast.api.carriers.tls import Tls
-    from holdfast.api.client.sync import HoldfastSync
+    from holdfast.client.blocking_client import HoldfastSync
+    from holdfast.transports.blocking_http import PlainTransport
+    from holdfast.transports.tls import Tls
 
     shows = Tls(certificate=context.certificate, key=context.key, authorities=context.authorities)
     tls = shows if any((context.certificate, context.authorities)) else None
@@ -87,7 +87,7 @@ class _Telling:
 
 def is_missing(error: Exception) -> bool:
     """Whether the error says that there is no such object."""
-    from holdfast.api.client.problems import NotFound
+    from holdfast.client.errors import NotFound
 
     return isinstance(error, NotFound) and error.problem.code == "not-found"
 
@@ -96,7 +96,7 @@ def as_trouble(error: Exception, verbose: int = 0, *, what: str = "", where: Whe
     """What an error of the client means to people. What we did not foresee is our own mistake, and is told as that."""
     if isinstance(error, Trouble):
         return error
-    problems = sys.modules.get("holdfast.api.client.problems")
+    problems = sys.modules.get("holdfast.client.errors")
     if problems is not None and isinstance(error, problems.HoldfastError):
         return _told(error, what, where)
     if verbose > 1:
@@ -108,16 +108,16 @@ def as_trouble(error: Exception, verbose: int = 0, *, what: str = "", where: Whe
 
 
 def _told(error: Any, what: str, where: Where | None) -> Trouble:
-    from holdfast.api.client import problems
+    from holdfast.client import errors
 
     problem = as_map(error.problem)
     trouble = from_problem(problem, what, where)
-    if isinstance(error, problems.OutcomeUnknown):
+    if isinstance(error, errors.OutcomeUnknown):
         hint = "it may have been done: look with `holdfast get`, then repeat it; repeating is safe for apply and delete"
         return Trouble(str(trouble), ending=Ending.UNKNOWN, hint=hint, lines=trouble.lines)
-    if isinstance(error, problems.Denied):
+    if isinstance(error, errors.Denied):
         return Trouble(str(trouble), ending=Ending.DENIED, hint=trouble.hint, lines=trouble.lines)
-    if isinstance(error, problems.Unavailable | problems.NotInTime):
+    if isinstance(error, errors.Unavailable | errors.NotInTime):
         hint = trouble.hint or _unreached(problem)
         return Trouble(str(trouble), ending=Ending.UNREACHABLE, hint=hint, lines=trouble.lines)
     return trouble

@@ -42,7 +42,7 @@ def main() -> None:
     try:
         if plain is not None:
             sys.exit(_got(plain))
-        from holdfast.cli.application import app
+        from holdfast.cli.app import app
 
         app()
     except KeyboardInterrupt:
@@ -78,20 +78,20 @@ def _known(found: dict[str, Any]) -> bool:
 
 
 def _got(found: dict[str, Any]) -> int:
-    from holdfast.cli import getting
+    from holdfast.cli.objects import listing
     from holdfast.cli.options import Options, ended
 
     options = Options(**{name: found.pop(name) for name in Options._fields if name in found})
-    found["output"] = getting.Form(found.get("output", "table"))
-    found["read"] = getting.Level(found.get("read", "any"))
-    return ended(lambda: getting.get(options, getting.Asked(**found)))
+    found["output"] = listing.Form(found.get("output", "table"))
+    found["read"] = listing.Level(found.get("read", "any"))
+    return ended(lambda: listing.get(options, listing.Asked(**found)))
 
 
 def __getattr__(name: str) -> Any:
     """`app`, the whole application: for tests, and for whoever has it as an entry point. It takes longer to import."""
     if name != "app":
         raise AttributeError(name)
-    from holdfast.cli.application import app
+    from holdfast.cli.app import app
 
     return app
 

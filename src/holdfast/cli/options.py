@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.cli.troubles import Ending, Trouble, misused, tell
+from holdfast.cli.errors import Ending, Trouble, misused, tell
 
 #: As a shell says of a program that a closed pipe has ended.
 ENDED_BY_PIPE = 141
@@ -68,7 +68,7 @@ def forget_stdout() -> None:
 
 def duration(text: str, option: str) -> int:
     """Milliseconds from `30s`, `5m`, `30d`."""
-    from holdfast.core.model.quantity import BadQuantity, parse_duration
+    from holdfast.core.model.values.quantities import BadQuantity, parse_duration
 
     try:
         return parse_duration(text)
@@ -78,19 +78,19 @@ def duration(text: str, option: str) -> int:
 
 def moment_of(text: str, option: str) -> str:
     """A time of the API from a time, or from how long ago it was."""
-    from holdfast.cli import shown
+    from holdfast.cli.output import printer
 
-    if not text or shown.moment(text) is not None:
+    if not text or printer.moment(text) is not None:
         return text
     if not text[0].isdigit() or "-" in text:
         raise misused(f"{option} {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
-    return shown.later(-duration(text, option))
+    return printer.later(-duration(text, option))
 
 
 def note(text: str) -> None:
     """Say something that is not data, after what was printed before it."""
-    from holdfast.cli.shown import harmless
-    from holdfast.core.model.secrets import blotted
+    from holdfast.cli.output.printer import harmless
+    from holdfast.core.model.objects.principals import blotted
 
     sys.stdout.flush()
     print(harmless(blotted(text)), file=sys.stderr)

@@ -1,9 +1,17 @@
-"""The pure core: everything that decides, and nothing that touches the outside.
+"""The pure core: every decision, and no I/O.
 
-No clock, no randomness, no I/O, no logging. What comes in comes as an argument, what goes out is a value.
+No clock, no randomness, no logging, no files, no network. Arguments come in, values go out.
 
-- `model`     what exists: objects, resources, lifecycle, settings
-- `ledger`    the contract both ledgers share: envelopes, answers, tables, codec, digests, repeats
-- `platform`  the global ledger: tenants, quota, policy, workloads, assignments, grants, regions
-- `region`    a region's ledger: nodes, slots, reservations, requests
+    commands --> ledger --> events --> state --> scheduling, reconcilers, agent --> commands
+
+- `model`        what exists: values, the objects people write, the records the ledgers keep
+- `ledger`       the contract of both ledgers: commands, answers, tables, codec, batches
+- `platform`     the global ledger: tenants, quota, policies, workloads, assignments, grants, regions
+- `region`       the ledger of one region: nodes, slots, reservations, scheduling requests
+- `scheduling`   the scheduler of a region: from a request to a proposal
+- `reconcilers`  the controllers of both ledgers
+- `agent`        the steps that a node agent takes next
+
+Imports point one way: `scheduling`, `reconcilers` and `agent` import the ledgers, the ledgers import `ledger`, and
+`ledger` imports `model`. The two ledgers never import each other.
 """

@@ -9,8 +9,9 @@ from random import Random
 
 from msgspec import Struct
 
-from holdfast.sim.chance import Chance
+from holdfast.replay.run_plan import Act, Fault, Fitting, Plan
 from holdfast.sim.scenario import Scenario, draw
+from holdfast.sim.world.randomness import Chance
 
 #: By then everybody has been asked to join and the first workloads are under way.
 BEGIN_MS = 6_000
@@ -20,46 +21,6 @@ STEP_MS = 4_000
 LEAP_MS = 30_000, 240_000
 #: Rules that only some nodes satisfy, if any: the first workload of a scenario has none, so that something runs.
 SCARCE = ("label", "gpu", "strict")
-
-
-class Fault(Struct, frozen=True, array_like=True):
-    """Something that goes wrong at a time, somewhere, for a while."""
-
-    at: int
-    what: str
-    where: str
-    lasts: int
-    #: What of it is drawn when it happens: how much, which way.
-    draw: int = 0
-
-
-class Act(Struct, frozen=True, array_like=True):
-    """Something that people do at a time; `draw` says what exactly."""
-
-    at: int
-    kind: str
-    draw: int
-
-
-class Fitting(Struct, frozen=True, array_like=True):
-    """What is odd about a node, a workload or a tenant from the start; `draw` says how exactly (see `variety`)."""
-
-    subject: str
-    kind: str
-    draw: int
-
-
-class Plan(Struct, frozen=True, array_like=True):
-    """All of it: what happens in the order of time, and what is odd from the start."""
-
-    length: int
-    faults: tuple[Fault, ...]
-    acts: tuple[Act, ...]
-    fittings: tuple[Fitting, ...] = ()
-
-    def odd(self, subject: str) -> list[tuple[str, Random]]:
-        """What is odd about something: of which kind, and chance for how exactly."""
-        return [(one.kind, Random(one.draw)) for one in self.fittings if one.subject == subject]
 
 
 class Cast(Struct, frozen=True):

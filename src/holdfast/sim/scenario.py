@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.core.model.quantity import BadQuantity, parse_duration
-from holdfast.core.model.settings import DEFAULTS, Settings, unsafe
-from holdfast.core.platform.book import PLATFORM
-from holdfast.core.region.book import REGION
+from holdfast.core.model.values.quantities import BadQuantity, parse_duration
+from holdfast.core.model.values.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.core.region.definition import REGION
 
 #: Where scenarios are, from the folder that the command is run in.
 FOLDER = Path("scenarios")

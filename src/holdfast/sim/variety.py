@@ -19,12 +19,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.model.isolation import Isolation
-from holdfast.core.model.meta import Labels
-from holdfast.core.model.resources import NOTHING, Resources, add, least, times
-from holdfast.core.model.tenancy import QuotaSpec
-from holdfast.core.model.topology import Device, RegionSpec, Taint, Toleration
-from holdfast.core.model.workload import Apart, Latency, Near, OnDeadline, Placement, Spread, WorkloadSpec
+from holdfast.core.model.objects.isolation import Isolation
+from holdfast.core.model.objects.tenants import QuotaSpec
+from holdfast.core.model.objects.topology import RegionSpec, Taint, Toleration
+from holdfast.core.model.objects.workloads import Apart, Latency, Near, OnDeadline, Placement, Spread, WorkloadSpec
+from holdfast.core.model.records.nodes import Device
+from holdfast.core.model.values.metadata import Labels
+from holdfast.core.model.values.resources import NOTHING, Resources, add, least, times
 from holdfast.sim.scenario import PLACES
 
 #: What some nodes have and some workloads require or tolerate.

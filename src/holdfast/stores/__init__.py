@@ -1,13 +1,13 @@
-"""Where logs are kept. All of them behave as `holdfast.host.store` says; one conformance suite holds them to it.
+"""Engines of the store ports. Every engine behaves as `host.ports.store` says; one conformance suite checks it.
 
-- `memory`    for tests and simulations
-- `sqlite`    embedded: one folder, one process, nothing to install
-  - `writer`    what its one thread makes of appends, trims and errors
-  - `recovery`  a database that is opened again after any error
-  - `database`  the head cell and the batches, in SQL
-  - `chunks`    snapshots as files
-  - `folder`    the lock, the reserve for a full disk, and where a folder may lie
-  - `worker`    a thread that does one thing after another for an event loop
-- `decisions` decisions, kept beside a store: `decisions_sql` writes them, `decisions_find` looks for them
-- `shape`     what all stores share
+Engines never import one another; each may import `head_waiters`, `announcements`, `worker_thread` and `files`.
+
+- `registry`       URL to engine; the only module that names every engine
+- `memory`         a store in memory, for tests and simulation
+- `head_waiters`   calls that wait for the head to move
+- `announcements`  announcements of servers, for engines that one process uses
+- `worker_thread`  one thread that does one job after another
+- `files`          what any engine keeps in folders
+- `sqlite`         the embedded engine
+- `indexes`        databases of indexes: decisions and audit, whatever engine keeps the log
 """

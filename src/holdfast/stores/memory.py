@@ -11,7 +11,7 @@ import asyncio
 
 import msgspec
 
-from holdfast.host.store import (
+from holdfast.host.ports.store import (
     Conflict,
     Full,
     Head,
@@ -22,8 +22,11 @@ from holdfast.host.store import (
     Trimmed,
     Usage,
     Written,
+    must_follow,
+    trimmed,
 )
-from holdfast.stores.shape import Announced, Waiting, must_follow, trimmed
+from holdfast.stores.announcements import Announced
+from holdfast.stores.head_waiters import Waiting
 
 #: What it holds unless told otherwise.
 LIMIT_BYTES = 1 << 30

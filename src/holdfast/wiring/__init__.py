@@ -1,22 +1,18 @@
-"""Servers put together from their parts, and a platform in one command.
+"""The composition root: the only place that knows every implementation. Logic belongs to the parts.
 
-- `settings`        what a server is told, and why: one table
-- `sources`         defaults, file, environment, flags
-- `contradictions`  sets that are refused
-- `opening`         stores by their URL, and whose log is in one
-- `private`         files that their owner alone can read
-- `tokens`          tokens in such files
-- `files`           how many files a process may have open
-- `logs`            what happens, as lines on standard error
-- `bootstrap`       the operator's first token
-- `credentials`     what a machine shows to a ledger
-- `pieces`          what a server is put together from
-- `ports`           what a server has of its machine; the simulator has others, and the same server
-- `node`            the agent of a node, put together
-- `plugins`         what schedulers ask and weigh, by entry point
-- `server`          one server: from settings to its exit code
-- `scheduler`       one scheduler in a process of its own: from what it is told to its exit code
-- `parts`           child processes that come back
-- `first`           what a new platform is told first, through its API
-- `dev`             a platform and three regions on this machine; `dev_folder` where they are kept; `declared` its nodes
+- `process`                startup error, exit codes, signals, status lines, open-file limit
+- `config`                 what a process is configured with, and the secrets it holds
+- `storage`                opens the server's store, and checks whose log it holds
+- `operator_token`         the operator's first token
+- `certificate_authority`  certificates for servers, machines and people
+- `endpoint_prober`        endpoint probes over sockets
+- `plugins`                scheduler plugins by entry point
+- `server_parts`           transport, limits and credentials from settings
+- `server_ports`           what a server has of its machine; the simulator has others, and the same server
+- `server`                 one server, from settings to exit code
+- `machine`                what agents and schedulers have in common
+- `scheduler`              `holdfast scheduler`
+- `agent_parts`            an agent put together, for a real, declared or simulated node
+- `agent`                  `holdfast agent`
+- `dev`                    `holdfast dev`
 """

@@ -21,34 +21,32 @@ from msgspec import Struct
 
 import holdfast
 from holdfast.agent.agent import Agent, Superseded
-from holdfast.agent.asking import RealAsking
-from holdfast.agent.blocking import BlockingCalls
-from holdfast.agent.driver import State
-from holdfast.agent.faring import OfMachine
-from holdfast.agent.machine import machine_of
-from holdfast.agent.node import detected
-from holdfast.agent.process.driver import ProcessDriver
-from holdfast.agent.process.settings import TENANT_MAP, TENANT_USERS, ProcessSettings
-from holdfast.agent.process.tenants import missing_here
-from holdfast.agent.terms import Terms
-from holdfast.agent.terms import on_disk as terms_on_disk
-from holdfast.agent.times import on_disk
-from holdfast.core.model.limits import NODE_PORTS_MAX
-from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.topology import Device, Machine
+from holdfast.agent.drivers.driver import State
+from holdfast.agent.drivers.process.driver import ProcessDriver
+from holdfast.agent.drivers.process.settings import TENANT_MAP, TENANT_USERS, ProcessSettings
+from holdfast.agent.drivers.process.tenant_users import missing_here
+from holdfast.agent.lease_times import on_disk
+from holdfast.agent.machine_identity import machine_of
+from holdfast.agent.node_load import OfMachine, detected
+from holdfast.agent.prober import RealAsking
+from holdfast.agent.term_fence import Terms
+from holdfast.agent.term_fence import on_disk as terms_on_disk
+from holdfast.core.model.records.nodes import Device, Machine
+from holdfast.core.model.values.limits import NODE_PORTS_MAX
+from holdfast.core.model.values.resources import NOTHING, Resources
 from holdfast.core.region.commands import RegisterNode
-from holdfast.host.clock import Clock, SystemClock
-from holdfast.host.journal import Journal
-from holdfast.host.meters import Meters
-from holdfast.host.store import StoreError, StoreInUse
-from holdfast.host.voice import Sender
-from holdfast.host.waiting import together
-from holdfast.stores.folder import Lock
-from holdfast.wiring import logs
-from holdfast.wiring.machine import Ending, MachineWish, credentials, on_the_wire, say, until_signalled
-from holdfast.wiring.node import NodePorts, agent_of
-from holdfast.wiring.pieces import CannotStart
-from holdfast.wiring.private import write_private
+from holdfast.host.ports.clock import Clock, SystemClock
+from holdfast.host.ports.store import StoreError, StoreInUse
+from holdfast.host.protocol.session_client import Sender
+from holdfast.host.runtime.blocking_calls import BlockingCalls
+from holdfast.host.runtime.deadlines import together
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.observe import log_output
+from holdfast.stores.files.folder import Lock
+from holdfast.wiring.agent_parts import NodePorts, agent_of
+from holdfast.wiring.config.private_files import write_private
+from holdfast.wiring.machine import MachineWish, credentials, on_the_wire
+from holdfast.wiring.process import CannotStart, Ending, say, until_signalled
 
 AGENT = "agent"
 PORTS = (30_000, 30_999)
@@ -122,7 +120,7 @@ def _said(users: tuple[int, int]) -> str:
 
 def run(wish: MachineWish, node: NodeWish) -> int:
     """Run an agent until it is asked to stop or has to; its exit code. Of wishes with nothing wrong."""
-    logs.set_up(wish.log_level, wish.log_form)
+    log_output.set_up(wish.log_level, wish.log_form)
     return int(asyncio.run(until_signalled(lambda asked: be_agent(wish, node, SystemClock(), asked))))
 
 

@@ -5,45 +5,31 @@ A scheduler and an agent are such machines. What is their own, each says in a wi
 
 from __future__ import annotations
 
-import asyncio
 import re
-import signal
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from enum import IntEnum
 from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.api.carriers.connection import Limits
-from holdfast.api.carriers.http import HttpTransport
-from holdfast.api.carriers.tls import Tls
-from holdfast.core.model.addresses import is_exposed, not_an_address, without_user
-from holdfast.host.clock import Clock
-from holdfast.host.exports import exporting
-from holdfast.host.journal import Journal
-from holdfast.host.meters import Meters
-from holdfast.host.transport import Pairs
-from holdfast.wiring import logs
-from holdfast.wiring.contradictions import address, is_loopback
-from holdfast.wiring.credentials import Credentials, NoToken
-from holdfast.wiring.pieces import CannotStart
+from holdfast.core.model.values.addresses import is_exposed, not_an_address, without_user
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.transport import Pairs
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.observe.prometheus import exporting
+from holdfast.transports.http_connection import Limits
+from holdfast.transports.http_transport import HttpTransport
+from holdfast.transports.tls import Tls
+from holdfast.wiring.config.addresses import address, is_loopback
+from holdfast.wiring.config.credentials import Credentials, NoToken
+from holdfast.wiring.process import CannotStart
 
 #: Where its numbers might be told, on this machine.
 LISTEN = "127.0.0.1:7480"
 #: Whoever collects numbers has little to say, and says it soon.
 EXPORT_LIMITS = Limits(body_bytes=0, head_bytes=8 << 10, request_ms=5_000, idle_ms=75_000, drain_ms=500)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
-
-
-class Ending(IntEnum):
-    """How such a process ends."""
-
-    ASKED = 0
-    CANNOT_START = 1
-    STOPPED = 3
-    SUPERSEDED = 4
 
 
 class MachineWish(Struct, frozen=True):
@@ -109,14 +95,6 @@ def _a(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-async def until_signalled(run: Callable[[asyncio.Event], Awaitable[Ending]]) -> Ending:
-    """Run until SIGTERM or SIGINT asks to stop."""
-    asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return await run(asked)
-
-
 @asynccontextmanager
 async def on_the_wire(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncIterator[HttpTransport]:
     """A way to its region, and its numbers told meanwhile. `CannotStart` when that cannot be."""
@@ -165,8 +143,3 @@ def credentials(wish: MachineWish) -> Callable[[], Pairs]:
     except NoToken as error:
         hint = f"hint: `holdfast token create --principal {wish.actor} --ttl 90d`, into that file, with mode 0600"
         raise CannotStart(f"{error}\n{hint}") from error
-
-
-def say(kind: str, text: str) -> None:
-    """Tell whoever started it."""
-    logs.say(f"holdfast {kind}: {text}")

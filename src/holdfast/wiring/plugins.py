@@ -13,8 +13,8 @@ from typing import Any
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.host.journal import Journal
-from holdfast.wiring.pieces import CannotStart
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.wiring.process import CannotStart
 
 FILTERS, SCORES = "holdfast.filters", "holdfast.scores"
 #: Where the built-in ones are, which are there whatever an installation says.

@@ -14,27 +14,26 @@ import asyncio
 
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.host import collector
-from holdfast.host.clock import Clock, SystemClock
-from holdfast.host.journal import Journal
-from holdfast.host.meters import Meters
-from holdfast.host.mirror.mirror import Mirror
-from holdfast.host.scheduling_apart import SchedulerApart, Superseded
-from holdfast.host.transport import Transport
-from holdfast.host.voice import Sender, Voice
-from holdfast.host.waiting import together
-from holdfast.wiring import logs
-from holdfast.wiring.machine import Ending, MachineWish, credentials, on_the_wire, say, until_signalled
-from holdfast.wiring.pieces import CannotStart
+from holdfast.host.ports.clock import Clock, SystemClock
+from holdfast.host.ports.transport import Transport
+from holdfast.host.protocol.session_client import Sender, Superseded, Voice
+from holdfast.host.runtime import gc_tuning
+from holdfast.host.runtime.deadlines import together
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.scheduler.standalone import SchedulerApart
+from holdfast.host.streams.mirror import Mirror
+from holdfast.observe import log_output
+from holdfast.wiring.machine import MachineWish, credentials, on_the_wire
 from holdfast.wiring.plugins import plugins
+from holdfast.wiring.process import CannotStart, Ending, say, until_signalled
 
 SCHEDULER = "scheduler"
 
 
 def run(wish: MachineWish) -> int:
     """Run a scheduler until it is asked to stop or has to; its exit code. Of a wish with nothing wrong."""
-    logs.set_up(wish.log_level, wish.log_form)
-    collector.no_full_passes()
+    log_output.set_up(wish.log_level, wish.log_form)
+    gc_tuning.no_full_passes()
     return int(asyncio.run(until_signalled(lambda asked: schedule(wish, SystemClock(), asked))))
 
 

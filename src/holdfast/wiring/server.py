@@ -19,54 +19,46 @@ import signal
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from enum import IntEnum
 from typing import Any
 
 from holdfast.api.server import Api
+from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.codec import UpgradeNeeded
-from holdfast.core.ledger.house import StartLog
-from holdfast.core.platform.book import PLATFORM
+from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.reconcilers import registry
-from holdfast.core.region.book import REGION
-from holdfast.host.audit import Audit
-from holdfast.host.clock import SystemClock
-from holdfast.host.controllers import Controllers
-from holdfast.host.decisions import Decisions
-from holdfast.host.endpoints import Endpoints
+from holdfast.core.region.definition import REGION
+from holdfast.host.controllers.endpoint_controller import Endpoints
+from holdfast.host.controllers.leader_controllers import Controllers
+from holdfast.host.controllers.reservation_expiry import Expiry
 from holdfast.host.errors import Stopped
-from holdfast.host.expiry import Expiry
-from holdfast.host.journal import Journal
-from holdfast.host.ledger import Identity, Ledger, Role
-from holdfast.host.link.link import Link
-from holdfast.host.link.speaker import Platform
-from holdfast.host.log_index import Lasting
-from holdfast.host.own_token import OwnToken
-from holdfast.host.scheduling_beside import SchedulerBeside
-from holdfast.host.servers import ServerAdmission
-from holdfast.host.store import Store, StoreCorrupt
-from holdfast.host.supervise import Supervisor
-from holdfast.wiring import logs, pieces
-from holdfast.wiring.bootstrap import Bootstrap
-from holdfast.wiring.contradictions import ledger_settings
-from holdfast.wiring.files import allow_many_files
-from holdfast.wiring.pieces import CannotStart, ledger_name
-from holdfast.wiring.ports import Carrier, Ports, of_machine
-from holdfast.wiring.settings import ServerSettings
+from holdfast.host.indexes.audit_index import Audit
+from holdfast.host.indexes.decision_index import Decisions
+from holdfast.host.indexes.log_index import Lasting
+from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ledger.server_admission import ServerAdmission
+from holdfast.host.ledger.server_token import OwnToken
+from holdfast.host.link.region.link import Link
+from holdfast.host.link.region.session import Platform
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.ports.store import Store, StoreCorrupt
+from holdfast.host.runtime.supervisor import Supervisor
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.scheduler.embedded import SchedulerBeside
+from holdfast.observe import log_output
+from holdfast.wiring import storage
+from holdfast.wiring.config.server_settings import ServerSettings
+from holdfast.wiring.config.validation import ledger_settings
+from holdfast.wiring.operator_token import Bootstrap
+from holdfast.wiring.process import CannotStart, Ending, allow_many_files
+from holdfast.wiring.server_ports import Carrier, Ports, of_machine
+from holdfast.wiring.storage import ledger_name
 
 INSECURE = "other machines are asked and answered without TLS, where tokens can be read"
 
 
-class Ending(IntEnum):
-    """How a server's process ends."""
-
-    ASKED = 0
-    CANNOT_START = 1
-    STOPPED = 3
-
-
 def run(settings: ServerSettings) -> int:
     """Run a server until it is asked to stop or has to; its exit code. Of settings without contradictions."""
-    logs.set_up(settings.log_level, settings.log_form)
+    log_output.set_up(settings.log_level, settings.log_form)
     allow_many_files()
     return int(asyncio.run(_until_signalled(settings)))
 
@@ -118,7 +110,7 @@ class Server:
         """Open the store, put the server together, and listen. `CannotStart` when something is in the way."""
         store = await ports.store()
         stack.push_async_callback(store.close)
-        await pieces.must_be_ours(settings, store)
+        await storage.must_be_ours(settings, store)
         server = cls(settings, ports, store)
         if settings.store == "memory:":
             server.journal.warning("store-in-memory", why="everything is gone when this process ends")

@@ -8,12 +8,12 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.api.server.commands import tags
+from holdfast.api.server.objects.ledger_commands import tags
+from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import OpenSession
-from holdfast.host.transport import Flow, Reply, Request
-from tests.support.served import OPERATOR, World, a_class, a_tenant, a_workload, bearer, in_world
+from holdfast.host.ports.transport import Flow, Reply, Request
+from tests.support.api.api_cluster import OPERATOR, World, a_class, a_tenant, a_workload, bearer, in_world
 
 words = st.sampled_from([
     "v1", "workloads", "tenants", "tokens", "principals", "nodes", "replicas", "requests", "audit", "batch", "commands",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.api.documents.kinds import KINDS
-from holdfast.api.server.warnings import token_warnings
-from holdfast.core.model.meta import Meta
-from holdfast.core.model.tenancy import Principal, PrincipalSpec, Scope, Token
+from holdfast.api.kinds import KINDS
+from holdfast.api.server.reports.warnings import token_warnings
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Scope, Token
+from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.host.transport import Reply
-from tests.support.platform import a_token, a_world
-from tests.support.served import OPERATOR, Part, World, in_world
+from holdfast.host.ports.transport import Reply
+from tests.support.api.api_cluster import OPERATOR, Part, World, in_world
+from tests.support.ledgers.platform import a_token, a_world
 
 _SPEAKS = {"GET whoami", "POST envelopes", "POST envelopes/batch", "POST renewals"}
 _KINDS = {f"GET {plural}" for plural in KINDS}

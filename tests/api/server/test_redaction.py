@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.api.documents.commands import by_name
-from holdfast.api.documents.kinds import KINDS
+from holdfast.api.kinds import KINDS
+from holdfast.api.resources.command_catalog import by_name
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import OpenSession
 from holdfast.core.ledger.revision import show
-from holdfast.core.model.tenancy import Right
+from holdfast.core.model.objects.principals import Right
 from holdfast.core.region import commands as c
-from holdfast.host.transport import Flow, Request
-from tests.support.served import OPERATOR, Answer, Part, World, a_workload, bearer, in_world, secret_of
-from tests.support.two_tenants import ASKING, MARK, NOTE, TAINTS, an_object, two_tenants
+from holdfast.host.ports.transport import Flow, Request
+from tests.support.api.api_cluster import OPERATOR, Answer, Part, World, a_workload, bearer, in_world, secret_of
+from tests.support.api.two_tenants import ASKING, MARK, NOTE, TAINTS, an_object, two_tenants
 
 #: Another word of the same length, which nothing in the world has.
 NEVER = "yakka"

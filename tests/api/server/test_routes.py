@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from holdfast.api.documents.kinds import KINDS
-from holdfast.api.documents.openapi import description
-from holdfast.host.transport import Reply, Request
-from tests.support.served import Part, World, in_world
+from holdfast.api.kinds import KINDS
+from holdfast.api.openapi.document import description
+from holdfast.host.ports.transport import Reply, Request
+from tests.support.api.api_cluster import Part, World, in_world
 
 LEDGERS = ("platform", "region")
 

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.ledger.house import OpenSession
+from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.revision import show
-from holdfast.core.model.meta import Meta
-from holdfast.core.model.tenancy import Principal, PrincipalSpec, Right, Token
-from holdfast.core.model.topology import Region, RegionSpec
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Token
+from holdfast.core.model.objects.topology import Region, RegionSpec
+from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.host.transport import Flow
-from tests.support.region import a_template
-from tests.support.served import OPERATOR, TOKEN_LIFE, Part, World, a_shop, in_world
+from holdfast.host.ports.transport import Flow
+from tests.support.api.api_cluster import OPERATOR, TOKEN_LIFE, Part, World, a_shop, in_world
+from tests.support.ledgers.region import a_template
 
 #: Within so long a stream is over.
 SOON_MS = 10_000

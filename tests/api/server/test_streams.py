@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.api.server import Limits
-from holdfast.api.server.desk import STREAMS_EACH
-from holdfast.core.ledger.house import OpenSession
+from holdfast.api.server.context import STREAMS_EACH
+from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.revision import show
 from holdfast.core.region import commands as c
-from holdfast.host.bindings.wire import Quiet, encode_message
-from holdfast.host.streams import close
-from holdfast.host.transport import Flow, Reply
-from tests.support.region import a_template
-from tests.support.served import Part, World, in_world
+from holdfast.host.ports.transport import Flow, Reply
+from holdfast.host.protocol.bindings import Quiet, encode_message
+from holdfast.host.streams.resume import close
+from tests.support.api.api_cluster import Part, World, in_world
+from tests.support.ledgers.region import a_template
 
 
 class Agents:

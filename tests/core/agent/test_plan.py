@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.agent.bound import Bound, is_leased
-from holdfast.core.agent.here import Here, Pulse, Run
+from holdfast.core.agent.bindings import Bound, is_leased, refusal
 from holdfast.core.agent.plan import Sight, Steps, plan
-from holdfast.core.agent.refusing import pause_ms, refusal
-from holdfast.core.agent.restarting import PAUSE_MOST_MS, PAUSE_MS
-from holdfast.core.model.lifecycle import EDGE_BY_KEY, Phase
-from holdfast.core.model.process import Driver, Restart
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.topology import Device
-from holdfast.core.model.workload import Template
-from holdfast.core.region.commands import DETAIL_MAX, RegisterNode
-from tests.support.region import an_assignment
+from holdfast.core.agent.processes import Here, Pulse, Run
+from holdfast.core.agent.restarts import PAUSE_MOST_MS, PAUSE_MS, pause_ms
+from holdfast.core.model.objects.workloads import Driver, Restart, Template
+from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, Phase
+from holdfast.core.model.records.nodes import Device
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.region.commands import RegisterNode
+from holdfast.core.region.limits import DETAIL_MAX
+from tests.support.ledgers.region import an_assignment
 
 P = Phase
 SLOT, EPOCH, SESSION, NOW = (7, 0), 90, 80, 1_000_000

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger import codec
 from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.builtin.log import LevelRaised
 from holdfast.core.ledger.codec import (
     Corrupt,
     Header,
@@ -22,11 +23,10 @@ from holdfast.core.ledger.codec import (
     read_evidence,
 )
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import LevelRaised
-from holdfast.core.model.evidence import AuditEvent, Candidate, Decision, Pass
-from holdfast.core.region.book import REGION
+from holdfast.core.model.records.decisions import AuditEvent, Candidate, Decision, Pass
 from holdfast.core.region.commands import AdministerNode, Placement, Propose
-from tests.support.region import ROOT, SCHEDULER, RegionBench, a_template
+from holdfast.core.region.definition import REGION
+from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench, a_template
 
 HEADER = Header("log", 1, 1, 1, b"")
 

@@ -11,26 +11,25 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.chunks import steps
+from holdfast.core.ledger.builtin.log import LogStarted, RaiseLevel, StartLog, StartTerm, TermStarted
 from holdfast.core.ledger.codec import BatchReader, UpgradeNeeded, body_digest, encode
-from holdfast.core.ledger.columns import Pages
-from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.draft import Draft, Landed, fold
+from holdfast.core.ledger.commit.draft import Draft, Landed, fold
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import LogStarted, RaiseLevel, StartLog, StartTerm, TermStarted
 from holdfast.core.ledger.levels import Above, form, is_of_the_first, lowered, members, plainest, since
-from holdfast.core.ledger.snapshot import decode_manifest, encode_manifest
-from holdfast.core.ledger.table import Table, TableSpec
-from holdfast.core.model.isolation import Isolation
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.shapes import Document, Row
-from holdfast.core.model.workload import Template
-from holdfast.core.region.book import REGION
+from holdfast.core.ledger.state.chunks import state_digest, steps
+from holdfast.core.ledger.state.columns import Pages
+from holdfast.core.ledger.state.snapshot import decode_manifest, encode_manifest
+from holdfast.core.ledger.state.table import Table, TableSpec
+from holdfast.core.model.objects.isolation import Isolation
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.structs import Document, Row
 from holdfast.core.region.commands import Placement
-from holdfast.core.region.state import RegionState
-from tests.support.region import ROOT, T0, RegionBench
-from tests.support.snapshots import a_snapshot, restored
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.state.tables import RegionState
+from tests.support.ledgers.region import ROOT, T0, RegionBench
+from tests.support.ledgers.snapshots import a_snapshot, restored
 
 
 class Colour(StrEnum):

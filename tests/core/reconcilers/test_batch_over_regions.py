@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.allotment import Stage
-from holdfast.core.model.meta import Condition, Reason, Truth
-from holdfast.core.model.summary import Counted, Seen
-from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import OnDeadline, Placement
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.objects.workloads import OnDeadline, Placement
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.region_reports import Counted, Seen
+from holdfast.core.model.values.conditions import Condition, Reason, Truth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT, STATUS
-from holdfast.core.platform.demand import asked_of_quota
-from holdfast.core.reconcilers.assignment import Assignments
-from holdfast.core.reconcilers.status import Statuses
-from tests.support.platform import HOUR, a_template, a_workload, a_world, cpu
+from holdfast.core.platform.definition import ASSIGNMENT, STATUS
+from holdfast.core.platform.queries.accounts import asked_of_quota
+from holdfast.core.reconcilers.platform.assignment import Assignments
+from holdfast.core.reconcilers.platform.status import Statuses
+from tests.support.ledgers.platform import HOUR, a_template, a_workload, a_world, cpu
 
 BOTH = ("eu", "us")
 

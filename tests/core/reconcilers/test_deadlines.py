@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
-from holdfast.core.model.allotment import Stage
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.meta import Condition, Reason, Truth
-from holdfast.core.model.summary import Counted, Nodes, Seen, Summary, Waiting
-from holdfast.core.model.workload import OnDeadline
+from holdfast.core.model.objects.workloads import OnDeadline
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.region_reports import Counted, Nodes, Seen, Summary, Waiting
+from holdfast.core.model.values.conditions import Condition, Reason, Truth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT, STATUS
-from holdfast.core.reconcilers.assignment import Assignments
-from holdfast.core.reconcilers.replicas import Replicas
-from holdfast.core.reconcilers.status import PATIENCE_MS, Statuses
-from tests.support.assigned import Assigned, stopped, withdrawn
-from tests.support.platform import HOUR, a_workload, a_world, cpu
+from holdfast.core.platform.definition import ASSIGNMENT, STATUS
+from holdfast.core.reconcilers.platform.assignment import Assignments
+from holdfast.core.reconcilers.platform.status import PATIENCE_MS, Statuses
+from holdfast.core.reconcilers.region.replica import Replicas
+from tests.support.ledgers.assignment_world import Assigned, stopped, withdrawn
+from tests.support.ledgers.platform import HOUR, a_workload, a_world, cpu
 
 MINUTE = 60_000
 

@@ -6,11 +6,11 @@ all of them anew, and they were well. RULES 21: what is critical and merely repl
 
 from __future__ import annotations
 
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.topology import NodeHealth
-from holdfast.core.reconcilers.noded import WINDOW_MS
-from tests.support.noded import Noded
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import NodeHealth
+from holdfast.core.model.values.settings import DEFAULTS
+from holdfast.core.reconcilers.region.mass_loss import WINDOW_MS
+from tests.support.ledgers.node_world import Noded
 
 FENCE = DEFAULTS.fence_time
 

@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import Configure, StartTerm
-from holdfast.core.model.allotment import Purpose, Stage
-from holdfast.core.model.settings import DEFAULTS, Settings, drifted
-from holdfast.core.model.shapes import Duration, Instant
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.ledger.builtin.log import Configure, StartTerm
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.values.settings import DEFAULTS, Settings, drifted
+from holdfast.core.model.values.structs import Duration, Instant
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, REGION_HEALTH
-from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_world, an_exclusive
+from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER, REGION_HEALTH
+from tests.support.ledgers.platform import DIGEST, HOUR, ROOT, PlatformBench, a_world, an_exclusive
 
 
 def held_in_eu(*, leased: bool = False) -> tuple[PlatformBench, int]:

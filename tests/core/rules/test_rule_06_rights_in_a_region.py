@@ -5,18 +5,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.draft import Landed
-from holdfast.core.ledger.house import EndSession, StartTerm
-from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.shapes import Instant
-from holdfast.core.platform.rights import lapsed_at
-from holdfast.core.reconcilers.rights import Rights
-from holdfast.core.region.breaches import RIGHT
+from holdfast.core.ledger.builtin.log import StartTerm
+from holdfast.core.ledger.builtin.sessions import EndSession
+from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.breaches import RIGHT
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.settings import DEFAULTS
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.queries.identities import lapsed_at
+from holdfast.core.reconcilers.region.rights import Rights
 from holdfast.core.region.commands import AssignmentShipped, Bind, OpenSlots, Placement, Stop
-from tests.support.platform import a_world, an_exclusive
-from tests.support.region import REPLICA, SCHEDULER, RegionBench
+from tests.support.ledgers.platform import a_world, an_exclusive
+from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench
 
 HEALTH, REPAIR = "controller/node-health", "controller/repair"
 FENCE = 25_000

@@ -7,14 +7,14 @@ twice; and recovery is refused by quota that sits in the dead region.
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.overrides import EndOverride
-from holdfast.core.model.allotment import Purpose, Stage
-from holdfast.core.model.resources import NOTHING
+from holdfast.core.ledger.builtin.overrides import EndOverride
+from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.values.resources import NOTHING
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import FAILOVER, GRANT
-from holdfast.core.platform.escrow import effective
-from holdfast.core.platform.settling import VERSION_MAX
-from tests.support.platform import (
+from holdfast.core.platform.definition import FAILOVER, GRANT
+from holdfast.core.platform.limits import VERSION_MAX
+from holdfast.core.platform.queries.accounts import effective
+from tests.support.ledgers.platform import (
     HOUR,
     ROOT,
     PlatformBench,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.allotment import Assignment, Purpose
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.resources import Resources
+from holdfast.core.model.records.assignments import Assignment, Purpose
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import AdoptSlots, AssignmentShipped, Gone, Placement, Stop
-from tests.support.region import REPLICA, RegionBench, a_template
+from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 
 
 def a_region(cpu: int = 3000) -> tuple[RegionBench, int, Assignment]:

@@ -3,12 +3,12 @@
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import OpenSession
-from holdfast.core.model.allotment import Purpose, Stage
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.records.assignments import Purpose, Stage
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT, FAILOVER, GRANT
-from tests.support.platform import (
+from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER, GRANT
+from tests.support.ledgers.platform import (
     ACME,
     DIGEST,
     HOUR,

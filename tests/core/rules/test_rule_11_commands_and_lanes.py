@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import EVIDENCE_BYTES_MAX, read_evidence
-from holdfast.core.ledger.draft import Draft, Landed
-from holdfast.core.ledger.registry import Lane
-from holdfast.core.model.evidence import AuditEvent
-from holdfast.core.region.book import REGION, RULES
-from holdfast.core.region.commands import NAMED_MAX, AdministerNode, OpenSlots, Placement, Stop
-from tests.support.region import REPLICA, ROOT, SCHEDULER, RegionBench
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.model.records.decisions import AuditEvent
+from holdfast.core.region.commands import AdministerNode, OpenSlots, Placement, Stop
+from holdfast.core.region.definition import REGION, RULES
+from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench
 
 
 def test_events_audit_and_request_key_of_a_command_lie_in_one_batch() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.draft import Landed
-from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.overrides import OpenOverride
-from holdfast.core.ledger.repeats import WINDOW
-from holdfast.core.model.control import Action
+from holdfast.core.ledger.builtin.overrides import OpenOverride
+from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.ledger.commit.dedup import WINDOW
+from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.model.objects.policies import Action
 from holdfast.core.region.commands import Placement
-from tests.support.region import ROOT, SCHEDULER, RegionBench
+from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench
 
 
 def a_region() -> RegionBench:
@@ -40,8 +40,8 @@ def test_a_write_that_timed_out_after_commit_is_answered_the_same_and_done_once(
 
 
 def test_a_repeat_within_the_same_batch_is_answered_too() -> None:
-    from holdfast.core.ledger.draft import Draft
-    from holdfast.core.region.book import REGION
+    from holdfast.core.ledger.commit.draft import Draft
+    from holdfast.core.region.definition import REGION
 
     bench = a_region()
     envelope = bench.envelope(SCHEDULER, placing(bench, 0))

@@ -4,10 +4,10 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Repeated
 from holdfast.core.ledger.codec import body_digest
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.core.ledger.envelope import ABSENT, Envelope
 from holdfast.core.platform import commands as c
-from tests.support.platform import ACME, ROOT, T0, a_quota, a_workload, a_world, an_exclusive, cpu
+from tests.support.ledgers.platform import ACME, ROOT, T0, a_quota, a_workload, a_world, an_exclusive, cpu
 
 
 def test_timed_out_after_commit_is_harmless() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.house import EndSession
+from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.revision import index_of, revision, seq_of, show
-from holdfast.core.model.lifecycle import Phase
+from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region.commands import OpenSlots, Placement, RemoveNode, WithdrawSlots
-from tests.support.region import REPLICA, ROOT, RegionBench
+from tests.support.ledgers.region import REPLICA, ROOT, RegionBench
 
 
 def test_a_revision_reads_as_batch_and_index_and_orders_as_the_log_does() -> None:

@@ -2,8 +2,8 @@
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import ASSIGNMENT
-from tests.support.platform import ACME, ROOT, PlatformBench, a_class, a_workload, a_world, an_exclusive, cpu
+from holdfast.core.platform.definition import ASSIGNMENT
+from tests.support.ledgers.platform import ACME, ROOT, PlatformBench, a_class, a_workload, a_world, an_exclusive, cpu
 
 
 def finalising(bench: PlatformBench, name: str = "web") -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.draft import Landed
-from holdfast.core.model.allotment import Assignment, Purpose, Stage
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import HoldPurpose
-from holdfast.core.model.resources import Resources
+from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import AssignmentShipped, Hold, OpenSlots, Placement, Stop
-from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template
+from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 
 
 def a_full_node() -> tuple[RegionBench, int, Assignment]:

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.builtin.log import RaiseLevel, RecordDigest, StartTerm
 from holdfast.core.ledger.codec import encode, encode_batch
-from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.draft import Book, fold
-from holdfast.core.ledger.house import RaiseLevel, RecordDigest, StartTerm
-from holdfast.core.ledger.invariants import check
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.levels import LEVEL, form, lowered
-from tests.support.golden import GOLDEN, golden_names, level_of, read_golden, recorded_now
-from tests.support.region import RegionBench
-from tests.support.written import held, written_at
+from holdfast.core.ledger.state.chunks import state_digest
+from holdfast.core.ledger.state.invariants import check
+from tests.support.generated.golden_logs import GOLDEN, golden_names, level_of, read_golden, recorded_now
+from tests.support.generated.log_schema import held, written_at
+from tests.support.ledgers.region import RegionBench
 
 
 @pytest.mark.parametrize("name", golden_names())

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.topology import Effect, Taint
-from holdfast.core.region.breaches import ALLOWED, CAPACITY, RESIDENCY, allowed_overshoots
+from holdfast.core.model.objects.topology import Effect, Taint
+from holdfast.core.model.records.breaches import ALLOWED, CAPACITY, REGION_RESIDENCY
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import (
     AdministerNode,
     AssignmentShipped,
@@ -21,7 +21,8 @@ from holdfast.core.region.commands import (
     RegisterNode,
     Stop,
 )
-from tests.support.region import REPLICA, ROOT, RegionBench
+from holdfast.core.region.queries.breaches import allowed_overshoots
+from tests.support.ledgers.region import REPLICA, ROOT, RegionBench
 
 REPAIR = "controller/repair"
 
@@ -82,7 +83,7 @@ def test_a_jurisdiction_that_changes_opens_a_breach_and_nothing_more_is_placed()
     work = replace(bench.state.assignments[100], jurisdictions=("eu",))
     bench.ship(AssignmentShipped(work))
     bench.ship(RegionShipped("eu", "us"))
-    assert bench.state.breaches[RESIDENCY, "assignment/100"].overshoot == 4
+    assert bench.state.breaches[REGION_RESIDENCY, "assignment/100"].overshoot == 4
     assert bench.refuse_place(work, Placement(5, node)).code is Code.RESIDENCY
 
 
@@ -131,7 +132,7 @@ def test_a_node_of_which_much_is_broken_is_looked_at_once_when_more_is(monkeypat
     bench, node = a_region()
     bench.a_node(cpu=3000, memory=1024)
     assert len(bench.state.breaches) == 2
-    monkeypatch.setattr("holdfast.core.region.breaches.allowed_overshoots", counted)
+    monkeypatch.setattr("holdfast.core.region.queries.breaches.allowed_overshoots", counted)
     bench.checked = False
     bench.a_node(cpu=2000, memory=512)
     assert looks == [node, node], "as it will be, and as it is"

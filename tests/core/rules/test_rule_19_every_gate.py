@@ -11,25 +11,25 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.draft import Draft, Landed
-from holdfast.core.ledger.house import EndSession
-from holdfast.core.ledger.overrides import OpenOverride, in_force
-from holdfast.core.model.allotment import Stage
-from holdfast.core.model.control import Action, Override
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.meta import Labels
-from holdfast.core.model.placement import HoldPurpose
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.ledger.builtin.overrides import OpenOverride, in_force
+from holdfast.core.ledger.builtin.sessions import EndSession
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.partial import Unmet
+from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.values.metadata import Labels
+from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
-from holdfast.core.platform.book import GRANT, REGION_HEALTH
-from holdfast.core.platform.book import RULES as PLATFORM_RULES
+from holdfast.core.platform.definition import GRANT, REGION_HEALTH
+from holdfast.core.platform.definition import RULES as PLATFORM_RULES
 from holdfast.core.region import commands as c
-from holdfast.core.region.book import REGION
-from holdfast.core.region.book import RULES as REGION_RULES
-from holdfast.core.region.unmet import Unmet
-from tests.support.platform import DIGEST, PlatformBench, a_workload, a_world, cpu
-from tests.support.region import ROOT, SCHEDULER, RegionBench
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.definition import RULES as REGION_RULES
+from tests.support.ledgers.platform import DIGEST, PlatformBench, a_workload, a_world, cpu
+from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench
 
 LIFE = 600_000
 REPAIR = "controller/repair"

@@ -1,13 +1,13 @@
 """RULES 19: overrides end by absolute time and give authority back, no more; exactly one policy is valid at a time."""
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.model.control import Action, PolicyDocument, PolicyStage
-from holdfast.core.model.topology import RegionHealth
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
+from holdfast.core.model.objects.policies import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.book import FAILOVER, GRANT, REGION_HEALTH
-from holdfast.core.platform.policies import valid_policy
-from tests.support.platform import DIGEST, HOUR, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
+from holdfast.core.platform.definition import FAILOVER, GRANT, REGION_HEALTH
+from holdfast.core.platform.state.lookups import valid_policy
+from tests.support.ledgers.platform import DIGEST, HOUR, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
 
 
 def publish(bench: PlatformBench, packing: int) -> int:

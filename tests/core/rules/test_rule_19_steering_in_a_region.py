@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride, in_force
-from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.control import Action, Override, Validity
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import Slot
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride, in_force
+from holdfast.core.model.objects.policies import Action, Override, Validity
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.slots import Slot
 from holdfast.core.region.commands import Move, MoveSlot, OverrideShipped, Placement, ValidityShipped
-from tests.support.noded import Noded
-from tests.support.region import ROOT, SCHEDULER, RegionBench
+from tests.support.ledgers.node_world import Noded
+from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench
 
 
 def a_region() -> tuple[RegionBench, int, Assignment]:
@@ -104,7 +104,7 @@ def test_repair_asks_once_what_overrides_say_however_much_it_moves(monkeypatch: 
     bench.accept("controller/node-health", Move(moved(slots, Phase.UNKNOWN, "session-ended")))
     bench.at += 60_000
     bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "z", "smoke", bench.at + 60_000))
-    monkeypatch.setattr("holdfast.core.region.moving.in_force", counted)
+    monkeypatch.setattr("holdfast.core.region.decide.transitions.in_force", counted)
     bench.accept("controller/repair", Move(moved(slots, Phase.FAILED, "fenced")))
     assert asked == [bench.at]
     assert {slot.phase for _, slot in bench.state.slots.items()} == {Phase.FAILED}

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.agent.bound import bound_to
+from holdfast.core.agent.bindings import bound_to
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import StartTerm
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.topology import NO_MACHINE, Machine
+from holdfast.core.ledger.builtin.log import StartTerm
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import NO_MACHINE, Machine
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
-from tests.support.noded import HEALTH, Noded
-from tests.support.region import RegionBench
+from tests.support.ledgers.node_world import HEALTH, Noded
+from tests.support.ledgers.region import RegionBench
 
 FENCE = DEFAULTS.fence_time
 FIRST = Machine("id-of-the-first-folder", "host-a", "boot-1")

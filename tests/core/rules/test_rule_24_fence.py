@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.draft import Landed
-from holdfast.core.ledger.house import StartTerm
+from holdfast.core.ledger.builtin.log import StartTerm
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.core.ledger.reconciler import NOTHING, Outcome
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.topology import NodeHealth
-from holdfast.core.region import fence
-from holdfast.core.region.repairs import repairs
-from tests.support.noded import HEALTH, REPAIR, Noded
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import NodeHealth
+from holdfast.core.model.values.settings import DEFAULTS
+from holdfast.core.region.queries import fence
+from holdfast.core.region.queries.repairs import repairs
+from tests.support.ledgers.node_world import HEALTH, REPAIR, Noded
 
 FENCE = DEFAULTS.fence_time
 #: By so much the next leader's clock is ahead: a step, a minute, a day.
@@ -151,7 +151,7 @@ def test_people_are_told_the_time_that_repair_waits_for() -> None:
 
 def test_nobody_else_counts_a_fence_from_the_end_of_a_session() -> None:
     """The two words stand together in one function of the core, and wherever else they are it is to be told."""
-    core = Path(fence.__file__).parents[1]
+    core = Path(fence.__file__).parents[2]
     found = {
         f"{path.relative_to(core)}:{node.name}"
         for path in sorted(core.rglob("*.py"))
@@ -159,4 +159,4 @@ def test_nobody_else_counts_a_fence_from_the_end_of_a_session() -> None:
         if isinstance(node, ast.FunctionDef)
         and {"session_ended", "fence_time"} <= {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
     }
-    assert found == {"region/fence.py:falls_at"}
+    assert found == {"region/queries/fence.py:falls_at"}

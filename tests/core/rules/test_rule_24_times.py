@@ -10,22 +10,23 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import Configure, EndSession, RaiseLevel
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.meta import Reason, Truth
-from holdfast.core.model.settings import DEFAULTS, Settings, outlasting, unsafe
-from holdfast.core.model.topology import Machine
+from holdfast.core.ledger.builtin.log import Configure, RaiseLevel
+from holdfast.core.ledger.builtin.sessions import EndSession
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import Machine
+from holdfast.core.model.values.conditions import Reason, Truth
+from holdfast.core.model.values.settings import DEFAULTS, Settings, outlasting, unsafe
 from holdfast.core.platform import commands as p
-from holdfast.core.platform.book import FAILOVER
+from holdfast.core.platform.definition import FAILOVER
 from holdfast.core.region import commands as c
-from holdfast.core.region.book import REGION
-from holdfast.core.region.fence import falls_at, longest
-from holdfast.core.region.listing import ending
-from holdfast.core.region.node_conditions import node_conditions
-from tests.support.noded import REPAIR, Noded
-from tests.support.platform import ROOT as OPERATOR
-from tests.support.platform import PlatformBench, a_world, an_exclusive
-from tests.support.region import REPLICA, ROOT, T0, RegionBench, a_template, an_assignment
+from holdfast.core.region.decide.full_list import ending
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.queries.fence import falls_at, longest
+from holdfast.core.region.queries.node_conditions import node_conditions
+from tests.support.ledgers.node_world import REPAIR, Noded
+from tests.support.ledgers.platform import ROOT as OPERATOR
+from tests.support.ledgers.platform import PlatformBench, a_world, an_exclusive
+from tests.support.ledgers.region import REPLICA, ROOT, T0, RegionBench, a_template, an_assignment
 
 #: Safe in themselves, and too short for an agent on the defaults of before.
 SHORT = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)

@@ -16,20 +16,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import holdfast.core
-from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.state import LedgerState
-from holdfast.core.ledger.typed import checker
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.tenancy import Right
-from holdfast.core.model.topology import NodeHealth
-from holdfast.core.platform.state import PlatformState
+from holdfast.core.ledger.state.chunks import state_digest
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.type_checks import checker
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import NodeHealth
+from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.commands import Placement, Unreserve, WithdrawSlots
-from holdfast.core.region.state import RegionState
-from tests.support.golden import region_story
-from tests.support.golden_platform import platform_story
-from tests.support.platform import PlatformBench, a_class, a_principal, a_region, a_tenant, a_workload
-from tests.support.region import REPLICA, SCHEDULER, RegionBench, a_template
-from tests.support.snapshots import restored
+from holdfast.core.region.state.tables import RegionState
+from tests.support.generated.golden_logs import region_story
+from tests.support.generated.golden_platform import platform_story
+from tests.support.ledgers.platform import PlatformBench, a_class, a_principal, a_region, a_tenant, a_workload
+from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
+from tests.support.ledgers.snapshots import restored
 
 
 def enums(base: type[StrEnum] = StrEnum) -> list[type[StrEnum]]:

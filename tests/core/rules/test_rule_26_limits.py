@@ -9,21 +9,22 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast.core
-from holdfast.bench.limits_table import FOUNDED, TABLE
-from holdfast.bench.limits_world import Case, Memory
+from holdfast.bench.limits.case import Case, Memory
+from holdfast.bench.limits.table import FOUNDED, TABLE
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.draft import decide
+from holdfast.core.ledger.builtin.log import Configure
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.commit.definition import decide
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import Configure
-from holdfast.core.ledger.invariants import check
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.model.control import Action, PolicyDocument
-from holdfast.core.model.limits import NODE_SLOTS_MAX, OVERRIDES_MAX, POLICY_NAMES_MAX
-from holdfast.core.model.settings import DEFAULTS, FENCE_MAX, NUMBER_MAX
+from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.state.invariants import check
+from holdfast.core.model.objects.policies import Action, PolicyDocument
+from holdfast.core.model.values.limits import NODE_SLOTS_MAX, OVERRIDES_MAX, POLICY_NAMES_MAX
+from holdfast.core.model.values.settings import DEFAULTS, FENCE_MAX, NUMBER_MAX
 from holdfast.core.platform import commands as c
-from holdfast.core.region.commands import NAMED_MAX, OpenSlots, Placement
-from tests.support.platform import HOUR, ROOT, T0, a_region, a_tenant, a_world
-from tests.support.region import REPLICA, RegionBench, a_template
+from holdfast.core.region.commands import OpenSlots, Placement
+from tests.support.ledgers.platform import HOUR, ROOT, T0, a_region, a_tenant, a_world
+from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 
 #: Tables in which something stays, and until when.
 LASTING = {
@@ -41,38 +42,38 @@ NOT_TAKEN = {
     "codec.COPY_BYTES_MAX": "the size of a record that is a copy: above that of any record which the platform takes",
     "codec.RECORD_BYTES_MAX": "the size of a record: each command of the table stays below it, or is refused",
     "codec.EVIDENCE_BYTES_MAX": "evidence is cut to it",
-    "judge.NAME_MAX": "a sender's name: nothing is stored of who is refused",
+    "authorization.NAME_MAX": "a sender's name: nothing is stored of who is refused",
     "revision.INDEX_MAX": "events of a batch",
     "revision.SEQ_MAX": "batches of a log",
     "revision.DIGITS_MAX": "how a number is read",
-    "effects._DIGITS_MAX": "how a number is read",
+    "override_effects._DIGITS_MAX": "how a number is read",
     "limits.MESSAGE_MAX": "words in reports, which are replaced by the next",
     "limits.ACCOUNTS_MAX": "accounts in a report, which is replaced by the next",
     "limits.DENIALS_MAX": "denials are not folded",
     "resources.AMOUNT_MAX": "a value",
-    "topology.MACHINE_NAME_MAX": "names of a node's machine, which are replaced by the next",
+    "nodes.MACHINE_NAME_MAX": "names of a node's machine, which are replaced by the next",
     "settings.NUMBER_MAX": "a value",
     "settings.FENCE_MAX": "a value",
-    "secrets.NAME_MAX": "how a token is read",
-    "secrets._SPOKEN_MAX": "how a token is read",
-    "checks.PRIORITY_MAX": "a value",
-    "checks.TOKEN_LIFE_MAX": "a value",
+    "principals.NAME_MAX": "how a token is read",
+    "principals._SPOKEN_MAX": "how a token is read",
+    "platform.PRIORITY_MAX": "a value",
+    "platform.TOKEN_LIFE_MAX": "a value",
     "addresses._PORT_MAX": "how an address is read",
-    "policies.WEIGHT_MAX": "a value",
-    "regions.LOG_ID_MAX": "one text of a region",
-    "regions.ADDRESS_MAX": "one text of a region",
-    "settling.VERSION_MAX": "a value",
-    "standing.NAMED_MAX": "how much is told",
-    "commands.DETAIL_MAX": "one text of a slot, which goes with it",
-    "failing.CODES_MAX": "how much is told",
-    "releasing.ATTEMPTS_MAX": "how often something is tried",
-    "seen.NAMED_MAX": "how much is told",
-    "seen.MESSAGE_MAX": "how much is told",
-    "slots.ORDINAL_MAX": "a value",
-    "summary.KINDS_MAX": "how much is told",
-    "summary.LARGEST_MAX": "how much is told",
-    "summary.NAMES_MAX": "how much is told",
-    "summary.MESSAGE_MAX": "how much is told",
+    "platform.WEIGHT_MAX": "a value",
+    "platform.LOG_ID_MAX": "one text of a region",
+    "platform.ADDRESS_MAX": "one text of a region",
+    "platform.VERSION_MAX": "a value",
+    "quota_report.NAMED_MAX": "how much is told",
+    "region.DETAIL_MAX": "one text of a slot, which goes with it",
+    "replica_health.CODES_MAX": "how much is told",
+    "region.ATTEMPTS_MAX": "how often something is tried",
+    "workload_report.NAMED_MAX": "how much is told",
+    "workload_report.MESSAGE_MAX": "how much is told",
+    "region.ORDINAL_MAX": "a value",
+    "region_summary.KINDS_MAX": "how much is told",
+    "region_summary.LARGEST_MAX": "how much is told",
+    "region_summary.NAMES_MAX": "how much is told",
+    "region_summary.MESSAGE_MAX": "how much is told",
 }
 
 
@@ -96,16 +97,18 @@ def test_what_is_taken_to_its_limit_can_be_ended_and_leaves_nothing(case: Case) 
 
 
 def limits_of_ledgers() -> set[str]:
-    """Every constant of the model and of both ledgers that is called a most, as `module.NAME`."""
+    """Every constant of the model and of both ledgers that is called a most, as `module.NAME`,
+    and of what a ledger calls its limits as `ledger.NAME`."""
     root = Path(holdfast.core.__file__).parent
     found: set[str] = set()
     for path in sorted(
-        path for part in ("model", "ledger", "platform", "region") for path in root.glob(f"{part}/*.py")
+        path for part in ("model", "ledger", "platform", "region") for path in root.glob(f"{part}/**/*.py")
     ):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             targets = node.targets if isinstance(node, ast.Assign) else []
             names = [one for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
-            found.update(f"{path.stem}.{name.id}" for name in names if name.id.endswith(("_MAX", "_MOST")))
+            where = path.parent.name if path.parent.name in ("platform", "region") else path.stem
+            found.update(f"{where}.{name.id}" for name in names if name.id.endswith(("_MAX", "_MOST")))
     return found
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.core.model.control import SCORES, PolicyDocument, Strategy
+from holdfast.core.model.objects.policies import SCORES, PolicyDocument, Strategy
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.choosing import Passing, choose
 from holdfast.core.scheduling.framework import WEIGHTS, PluginError, Plugins, rulebook
-from holdfast.core.scheduling.table import Numbers
-from holdfast.core.scheduling.window import Window
-from tests.core.scheduling.windows import a_bench, an_ask, table_of
-from tests.support.region import a_template
+from holdfast.core.scheduling.nodes.table import Numbers
+from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.selection import Passing, choose
+from tests.support.ledgers.region import a_template
+from tests.support.node_windows import a_bench, an_ask, table_of
 
 
 class Green:

@@ -6,11 +6,11 @@ import pytest
 
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.region import commands as c
-from holdfast.core.region.keys import ASSIGNMENT, NODE
+from holdfast.core.region.watch import ASSIGNMENT, NODE
 from holdfast.core.scheduling import resync
 from holdfast.core.scheduling.resync import Found
-from tests.support.region import REPLICA, RegionBench, a_class, a_template
-from tests.support.scheduling import Follower, a_region, placed_on
+from tests.support.ledgers.region import REPLICA, RegionBench, a_class, a_template
+from tests.support.ledgers.scheduler_world import Follower, a_region, placed_on
 
 
 def found(follower: Follower) -> list[Found]:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.core.model.control import PolicyDocument, Strategy
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.topology import Toleration
-from holdfast.core.model.workload import Template
-from holdfast.core.scheduling import choosing, shortlist
+from holdfast.core.model.objects.policies import PolicyDocument, Strategy
+from holdfast.core.model.objects.topology import Toleration
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.scheduling import selection, shortlist
 from holdfast.core.scheduling.ask import Ask
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.choosing import Choice, Passing, choose_in
 from holdfast.core.scheduling.framework import Plugins, Rulebook, rulebook
+from holdfast.core.scheduling.nodes.table import NodeTable
+from holdfast.core.scheduling.nodes.window import Window, whole
+from holdfast.core.scheduling.selection import Choice, Passing, choose_in
 from holdfast.core.scheduling.shortlist import SLOTS, Shortlists
-from holdfast.core.scheduling.table import NodeTable
-from holdfast.core.scheduling.window import Window, whole
-from tests.support.region import RegionBench
+from tests.support.ledgers.region import RegionBench
 
 PACK, SPREAD = (rulebook(BUILT_IN, PolicyDocument(strategy)) for strategy in (Strategy.PACK, Strategy.SPREAD))
 
@@ -66,9 +66,9 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[Passing]:
     """For which slots lists were made."""
     found: list[Passing] = []
 
-    def counted(passing: Passing, most: int) -> choosing.Listed:
+    def counted(passing: Passing, most: int) -> selection.Listed:
         found.append(passing)
-        return choosing.listed(passing, most)
+        return selection.listed(passing, most)
 
     monkeypatch.setattr(shortlist, "listed", counted)
     return found

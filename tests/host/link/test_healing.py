@@ -14,27 +14,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.invariants import check
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.model.allotment import Purpose, Share, Stage
-from holdfast.core.model.control import Action, PolicyDocument
-from holdfast.core.model.tenancy import Right
+from holdfast.core.ledger.state.invariants import check
+from holdfast.core.model.objects.policies import Action, PolicyDocument
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.records.assignments import Purpose, Share, Stage
 from holdfast.core.platform import commands as p
-from holdfast.core.platform.book import ASSIGNMENT, GRANT
-from holdfast.core.region import listing
-from holdfast.core.region.book import REGION
+from holdfast.core.platform.definition import ASSIGNMENT, GRANT
+from holdfast.core.region.decide import full_list
+from holdfast.core.region.definition import REGION
 from holdfast.host.errors import Unavailable
-from holdfast.host.ledger import Role
-from holdfast.host.link import shipping
-from holdfast.host.link.wire import Shipment, read_message
-from holdfast.host.snapshots import Keeping
-from holdfast.host.transport import NoAnswer
-from tests.support.host import until
-from tests.support.link import LinkWorld, PlatformServer, RegionServer, differences, linked
-from tests.support.platform import (
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.link.platform import server as platform_server
+from holdfast.host.ports.transport import NoAnswer
+from holdfast.host.protocol.shipments import Shipment, read_message
+from holdfast.host.storage.snapshots import Keeping
+from tests.support.hosts.ledger_world import until
+from tests.support.hosts.link_world import LinkWorld, PlatformServer, RegionServer, differences, linked
+from tests.support.ledgers.platform import (
     ROOT,
     a_class,
     a_pool,
@@ -212,7 +212,7 @@ steps = st.one_of(
 
 
 @settings(max_examples=25)
-@given(st.lists(steps, max_size=30), st.sampled_from((2, shipping.STEP_OBJECTS)))
+@given(st.lists(steps, max_size=30), st.sampled_from((2, platform_server.STEP_OBJECTS)))
 def test_after_any_changes_and_faults_the_region_has_what_the_platform_has_for_it(
     program: list[tuple[str, str, int, int]], step_objects: int
 ) -> None:
@@ -224,8 +224,8 @@ def test_after_any_changes_and_faults_the_region_has_what_the_platform_has_for_i
         await play.end()
 
     with (
-        mock.patch.object(shipping, "STEP_OBJECTS", step_objects),
-        mock.patch.object(shipping, "PART_OBJECTS", 2),  # every list comes in parts
-        mock.patch.object(listing, "GONE_MAX", 1),
+        mock.patch.object(platform_server, "STEP_OBJECTS", step_objects),
+        mock.patch.object(platform_server, "PART_OBJECTS", 2),  # every list comes in parts
+        mock.patch.object(full_list, "GONE_MAX", 1),
     ):
         linked(story)

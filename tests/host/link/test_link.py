@@ -8,29 +8,30 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.house import Configure, EndSession, OpenSession
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.builtin.log import Configure
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.control import Action
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.tenancy import Right
-from holdfast.core.model.topology import RegionHealth, RegionStatus
+from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.platform import commands as p
-from holdfast.core.platform.book import ASSIGNMENT
-from holdfast.core.reconcilers.region_health import Regions
-from holdfast.core.reconcilers.rights import Rights
+from holdfast.core.platform.definition import ASSIGNMENT
+from holdfast.core.reconcilers.platform.region_health import Regions
+from holdfast.core.reconcilers.region.rights import Rights
 from holdfast.core.region import events as e
-from holdfast.host.controllers import Controllers
-from holdfast.host.ledger import Role
-from holdfast.host.link.wire import SHIPMENTS, Shipment, read_message
-from holdfast.host.transport import named
-from holdfast.sim.loop import VirtualClock
+from holdfast.host.controllers.leader_controllers import Controllers
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ports.transport import named
+from holdfast.host.protocol.shipments import SHIPMENTS, Shipment, read_message
+from holdfast.sim.world.virtual_loop import VirtualClock
 from holdfast.stores.memory import MemoryStore
-from tests.support.acting import acting
-from tests.support.host import batches_in, until
-from tests.support.link import ROOT, LinkWorld, PlatformServer, RegionServer, linked
-from tests.support.platform import a_class, a_principal, a_region, a_token, an_exclusive
+from tests.support.hosts.ledger_world import batches_in, until
+from tests.support.hosts.link_actors import acting
+from tests.support.hosts.link_world import ROOT, LinkWorld, PlatformServer, RegionServer, linked
+from tests.support.ledgers.platform import a_class, a_principal, a_region, a_token, an_exclusive
 
 
 async def stored_in(region: RegionServer) -> Counter[str]:

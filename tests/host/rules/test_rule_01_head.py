@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.host.store import Conflict, Head
-from tests.support.aio import in_a_loop
-from tests.support.stores import LOG, Opening, a_batch, grow, head_at, memory_opening, sqlite_opening, written
+from holdfast.host.ports.store import Conflict, Head
+from tests.support.event_loop import in_a_loop
+from tests.support.hosts.stores import LOG, Opening, a_batch, grow, head_at, memory_opening, sqlite_opening, written
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Repeated
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Unavailable
-from holdfast.host.ledger import Role
-from holdfast.host.reads import Level
-from holdfast.host.store import Head, Outcome, Stored
-from tests.support.faulty import FaultyStore, Rival
-from tests.support.host import MemoryStore, Server, World, an_override, in_world, keys_in, until
-from tests.support.region import ROOT
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ledger.reads import Level
+from holdfast.host.ports.store import Head, Outcome, Stored
+from tests.support.hosts.faulty_store import FaultyStore, Rival
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, in_world, keys_in, until
+from tests.support.ledgers.region import ROOT
 
 LEASE = 10_000
 

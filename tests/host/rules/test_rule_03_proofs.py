@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.house import SessionEnded
-from holdfast.core.ledger.overrides import EndOverride
-from holdfast.core.model.settings import DEFAULTS, drifted
+from holdfast.core.ledger.builtin.overrides import EndOverride
+from holdfast.core.ledger.builtin.sessions import SessionEnded
+from holdfast.core.model.values.settings import DEFAULTS, drifted
 from holdfast.host.errors import NotLeading, NotProven, ReadOnly, Unavailable
-from holdfast.host.ledger import Role
-from holdfast.host.proof import Proof, Renewal
-from holdfast.host.reads import Level
-from holdfast.host.sessions import MARGIN_MS
-from holdfast.host.store import Store
-from tests.support.faulty import FaultyStore, Rival
-from tests.support.host import MemoryStore, Server, World, batches_in, in_world, until
-from tests.support.region import ROOT
+from holdfast.host.leader.session_monitor import MARGIN_MS
+from holdfast.host.leader.term_proof import Proof, Renewal
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ledger.reads import Level
+from holdfast.host.ports.store import Store
+from tests.support.hosts.faulty_store import FaultyStore, Rival
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 PROOF = DEFAULTS.proof_interval

@@ -11,16 +11,16 @@ import contextlib
 
 import pytest
 
-from holdfast.core.model.settings import DEFAULTS, drifted
+from holdfast.core.model.values.settings import DEFAULTS, drifted
 from holdfast.host.errors import Unavailable
-from holdfast.host.ledger import Role
-from holdfast.host.ledger_time import SLEW_PER_MILLION, STEP_MS, LedgerTime
-from holdfast.host.sessions import MARGIN_MS
-from holdfast.host.store import Head, Outcome
-from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.support.faulty import FaultyStore, stop_the_world
-from tests.support.host import MemoryStore, Server, World, an_override, batches_in, in_world, until
-from tests.support.region import ROOT
+from holdfast.host.leader.ledger_time import SLEW_PER_MILLION, STEP_MS, LedgerTime
+from holdfast.host.leader.session_monitor import MARGIN_MS
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ports.store import Head, Outcome
+from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
+from tests.support.hosts.faulty_store import FaultyStore, stop_the_world
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, batches_in, in_world, until
+from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 PROOF = DEFAULTS.proof_interval

@@ -9,13 +9,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.ledger.revision import Token
-from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.errors import Diverged, NotLeading, Stopped, StoreWentBackwards, Unavailable
-from holdfast.host.ledger import Role
-from holdfast.host.load import Damaged
-from holdfast.host.reads import Level
-from tests.support.faulty import FaultyStore, Rival
-from tests.support.host import MemoryStore, Server, World, as_it_was, in_world, until
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ledger.reads import Level
+from holdfast.host.storage.load import Damaged
+from tests.support.hosts.faulty_store import FaultyStore, Rival
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, as_it_was, in_world, until
 
 PROOF = DEFAULTS.proof_interval
 
@@ -149,8 +149,8 @@ def test_the_wrong_log_is_not_followed() -> None:
 
 
 def other_log() -> object:
-    from holdfast.core.ledger.house import StartLog
-    from tests.support.region import ROOT
+    from holdfast.core.ledger.builtin.log import StartLog
+    from tests.support.ledgers.region import ROOT
 
     return StartLog("log-other", "region/eu", ROOT)
 

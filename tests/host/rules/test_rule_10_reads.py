@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.ledger.builtin.overrides import EndOverride
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.overrides import EndOverride
 from holdfast.core.ledger.revision import Token
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.host.durable import WAITERS_KEPT
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
-from holdfast.host.reads import Level
-from holdfast.host.store import Head
-from tests.support.faulty import FaultyStore, Rival
-from tests.support.host import MemoryStore, Server, World, an_override, in_world, until
-from tests.support.region import ROOT
+from holdfast.host.ledger.reads import Level
+from holdfast.host.ports.store import Head
+from holdfast.host.storage.durable_state import WAITERS_KEPT
+from tests.support.hosts.faulty_store import FaultyStore, Rival
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, in_world, until
+from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 PROOF = DEFAULTS.proof_interval

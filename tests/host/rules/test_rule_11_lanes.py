@@ -12,23 +12,33 @@ import msgspec
 import pytest
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.draft import Book, Draft, Landed
+from holdfast.core.ledger.builtin.overrides import OpenOverride, OverrideOpened
+from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.rules import InARow, Lane
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.overrides import OpenOverride, OverrideOpened
-from holdfast.core.ledger.registry import InARow, Lane
-from holdfast.core.model.settings import DEFAULTS, drifted
-from holdfast.core.region.book import REGION
-from holdfast.core.region.state import RegionState
+from holdfast.core.model.values.settings import DEFAULTS, drifted
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Failed, Overloaded
-from holdfast.host.lanes import RESERVED, RESERVED_BYTES, SHARES, Lanes, Waiting, turn
-from holdfast.host.ledger import Identity, Ledger, Role
-from holdfast.host.sessions import MARGIN_MS
-from holdfast.host.store import BATCH_BYTES
-from holdfast.sim.loop import run_virtual
-from tests.support.faulty import FaultyStore
-from tests.support.host import MemoryStore, Server, World, an_override, batches_in, in_world, start_log, until
-from tests.support.region import ROOT
+from holdfast.host.leader.lanes import RESERVED, RESERVED_BYTES, SHARES, Lanes, Waiting, turn
+from holdfast.host.leader.session_monitor import MARGIN_MS
+from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ports.store import BATCH_BYTES
+from holdfast.sim.world.virtual_loop import run_virtual
+from tests.support.hosts.faulty_store import FaultyStore
+from tests.support.hosts.ledger_world import (
+    MemoryStore,
+    Server,
+    World,
+    an_override,
+    batches_in,
+    in_world,
+    start_log,
+    until,
+)
+from tests.support.ledgers.region import ROOT
 
 PATIENCE = drifted(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
 KIB, MIB = 1 << 10, 1 << 20

@@ -9,19 +9,19 @@ import asyncio
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
+from holdfast.core.ledger.builtin.overrides import EndOverride
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.commit.dedup import WINDOW
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.overrides import EndOverride
-from holdfast.core.ledger.repeats import WINDOW
 from holdfast.core.ledger.revision import revision
-from holdfast.core.model.resources import Resources
-from holdfast.core.model.settings import DEFAULTS
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
-from holdfast.host.refusals import SESSIONS_MAX, Refusals
-from tests.support.faulty import FaultyStore
-from tests.support.host import MemoryStore, Server, World, an_override, batches_in, in_world
-from tests.support.region import LINK, REPLICA, ROOT, SCHEDULER, a_template, an_assignment
+from holdfast.host.leader.refusal_cache import SESSIONS_MAX, Refusals
+from tests.support.hosts.faulty_store import FaultyStore
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, batches_in, in_world
+from tests.support.ledgers.region import LINK, REPLICA, ROOT, SCHEDULER, a_template, an_assignment
 
 TEMPLATE = a_template()
 DIGEST = template_digest(TEMPLATE)

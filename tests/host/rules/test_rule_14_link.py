@@ -18,17 +18,17 @@ import pytest
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.platform import commands as p
-from holdfast.core.platform.book import GRANT, PLATFORM
+from holdfast.core.platform.definition import GRANT, PLATFORM
 from holdfast.core.region import events as e
-from holdfast.host.link.wire import Shipment, read_message
-from holdfast.host.store import Store
-from holdfast.host.wire import ENVELOPES_MANY
+from holdfast.host.ports.store import Store
+from holdfast.host.protocol.commands import ENVELOPES_MANY
+from holdfast.host.protocol.shipments import Shipment, read_message
 from holdfast.stores.memory import MemoryStore
-from tests.support.acting import Acting, acting
-from tests.support.faulty import FaultyStore
-from tests.support.host import batches_in, until
-from tests.support.link import LinkWorld, RegionServer, linked
-from tests.support.platform import a_class, a_principal, a_quota, a_tenant, a_workload, cpu
+from tests.support.hosts.faulty_store import FaultyStore
+from tests.support.hosts.ledger_world import batches_in, until
+from tests.support.hosts.link_actors import Acting, acting
+from tests.support.hosts.link_world import LinkWorld, RegionServer, linked
+from tests.support.ledgers.platform import a_class, a_principal, a_quota, a_tenant, a_workload, cpu
 
 
 def said_by(server: RegionServer, *kinds: type) -> list[Any]:

@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.core.ledger.builtin.log import RaiseLevel, StateDigested, TermStarted
 from holdfast.core.ledger.codec import UpgradeNeeded, chain
-from holdfast.core.ledger.house import RaiseLevel, StateDigested, TermStarted
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.host import digests
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.errors import StateDiffers, Unavailable
-from holdfast.host.ledger import Role
-from holdfast.host.reads import Level
-from holdfast.host.store import Stored, Written
-from tests.support.faulty import FaultyStore
-from tests.support.host import MemoryStore, Server, World, batches_in, in_world, until
-from tests.support.region import ROOT
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ledger.reads import Level
+from holdfast.host.ports.store import Stored, Written
+from holdfast.host.storage import digests
+from tests.support.hosts.faulty_store import FaultyStore
+from tests.support.hosts.ledger_world import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 

@@ -11,24 +11,24 @@ import asyncio
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.digest import state_digest
-from holdfast.core.ledger.draft import Landed
-from holdfast.core.ledger.house import OpenSession
-from holdfast.core.ledger.registry import Lane
-from holdfast.core.ledger.snapshot import decode_manifest
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.region.book import RULES
+from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.state.chunks import state_digest
+from holdfast.core.ledger.state.snapshot import decode_manifest
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.commands import Stop
+from holdfast.core.region.definition import RULES
 from holdfast.host.errors import ReadOnly
-from holdfast.host.ledger import Role
-from holdfast.host.load import Damaged
-from holdfast.host.reads import Level
-from holdfast.host.room import Fill
-from holdfast.host.snapshots import KEPT
-from holdfast.host.store import Unknown
-from tests.support.faulty import FaultyStore
-from tests.support.host import Keeping, MemoryStore, Server, World, batches_in, in_world, keys_in, until
-from tests.support.region import REPLICA
+from holdfast.host.ledger.ledger import Role
+from holdfast.host.ledger.reads import Level
+from holdfast.host.ports.store import Unknown
+from holdfast.host.storage.load import Damaged
+from holdfast.host.storage.snapshots import KEPT
+from holdfast.host.storage.space import Fill
+from tests.support.hosts.faulty_store import FaultyStore
+from tests.support.hosts.ledger_world import Keeping, MemoryStore, Server, World, batches_in, in_world, keys_in, until
+from tests.support.ledgers.region import REPLICA
 
 LEASE = DEFAULTS.session_lease
 #: A snapshot every ten batches, and no history beyond what safety needs.

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.host.store import Full, StoreCorrupt
-from holdfast.stores.sqlite import SqliteStore
-from tests.support.aio import in_a_loop
-from tests.support.stores import LOG, MIB, Opening, fill, memory_opening, sqlite_opening, written
+from holdfast.host.ports.store import Full, StoreCorrupt
+from holdfast.stores.sqlite.store import SqliteStore
+from tests.support.event_loop import in_a_loop
+from tests.support.hosts.stores import LOG, MIB, Opening, fill, memory_opening, sqlite_opening, written
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -40,7 +40,7 @@ async def test_a_snapshot_that_was_never_finished_is_no_snapshot(opening: Openin
 KILLED_WHILE_WRITING = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.store import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]), ballast_bytes=0)

@@ -12,13 +12,12 @@ import pytest
 
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import Key, Outcome, Wanted, WatchKey
-from holdfast.core.model.shapes import Instant
-from holdfast.host.controller import Care
-from holdfast.host.journal import Journal
-from holdfast.host.meters import Meters
-from holdfast.host.supervise import Supervisor
-from holdfast.sim.loop import VirtualClock, VirtualLoop, run_virtual
-from tests.support.reconcile import Make, Maker, Things, World
+from holdfast.core.model.values.structs import Instant
+from holdfast.host.controllers.controller import Care
+from holdfast.host.runtime.supervisor import Supervisor
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
+from tests.support.hosts.thing_ledger import Make, Maker, Things, World
 
 HOUR = 3_600_000
 NO_RESYNC = Care(resync_ms=100 * HOUR)

@@ -10,12 +10,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.host.store import StoreError, StoreInUse, Unknown, Written
-from holdfast.stores.folder import network_type
-from holdfast.stores.sqlite import SqliteStore
-from tests.support.aio import in_a_loop
-from tests.support.disk import SYNC_FAILED, Disk
-from tests.support.stores import a_batch, conflicting, grow, head_at, sqlite_opening
+from holdfast.host.ports.store import StoreError, StoreInUse, Unknown, Written
+from holdfast.stores.files.folder import network_type
+from holdfast.stores.sqlite.store import SqliteStore
+from tests.support.event_loop import in_a_loop
+from tests.support.hosts.faulty_disk import SYNC_FAILED, Disk
+from tests.support.hosts.stores import a_batch, conflicting, grow, head_at, sqlite_opening
 
 
 @in_a_loop

@@ -31,7 +31,7 @@ from contextlib import suppress
 
 from holdfast.agent.guard import kernel
 from holdfast.agent.guard.child import HURRY_MS, LATE, become
-from holdfast.agent.guard.commands import Commands
+from holdfast.agent.guard.exec_commands import Commands
 from holdfast.agent.guard.files import LOGS, RECORD, RESULT, SOCKET, WHO, Log, write_whole
 from holdfast.agent.guard.kernel import boot_ms
 from holdfast.agent.guard.namespaces import Namespaces, Shared, trial

@@ -15,7 +15,7 @@
 - `lists`      how those begin that are told from the state of one moment
 """
 
-from holdfast.api.server.api import Api
+from holdfast.api.server.app import Api
 from holdfast.api.server.limits import Limits
 
 __all__ = ["Api", "Limits"]

@@ -16,18 +16,18 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from holdfast.api.documents.scalars import format_instant as show_instant
 from holdfast.api.problems import Problem, of_refusal, problem
-from holdfast.api.server.acting import is_not_taken
-from holdfast.api.server.call import Call, Trouble
-from holdfast.api.server.desk import Desk
-from holdfast.api.server.lines import broken
-from holdfast.api.server.streams import of_person
+from holdfast.api.serialization.scalars import format_instant as show_instant
+from holdfast.api.server.context import Desk
+from holdfast.api.server.delegation import is_not_taken
+from holdfast.api.server.request import Call, Trouble
+from holdfast.api.server.streams import broken, of_person
 from holdfast.core.ledger.answers import not_found
-from holdfast.core.model.topology import Region
-from holdfast.host import acting
-from holdfast.host.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
-from holdfast.host.wire import JSON, MSGPACK, PROBLEM, read_problem
+from holdfast.core.model.objects.topology import Region
+from holdfast.host.ports.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
+from holdfast.host.protocol import request_signatures
+from holdfast.host.protocol.commands import JSON, MSGPACK
+from holdfast.host.protocol.problem import PROBLEM, read_problem
 
 LEDGER = "holdfast-ledger"
 #: What a region's answer may say beside its status and its body, and is handed on. Not who leads there: nobody follows
@@ -50,7 +50,7 @@ async def to_leader(desk: Desk, call: Call) -> Reply:
     leader = desk.ledger.leading_server()
     if call.caller.via or not leader or leader == desk.ledger.identity.server:
         raise Trouble(problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does"))
-    onward = _signed(desk, call, call.request, acting.Goal(leader, desk.state.facts.ledger))
+    onward = _signed(desk, call, call.request, request_signatures.Goal(leader, desk.state.facts.ledger))
     if onward is None:
         raise Trouble(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
     desk.meters.count("api_forwarded")
@@ -74,7 +74,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     if not region.spec.address:
         nowhere = f"the spec of region {name} has no address: `holdfast region set-address {name} URL` writes it"
         raise Trouble(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
-    there = acting.Goal(region.spec.address, f"region/{name}")
+    there = request_signatures.Goal(region.spec.address, f"region/{name}")
     onward = _signed(desk, call, replace(call.request, path="/v1/" + "/".join(rest)), there)
     if onward is None:
         unarmed = "this server has no token yet to act for others: try again"
@@ -98,7 +98,7 @@ async def to_region(desk: Desk, call: Call) -> Reply | Flow:
     return _believed(desk, region, onward, found)
 
 
-async def _asked(desk: Desk, call: Call, there: acting.Goal, onward: Request) -> Reply:
+async def _asked(desk: Desk, call: Call, there: request_signatures.Goal, onward: Request) -> Reply:
     """What the region answers. It has a place: one that does not answer holds up those who ask it, and no others."""
     actor = call.caller.actor
     full = desk.to_regions.take(actor)
@@ -149,13 +149,15 @@ def _part(timeout_ms: int) -> int:
     return max(1, timeout_ms * 4 // 5)
 
 
-def _signed(desk: Desk, call: Call, request: Request, to: acting.Goal) -> Request | None:
+def _signed(desk: Desk, call: Call, request: Request, to: request_signatures.Goal) -> Request | None:
     """The request in this server's own name, for its caller; None: it cannot be signed yet."""
     stale = _stale(desk)
     if stale is not None:
         raise Trouble(stale)
     own = desk.own()
-    return acting.onward(request, to, call.caller.actor, own, desk.clock.wall()) if own is not None else None
+    return (
+        request_signatures.onward(request, to, call.caller.actor, own, desk.clock.wall()) if own is not None else None
+    )
 
 
 def _stale(desk: Desk) -> Problem | None:

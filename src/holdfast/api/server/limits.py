@@ -12,8 +12,8 @@ from collections import OrderedDict
 from msgspec import Struct
 
 from holdfast.api.problems import Problem, problem
-from holdfast.core.ledger.registry import Lane
-from holdfast.host.clock import Clock
+from holdfast.core.ledger.commit.rules import Lane
+from holdfast.host.ports.clock import Clock
 
 #: One principal has at most this part of all lists, watches and requests to regions.
 PARTS = 4

@@ -12,25 +12,24 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.api.problems import of_refusal, problem
-from holdfast.api.server.call import Call, Trouble
-from holdfast.api.server.desk import Desk
+from holdfast.api.server.context import Desk, must_pace
 from holdfast.api.server.redaction import Redaction, by_number
+from holdfast.api.server.request import Call, Trouble
 from holdfast.api.server.streams import of_machine
-from holdfast.api.server.writing import must_pace
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.draft import Landed
+from holdfast.core.ledger.commit.authorization import PEOPLE
+from holdfast.core.ledger.commit.draft import Landed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.judge import PEOPLE
 from holdfast.core.ledger.revision import parse as parse_revision
-from holdfast.core.model.shapes import Revision
-from holdfast.host.bindings.serving import Reader, serve_bindings
-from holdfast.host.bindings.wire import SESSION
+from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import Unavailable
-from holdfast.host.link.shipping import serve_shipments
-from holdfast.host.mirror.serving import serve_log
-from holdfast.host.transport import Flow, Reply
-from holdfast.host.wire import AT, JSON, MSGPACK, Answered, Renewed, Said
+from holdfast.host.link.platform.server import serve_shipments
+from holdfast.host.ports.transport import Flow, Reply
+from holdfast.host.protocol.bindings import SESSION
+from holdfast.host.protocol.commands import AT, JSON, MSGPACK, Answered, Renewed, Said
+from holdfast.host.streams.bindings_server import Reader, serve_bindings
+from holdfast.host.streams.log_server import serve_log
 
 #: How many envelopes one request may carry.
 ENVELOPES_MAX = 256

@@ -18,24 +18,23 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from holdfast.api.documents import shown as s
-from holdfast.api.documents import told
-from holdfast.api.documents.forms import show
-from holdfast.api.documents.kinds import Kind
-from holdfast.api.documents.owners import account_tenant, principal_tenant, tenant_of
-from holdfast.api.documents.rows import is_region
-from holdfast.api.documents.views import document
-from holdfast.api.server.identity import Caller
-from holdfast.api.server.rights import sees, sees_everything, sees_principal
-from holdfast.api.server.touched import labels_of
+from holdfast.api.kinds import Kind
+from holdfast.api.resources import platform_types as s
+from holdfast.api.resources import region_types, reported_types
+from holdfast.api.resources.ownership import account_tenant, principal_tenant, tenant_of
+from holdfast.api.resources.rendering import document
+from holdfast.api.resources.tables import is_region, labels_of
+from holdfast.api.serialization.registry import show
+from holdfast.api.server.authentication import Caller
+from holdfast.api.server.visibility import sees, sees_everything, sees_principal
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.state import LedgerState
-from holdfast.core.model.allotment import RecoveryBudget
-from holdfast.core.model.control import BUILT_IN_POLICY, EVERYWHERE
-from holdfast.core.model.placement import Slot
-from holdfast.core.model.resources import NOTHING
-from holdfast.core.model.workload import Workload
-from holdfast.core.region.occupancy import is_kept_from
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.policies import BUILT_IN_POLICY, EVERYWHERE
+from holdfast.core.model.objects.tenants import RecoveryBudget
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.nodes import is_kept_from
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.resources import NOTHING
 
 #: What people, agents and schedulers write in their own words, and names of principals.
 _WORDS = frozenset(
@@ -213,11 +212,11 @@ _HIDDEN: dict[str, Callable[[Any, str, Any], bool]] = {
 HIDES = (*_HIDDEN, *_OWN_ONLY)
 
 
-def _node(found: s.Node, tenant: str) -> s.Node:
+def _node(found: region_types.Node, tenant: str) -> region_types.Node:
     """Of a node: what it is and whether it takes work, and not what others have on it."""
     status = replace(
         found.status, firm=NOTHING, taken=NOTHING, held=NOTHING, free=NOTHING, replicas=0, reservations=0, waiting=0,
-        load=s.Load(), present=(), machine=s.MachineTold(),
+        load=region_types.Load(), present=(), machine=region_types.MachineTold(),
     )  # fmt: skip
     own = tuple(name for name in found.spec.tenancy if name == tenant)
     return replace(found, spec=replace(found.spec, tenancy=own), status=status)
@@ -232,7 +231,7 @@ def _policy(found: s.SchedulerPolicy, tenant: str) -> s.SchedulerPolicy:
     return replace(found, status=replace(found.status, valid=valid, author=""))
 
 
-def _region(found: told.Region, _tenant: str) -> told.Region:
+def _region(found: reported_types.Region, _tenant: str) -> reported_types.Region:
     """Without what all tenants have there together."""
     return replace(found, status=replace(found.status, summary=None))
 

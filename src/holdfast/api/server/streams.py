@@ -18,11 +18,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import TypeVar
 
 from holdfast.api.problems import Problem
-from holdfast.api.server.call import Call, Trouble
 from holdfast.api.server.limits import Places, overloaded
-from holdfast.api.server.lines import broken
-from holdfast.host.streams import close
-from holdfast.host.transport import Flow, Reply
+from holdfast.api.server.request import Call, Trouble, encode
+from holdfast.host.ports.transport import Flow, Reply
+from holdfast.host.streams.resume import close
 
 F = TypeVar("F", bound=Reply | Flow)
 #: Why the stream that a call has opened has to end now; None: it may go on.
@@ -137,3 +136,8 @@ async def _held(
             await close(messages)
         finally:
             leave()
+
+
+def broken(found: Problem) -> bytes:
+    """Why the stream ends."""
+    return encode({"type": "ERROR", "object": found})

@@ -1,1 +1,7 @@
-"""What an agent decides: which steps bring its node from what runs to what is bound there. Pure."""
+"""Decisions of a node agent: bindings and processes in, steps out. No I/O and no clock.
+
+- `bindings`   the slots bound to a node, as its agent gets them; why the node cannot run one
+- `processes`  processes and probe results, as the agent sees them
+- `restarts`   restart policy and back-off
+- `plan`       bindings and processes -> start, stop, forget, report
+"""

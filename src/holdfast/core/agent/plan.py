@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.core.agent.bound import Bound
-from holdfast.core.agent.here import NOT_PROBED, Here, Pulse, Run
-from holdfast.core.agent.restarting import give_up_at, may_restart, restart_at
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.shapes import Revision, SlotKey
-from holdfast.core.model.workload import Template
-from holdfast.core.region.commands import DETAIL_MAX, MoveSlot
+from holdfast.core.agent.bindings import Bound
+from holdfast.core.agent.processes import NOT_PROBED, Here, Pulse, Run
+from holdfast.core.agent.restarts import give_up_at, may_restart, restart_at
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.commands import MoveSlot
+from holdfast.core.region.limits import DETAIL_MAX
 
 #: A process and its binding.
 RunKey = tuple[SlotKey, Revision]

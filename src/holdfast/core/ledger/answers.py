@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.core.model.shapes import Revision
+from holdfast.core.model.values.structs import Revision
 
 
 class Code(StrEnum):
@@ -122,3 +122,23 @@ def too_large(what: str, size: int, most: int) -> Refused:
 def not_found(kind: str, name: object) -> Refused:
     """There is no such object."""
     return Refused(Code.NOT_FOUND, f"there is no {kind} {name}", {"kind": kind, "name": name})
+
+
+def malformed(message: str, **facts: Any) -> Refused:
+    """It is not what it should be."""
+    return Refused(Code.MALFORMED, message, facts)
+
+
+def contradictory(message: str, **facts: Any) -> Refused:
+    """It cannot all be meant."""
+    return Refused(Code.CONTRADICTORY, message, facts)
+
+
+def in_use(message: str, **facts: Any) -> Refused:
+    """Something still depends on it."""
+    return Refused(Code.IN_USE, message, facts)
+
+
+def already(key: str, revision: Revision) -> Refused:
+    """Nothing to do: it is so, since that revision."""
+    return Refused(Code.ALREADY, f"{key} is so already", {"key": key, "revision": revision})

@@ -17,9 +17,9 @@ from msgspec import Raw, Struct
 from holdfast.core.ledger.answers import Code, Refused, too_large
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL, plainest
-from holdfast.core.model.evidence import AuditEvent, Decision
-from holdfast.core.model.shapes import Instant, Revision, Row
-from holdfast.core.model.workload import Template
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.decisions import AuditEvent, Decision
+from holdfast.core.model.values.structs import Instant, Revision, Row
 
 E = TypeVar("E")
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.model.values.structs import Instant, Revision
 
 C = TypeVar("C")
 

@@ -25,9 +25,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import NODEFAULT, Struct
 
-from holdfast.core.model.isolation import Isolation
-from holdfast.core.model.meta import Reason
-from holdfast.core.model.tenancy import Right
+from holdfast.core.model.objects.isolation import Isolation
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.values.conditions import Reason
 
 #: What a writer of this version can write and a reader of it can read.
 LEVEL = 2

@@ -8,12 +8,16 @@ as in time. It holds nothing between two calls. Who calls it, how often, and wha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.model.shapes import Instant, Revision
+from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.model.values.structs import Instant, Revision
+
+T = TypeVar("T")
+
 
 #: What a reconciler looks at in one call: plain values with a stable repr, such as a uid, a name, or a tuple of them.
 Key = Hashable
@@ -81,3 +85,9 @@ def woken(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey]) -> I
 def principal(name: str) -> str:
     """Who a reconciler of this name acts as."""
     return f"controller/{name}"
+
+
+def in_chunks(named: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """As many as one command may name, and then as many again (RULES 11)."""
+    for first in range(0, len(named), NAMED_MAX):
+        yield tuple(named[first : first + NAMED_MAX])

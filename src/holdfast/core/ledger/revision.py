@@ -6,7 +6,7 @@ and epochs, which are revisions, always grow and are never used again.
 
 from __future__ import annotations
 
-from holdfast.core.model.shapes import Revision, Row
+from holdfast.core.model.values.structs import Revision, Row
 
 INDEX_BITS = 20
 INDEX_MAX = (1 << INDEX_BITS) - 1

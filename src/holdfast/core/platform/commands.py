@@ -7,18 +7,19 @@ Size: one list of everything that can be asked, in one place.
 
 from __future__ import annotations
 
-from holdfast.core.ledger.house import HouseCommand
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.model.allotment import Purpose, RecoveryBudget, Share, Stage
-from holdfast.core.model.control import EVERYWHERE, PolicyDocument, PolicyStage
-from holdfast.core.model.meta import Condition
-from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.runs import Named
-from holdfast.core.model.shapes import Duration, Instant, Revision, Row
-from holdfast.core.model.summary import Seen, Summary
-from holdfast.core.model.tenancy import Principal, PriorityClass, Quota, Tenant, Token
-from holdfast.core.model.topology import NodePool, Region, RegionHealth
-from holdfast.core.model.workload import Workload
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.builtin.registry import HouseCommand
+from holdfast.core.model.objects.policies import EVERYWHERE, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
+from holdfast.core.model.objects.topology import NodePool, Region, RegionHealth
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.assignments import Purpose, Share, Stage
+from holdfast.core.model.records.region_reports import Seen, Summary
+from holdfast.core.model.values.conditions import Condition
+from holdfast.core.model.values.ranges import Named
+from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 
 # Objects
 

@@ -14,17 +14,18 @@ from typing import ClassVar
 
 from msgspec.structs import force_setattr
 
-from holdfast.core.ledger.house import HouseEvent
-from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
-from holdfast.core.model.allotment import Assignment, Grant, RightHeld
-from holdfast.core.model.control import PolicyDocument, PolicyStage
-from holdfast.core.model.meta import Finalizer
-from holdfast.core.model.placement import Breach
-from holdfast.core.model.runs import Ordinals, runs_of
-from holdfast.core.model.shapes import Duration, Instant, Revision, Row
-from holdfast.core.model.summary import Overflow, Seen, Summary
-from holdfast.core.model.topology import RegionHealth
-from holdfast.core.model.workload import Template, Workload, WorkloadStatus
+from holdfast.core.ledger.builtin.overrides import OverrideEnded, OverrideOpened
+from holdfast.core.ledger.builtin.registry import HouseEvent
+from holdfast.core.model.objects.policies import PolicyDocument, PolicyStage
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.objects.workloads import Template, Workload, WorkloadStatus
+from holdfast.core.model.records.assignments import Assignment, RightHeld
+from holdfast.core.model.records.breaches import Breach
+from holdfast.core.model.records.grants import Grant
+from holdfast.core.model.records.region_reports import Overflow, Seen, Summary
+from holdfast.core.model.values.metadata import Finalizer
+from holdfast.core.model.values.ranges import Ordinals, runs_of
+from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 from holdfast.core.platform.commands import OperatorObject
 
 # Objects

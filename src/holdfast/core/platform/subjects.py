@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.registry import Subject
-from holdfast.core.model.shapes import Revision
+from holdfast.core.ledger.commit.rules import Subject
+from holdfast.core.model.objects.policies import validity_key
+from holdfast.core.model.objects.workloads import name_key
+from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.policies import newest_policy, policy_of
-from holdfast.core.platform.state import TABLE_OF, PlatformState, name_key, validity_key
+from holdfast.core.platform.state.lookups import newest_policy, policy_of
+from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
 
 
 def of_put(state: PlatformState, command: c.Put) -> Subject:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.reconciler import Reconciler
-from holdfast.core.platform.state import PlatformState
-from holdfast.core.reconcilers.assignment import Assignments
-from holdfast.core.reconcilers.emergencies import Emergencies
-from holdfast.core.reconcilers.finalizers import Finalizers
-from holdfast.core.reconcilers.grants import Grants
-from holdfast.core.reconcilers.node_health import NodesHealth
-from holdfast.core.reconcilers.overrides import Overrides
-from holdfast.core.reconcilers.region_health import Regions
-from holdfast.core.reconcilers.repair import Repair
-from holdfast.core.reconcilers.replicas import Replicas
-from holdfast.core.reconcilers.retirement import Retirement
-from holdfast.core.reconcilers.rights import Rights
-from holdfast.core.reconcilers.rollout import Rollout
-from holdfast.core.reconcilers.status import Statuses
-from holdfast.core.region.state import RegionState
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.reconcilers.override import Overrides
+from holdfast.core.reconcilers.platform.assignment import Assignments
+from holdfast.core.reconcilers.platform.finalizer import Finalizers
+from holdfast.core.reconcilers.platform.grant import Grants
+from holdfast.core.reconcilers.platform.region_health import Regions
+from holdfast.core.reconcilers.platform.retirement import Retirement
+from holdfast.core.reconcilers.platform.status import Statuses
+from holdfast.core.reconcilers.region.emergency_quota import Emergencies
+from holdfast.core.reconcilers.region.node_health import NodesHealth
+from holdfast.core.reconcilers.region.repair import Repair
+from holdfast.core.reconcilers.region.replica import Replicas
+from holdfast.core.reconcilers.region.rights import Rights
+from holdfast.core.reconcilers.region.rollout import Rollout
+from holdfast.core.region.state.tables import RegionState
 
 
 def of_platform() -> list[Reconciler[PlatformState]]:

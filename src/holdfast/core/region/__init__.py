@@ -1,45 +1,19 @@
-"""A region's ledger: nodes, slots, reservations, requests. It acts alone inside what the platform has granted.
+"""The ledger of one region: its vocabulary and its definition.
 
-- `state`       its tables, and how the derived ones are rebuilt
-- `commands`    what it can be asked
-- `events`      what can become true
-- `feasible`    the one function that says whether a template fits a node
-- `rooms`       what stands on a node and what it takes
-- `charging`    accounts, what they can still afford, what is kept for protected tenants
-- `assigned`    whether this region may run a template now
-- `gates`       what proposals, bindings and holds are all asked; what overrides say of each
-- `placing`     Propose: the hard gates
-- `trial`       what a proposal has taken so far
-- `spreading`   spread and apart, over the domains in which a node is for such work: `node_kinds`, `node_sizes`
-- `succeeding`  placements after victims, or out of a reservation
-- `running`     plain proposals in a row
-- `unmet`       what of a many-part command was refused
-- `binding`     Bind, Unreserve, Expire: a reservation's next step
-- `moving`      Move: every other edge, by its owner
-- `stopping`    Stop: the one way to end a slot, and the disruption budget
-- `slots`       OpenSlots, WithdrawSlots and what else the replica controller and the scheduler tell of requests
-- `holds`       reservations standing alone
-- `nodes`       what agents, operators and node health say of nodes
-- `breaches`    promises that the world has broken: open, with an owner and a deadline
-- `repairs`     what waits to be ended or put right, since when
-- `shipping`    what the platform ships, applied with its cursor in one step
-- `decided`     what the log says of schedulers' decisions
-- `summary`     the region in short, for the platform; `seen` what it says of one workload
-- `retired`     StandDown: everything ends when the platform has retired this region
-- `listing`     the parts of a full list, and what is gone with the last
-- `shipped`     what those events do
-- `releasing`   the end of a binding epoch
-- `fence`       when nothing of an ended session can run any more
-- `node_conditions`  what people are told of a node: usable, the same machine, times kept
-- `sessions`    what the end of an agent's session means for its node
-- `evolve`      what each event does: the only code that changes a region's state
-- `standing`    its hot part: slots come to stand on nodes
-- `index`       the derived tables, kept in step by evolve
-- `kinds`       slots by kind: which ordinals are in which phase, of which template
-- `members`     who stands where, for spread and apart
-- `rebuild`     the derived tables built anew
-- `keys`        what each event touches, for watches
-- `invariants`  what must hold in every state: over `invariants_places`, which are everywhere or near what was written
-                (`invariants_counts` for the derived tables)
-- `book`        all of it put together
+A region acts alone inside what the platform has granted: nodes, slots, reservations, scheduling requests.
+
+    commands --> decide --> events --> state --> queries, invariants, watch
+
+- `limits`      every cap of this ledger, each with its reason
+- `commands`    requests that this ledger accepts
+- `events`      facts that can become true
+- `watch`       event -> watch keys
+- `state`       tables, and the only code that writes them
+- `queries`     read-only questions about the state
+- `decide`      command handlers
+- `invariants`  rules that hold in every state
+- `subjects`    the object that a command changes, and its revision
+- `definition`  command rules, and `REGION: LedgerDefinition`
+
+`limits`, `commands`, `events` and `watch` hold no logic. The folder `platform` has the same shape.
 """

@@ -8,26 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from holdfast.core.ledger.house import HouseCommand
-from holdfast.core.ledger.overrides import EndOverride, OpenOverride
-from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.control import Override, SchedulerPolicy, Validity
-from holdfast.core.model.isolation import Capabilities
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.meta import Labels
-from holdfast.core.model.placement import HoldPurpose, PendingReason
-from holdfast.core.model.resources import NOTHING, Resources
-from holdfast.core.model.servers import ServerToken
-from holdfast.core.model.shapes import Duration, Instant, Revision, Row, SlotKey
-from holdfast.core.model.tenancy import Principal, PriorityClass, Token
-from holdfast.core.model.topology import NO_MACHINE, OVERRUN_MS, Device, Machine, NodeHealth, Taint
-from holdfast.core.model.workload import Template
-
-#: How many placements, moves, stops or slots one command may name (RULES 11).
-NAMED_MAX = 1_000
-#: How many characters a move may say besides its cause.
-DETAIL_MAX = 200
-
+from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
+from holdfast.core.ledger.builtin.registry import HouseCommand
+from holdfast.core.model.objects.isolation import Capabilities
+from holdfast.core.model.objects.policies import Override, SchedulerPolicy, Validity
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.tenants import PriorityClass
+from holdfast.core.model.objects.topology import Taint
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import NO_MACHINE, OVERRUN_MS, Device, Machine, NodeHealth
+from holdfast.core.model.records.servers import ServerToken
+from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.values.metadata import Labels
+from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
 
 # Nodes
 

@@ -10,18 +10,21 @@ from typing import Any, ClassVar
 
 from msgspec.structs import force_setattr
 
-from holdfast.core.ledger.house import HouseEvent
-from holdfast.core.ledger.overrides import OverrideEnded, OverrideOpened
-from holdfast.core.model.allotment import Allowance, Assignment
-from holdfast.core.model.control import Override, SchedulerPolicy, Validity
-from holdfast.core.model.lifecycle import Phase
-from holdfast.core.model.placement import Breach, PendingReason, Reservation
-from holdfast.core.model.runs import Ordinals, expanded, runs_of
-from holdfast.core.model.servers import ServerToken
-from holdfast.core.model.shapes import Instant, Revision, Row, SlotKey
-from holdfast.core.model.tenancy import Principal, PriorityClass, Token
-from holdfast.core.model.topology import Node
-from holdfast.core.model.workload import Template
+from holdfast.core.ledger.builtin.overrides import OverrideEnded, OverrideOpened
+from holdfast.core.ledger.builtin.registry import HouseEvent
+from holdfast.core.model.objects.policies import Override, SchedulerPolicy, Validity
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.tenants import PriorityClass
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.breaches import Breach
+from holdfast.core.model.records.grants import Allowance
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.servers import ServerToken
+from holdfast.core.model.records.slots import PendingReason, Reservation
+from holdfast.core.model.values.ranges import Ordinals, expanded, runs_of
+from holdfast.core.model.values.structs import Instant, Revision, Row, SlotKey
 from holdfast.core.region.commands import Gone, Placement, RegionShipped
 
 

@@ -6,11 +6,11 @@ shows.
 
 from __future__ import annotations
 
-from holdfast.core.ledger.registry import Subject
-from holdfast.core.model.placement import changed_at
-from holdfast.core.model.shapes import Revision
+from holdfast.core.ledger.commit.rules import Subject
+from holdfast.core.model.records.slots import changed_at
+from holdfast.core.model.values.structs import Revision
 from holdfast.core.region import commands as c
-from holdfast.core.region.state import RegionState
+from holdfast.core.region.state.tables import RegionState
 
 
 def of_node(state: RegionState, command: c.AdministerNode | c.RemoveNode) -> Subject:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.model.allotment import Assignment
-from holdfast.core.model.shapes import Revision
-from holdfast.core.model.workload import Template
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.values.structs import Revision
 
 #: What makes two slots equal to a scheduler.
 Kind = tuple[str, str, bool, Revision, bool]

@@ -18,12 +18,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.control import PolicyDocument, Strategy
-from holdfast.core.model.shapes import Revision, SlotKey
+from holdfast.core.model.objects.policies import PolicyDocument, Strategy
+from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.table import BEST as BEST
-from holdfast.core.scheduling.table import Numbers, Truths
-from holdfast.core.scheduling.window import Window
+from holdfast.core.scheduling.nodes.table import BEST as BEST
+from holdfast.core.scheduling.nodes.table import Numbers, Truths
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Filter(Protocol):

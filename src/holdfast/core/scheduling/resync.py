@@ -12,12 +12,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.core.ledger.reconciler import WatchKey
-from holdfast.core.model.placement import EMPTY_ROOM
-from holdfast.core.model.shapes import Revision
-from holdfast.core.region import keys
-from holdfast.core.region.state import RegionState
-from holdfast.core.scheduling.queue import Queue
-from holdfast.core.scheduling.table import NodeTable
+from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region import watch
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.nodes.table import NodeTable
+from holdfast.core.scheduling.queue.scheduling_queue import Queue
 
 #: So many are compared at once: a millisecond or two.
 PIECE = 250
@@ -35,16 +35,16 @@ class Resync:
     def pieces(self, state: RegionState, size: int = 0) -> Iterator[list[WatchKey]]:
         """Everything that is here or there, in small pieces or of a size; the state may change between them."""
         size = size or PIECE
-        yield from _pieces(keys.NODE, iter(list(self._table.rows)), size)
-        yield from _pieces(keys.NODE, _unknown(state.nodes.shard_rows(), self._table.rows), size)
-        yield from _pieces(keys.ASSIGNMENT, iter(self._queue.assignments()), size)
-        yield from _pieces(keys.ASSIGNMENT, _unknown(state.requests.shard_rows(), self._queue.known), size)
+        yield from _pieces(watch.NODE, iter(list(self._table.rows)), size)
+        yield from _pieces(watch.NODE, _unknown(state.nodes.shard_rows(), self._table.rows), size)
+        yield from _pieces(watch.ASSIGNMENT, iter(self._queue.assignments()), size)
+        yield from _pieces(watch.ASSIGNMENT, _unknown(state.requests.shard_rows(), self._queue.known), size)
 
     def differing(self, state: RegionState, named: Iterable[WatchKey]) -> list[Found]:
         """Of which of these something else is held here."""
         found: list[Found] = []
         for key in named:
-            rows = self._node(state, key[1]) if key[0] == keys.NODE else self._requests(state, key[1])  # type: ignore[arg-type]
+            rows = self._node(state, key[1]) if key[0] == watch.NODE else self._requests(state, key[1])  # type: ignore[arg-type]
             if rows is not None:
                 found.append((key, rows))
         return found

@@ -15,25 +15,25 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.keys import OVERRIDE
+from holdfast.core.ledger.commit.watch import OVERRIDE
+from holdfast.core.ledger.partial import Unmet
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.evidence import Decision
-from holdfast.core.model.shapes import Duration, Instant, Revision, SlotKey
-from holdfast.core.region import keys
+from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.values.structs import Duration, Instant, Revision, SlotKey
+from holdfast.core.region import watch
 from holdfast.core.region.commands import Propose
-from holdfast.core.region.state import RegionState
-from holdfast.core.region.unmet import Unmet
+from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.flight import Flight
+from holdfast.core.scheduling.cycle import Look, Sight, Waits
 from holdfast.core.scheduling.framework import Plugins, Rulebook
-from holdfast.core.scheduling.groups import GroupKey
-from holdfast.core.scheduling.look import Look, Sight, Waits
-from holdfast.core.scheduling.queue import DUE_MAX, Asleep, Queue, Why
+from holdfast.core.scheduling.nodes.quarantine import Shunned
+from holdfast.core.scheduling.nodes.table import NodeTable
+from holdfast.core.scheduling.queue.in_flight import Flight
+from holdfast.core.scheduling.queue.request_groups import GroupKey
+from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, Asleep, Queue, Why
+from holdfast.core.scheduling.queue.unblocker import Waking
 from holdfast.core.scheduling.resync import Resync
-from holdfast.core.scheduling.shunned import Shunned
-from holdfast.core.scheduling.table import NodeTable
-from holdfast.core.scheduling.waking import Waking
 
 #: After a refusal that the view does not explain, so long; doubled each time.
 BACKOFF_MS, BACKOFF_MOST_MS = 200, 30_000
@@ -45,9 +45,10 @@ _OF_NODES = (
     Code.NODE_UNAVAILABLE,
 )  # fmt: skip
 #: Kinds of objects that are not nodes or workloads, and whose change may cure anything.
-_OTHERS = (keys.POLICY, keys.VALIDITY, keys.PRIORITY_CLASS, keys.PLATFORM_OVERRIDE, OVERRIDE, keys.REGION)
+_OTHERS = (watch.POLICY, watch.VALIDITY, watch.PRIORITY_CLASS, watch.PLATFORM_OVERRIDE, OVERRIDE, watch.REGION)
 WATCHES = (
-    keys.NODE, keys.NODE_REPORT, keys.WORKLOAD, keys.ASSIGNMENT, keys.TEMPLATE, keys.NODE_POOL, keys.GRANT, *_OTHERS
+    watch.NODE, watch.NODE_REPORT, watch.WORKLOAD, watch.ASSIGNMENT, watch.TEMPLATE, watch.NODE_POOL, watch.GRANT,
+    *_OTHERS,
 )  # fmt: skip
 
 
@@ -106,9 +107,9 @@ class Scheduler:
     def load_piece(self, state: RegionState, named: Sequence[WatchKey]) -> None:
         """Take a piece anew. Nothing is looked at before `loaded`."""
         self.queue.begin_load(state)
-        nodes = [key for kind, key in named if kind == keys.NODE]
+        nodes = [key for kind, key in named if kind == watch.NODE]
         for kind, key in named:
-            if kind != keys.NODE:
+            if kind != watch.NODE:
                 self.queue.update(state, key)  # type: ignore[arg-type]
         self.table.refresh(state, nodes, self.table.revision)  # type: ignore[arg-type]
 
@@ -125,25 +126,25 @@ class Scheduler:
         kinds: set[str] = set()
         for kind, key in touched:
             kinds.add(kind)
-            if kind == keys.NODE:
+            if kind == watch.NODE:
                 nodes.append(key)  # type: ignore[arg-type]
-            elif kind == keys.NODE_REPORT:
+            elif kind == watch.NODE_REPORT:
                 reported.append(key)  # type: ignore[arg-type]
-            elif kind == keys.WORKLOAD:
+            elif kind == watch.WORKLOAD:
                 for uid in state.assignments_of.get(key) or ():  # type: ignore[arg-type]
                     self.queue.update(state, uid)
                     self.waking.assigned(uid)
-            elif kind == keys.ASSIGNMENT:
+            elif kind == watch.ASSIGNMENT:
                 self.queue.update(state, key)  # type: ignore[arg-type]
                 self.waking.assigned(key)  # type: ignore[arg-type]
                 self.waking.doubt(key, now)  # type: ignore[arg-type]
-            elif kind == keys.GRANT:
+            elif kind == watch.GRANT:
                 self.waking.granted(key)  # type: ignore[arg-type]
             elif kind in _OTHERS:
                 self.waking.all()
-        if keys.PRIORITY_CLASS in kinds:
+        if watch.PRIORITY_CLASS in kinds:
             self.queue.load(state)
-        elif keys.TEMPLATE in kinds:
+        elif watch.TEMPLATE in kinds:
             self.queue.take_unknown(state)
         # First what counts no more, then what stands there instead: so nothing seems to be free in between.
         self.flight.settle(max(at, self.table.revision), state.facts.at)
@@ -162,7 +163,7 @@ class Scheduler:
         nodes: list[Revision] = []
         for kind, key in named:
             self._caught += 1
-            if kind == keys.NODE:
+            if kind == watch.NODE:
                 nodes.append(key)  # type: ignore[arg-type]
                 continue
             self.queue.update(state, key)  # type: ignore[arg-type]

@@ -20,10 +20,10 @@ import numpy as np
 from msgspec import Struct
 
 from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.choosing import Choice, Listed, Passing, choose, listed
 from holdfast.core.scheduling.framework import Rulebook
-from holdfast.core.scheduling.table import NodeTable
-from holdfast.core.scheduling.window import ALL
+from holdfast.core.scheduling.nodes.table import NodeTable
+from holdfast.core.scheduling.nodes.window import ALL
+from holdfast.core.scheduling.selection import Choice, Listed, Passing, choose, listed
 
 #: So many rows are in a list, and so many slots are chosen from it.
 ROWS = SLOTS = 64

@@ -1,10 +1,23 @@
-"""The programs of a world's machines, and people.
+"""The programs on simulated machines, and the users.
 
-    people ──▶ platform servers ◀──link── region servers ◀──sessions── agents ── metal, which really runs things
-    (API client)  (planners)              (a scheduler beside) ◀──proposals── schedulers apart, each with a mirror
+    users ──▶ platform servers ◀──link── region servers ◀──sessions── agents ── node processes
+    (API client)                         (own scheduler) ◀──proposals── standalone schedulers
 
-Servers, schedulers and agents are put together by `wiring`, over the network, stores, files and chance of a world;
-people, readers and storms speak through the API client with tokens. What is left of stand-ins is listed in
-docs/correctness.md: failover (`planners`), a plugin that reserves first (`two_steps`), what agents start (`metal`, and
-`habits` say how it behaves), and a server that an upgrade left out.
+Lives here: production servers, schedulers and agents, put together by `wiring` over the ports of a world, and the
+stand-ins that docs/correctness.md lists. Must not: judge a run, except what only the process oracle can see.
+
+- `ack_recorder`        records which commands and renewals a machine saw acknowledged
+- `watch_faults`        delays, repeats or drops the watch events of controllers
+- `process_behavior`    how a simulated process starts, stops and fails
+- `node_processes`      what really runs on a node, the oracle for exclusive work, and endpoint probes
+- `agent`               the production agent, restarted when it ends
+- `reserve_then_bind`   a plugin that reserves some slots before it binds them
+- `scheduler`           the production standalone scheduler, restarted when it ends
+- `server_files`        what a machine keeps for its server across incarnations
+- `failover_stub`       the failover controller in its simplest form
+- `servers`             the production servers of platform and regions
+- `user_client`         an API client whose acknowledgements are recorded
+- `initial_objects`     the objects that operators and tenants create first
+- `users`               operators and tenants, and what they do during a run
+- `background_clients`  clients that only read, and clients that storm
 """

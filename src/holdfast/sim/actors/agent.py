@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdfast.agent.agent import Superseded
-from holdfast.agent.simulated import SimulatedDriver
-from holdfast.agent.terms import Terms
-from holdfast.core.agent.bound import Bound
-from holdfast.core.model.process import Probe
-from holdfast.core.model.settings import DEFAULTS
-from holdfast.core.model.workload import Template
-from holdfast.core.region.book import REGION
+from holdfast.agent.drivers.simulated import SimulatedDriver
+from holdfast.agent.term_fence import Terms
+from holdfast.core.agent.bindings import Bound
+from holdfast.core.model.objects.probes import Probe
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.commands import RegisterNode
-from holdfast.host.meters import Meters
-from holdfast.host.voice import Sender
-from holdfast.sim.actors.metal import Metal
-from holdfast.sim.actors.witness import Heard, Witness
+from holdfast.core.region.definition import REGION
+from holdfast.host.protocol.session_client import Sender
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.sim.actors.ack_recorder import Heard, Witness
+from holdfast.sim.actors.node_processes import Metal
 from holdfast.sim.variety import Furnished
-from holdfast.sim.world import Process, Program
-from holdfast.wiring.node import NodePorts, agent_of
+from holdfast.sim.world.world import Process, Program
+from holdfast.wiring.agent_parts import NodePorts, agent_of
 
 #: Not all agents begin in one moment.
 APART_MS = DEFAULTS.session_lease // 4

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.core.region.book import REGION
-from holdfast.host.meters import Meters
-from holdfast.host.scheduling_apart import SchedulerApart, Superseded
-from holdfast.host.voice import Sender
-from holdfast.sim.actors.two_steps import with_two_steps
-from holdfast.sim.actors.witness import Heard, Saying, Witness
-from holdfast.sim.world import Process, Program
+from holdfast.core.region.definition import REGION
+from holdfast.host.protocol.session_client import Sender, Superseded
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.scheduler.standalone import SchedulerApart
+from holdfast.sim.actors.ack_recorder import Heard, Saying, Witness
+from holdfast.sim.actors.reserve_then_bind import with_two_steps
+from holdfast.sim.world.world import Process, Program
 from holdfast.wiring.scheduler import scheduler_of
 
 #: Whoever looks after it starts it again after so long, give or take.

@@ -6,9 +6,9 @@ import string
 from collections.abc import Callable
 from random import Random
 
-from holdfast.core.model.secrets import SECRET_CHARACTERS
-from holdfast.stores.audit import AuditInMemory
-from holdfast.stores.decisions import DecisionsInMemory
+from holdfast.core.model.objects.principals import SECRET_CHARACTERS
+from holdfast.stores.indexes.audit_store import AuditInMemory
+from holdfast.stores.indexes.decision_store import DecisionsInMemory
 
 _LETTERS = string.ascii_letters + string.digits + "-_"
 

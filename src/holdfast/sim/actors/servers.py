@@ -15,30 +15,31 @@ from msgspec.structs import asdict, fields, replace
 
 from holdfast.api.server import Limits
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.draft import Book
+from holdfast.core.ledger.commit.definition import Book
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.model.settings import DEFAULTS, Settings
-from holdfast.core.model.shapes import Instant
-from holdfast.core.platform.book import PLATFORM
-from holdfast.host.asker import Habits
-from holdfast.host.controller import Care
-from holdfast.host.ledger import Identity, Ledger
-from holdfast.host.meters import Meters
-from holdfast.host.own_token import Draw
-from holdfast.host.snapshots import Keeping
-from holdfast.host.store import Store
-from holdfast.sim.actors.asking import Lives, SimAsker
-from holdfast.sim.actors.ears import Ears
-from holdfast.sim.actors.person import ROOT
-from holdfast.sim.actors.planners import Failing
+from holdfast.core.model.values.settings import DEFAULTS, Settings
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.host.controllers.controller import Care
+from holdfast.host.ledger.ledger import Identity, Ledger
+from holdfast.host.ledger.server_token import Draw
+from holdfast.host.ports.endpoint_prober import Habits
+from holdfast.host.ports.store import Store
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.storage.snapshots import Keeping
+from holdfast.sim.actors.ack_recorder import Heard, Witness
+from holdfast.sim.actors.failover_stub import Failing
+from holdfast.sim.actors.node_processes import Lives, SimAsker
+from holdfast.sim.actors.reserve_then_bind import with_two_steps
 from holdfast.sim.actors.server_files import ServerFiles, drawing
-from holdfast.sim.actors.two_steps import with_two_steps
-from holdfast.sim.actors.witness import Heard, Witness
-from holdfast.sim.world import Process, Program
-from holdfast.wiring.ports import CARE, Carrier, Ports
-from holdfast.wiring.server import Ending, Server, serve
-from holdfast.wiring.settings import ServerSettings
+from holdfast.sim.actors.user_client import ROOT
+from holdfast.sim.actors.watch_faults import Ears
+from holdfast.sim.world.world import Process, Program
+from holdfast.wiring.config.server_settings import ServerSettings
+from holdfast.wiring.process import Ending
+from holdfast.wiring.server import Server, serve
+from holdfast.wiring.server_ports import CARE, Carrier, Ports
 
 #: Called with a command, why it was refused, and when by the ledger's own time.
 OnRefused = Callable[[Envelope[Any], Refused, Instant], None]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.scheduling.table import Truths
-from holdfast.core.scheduling.window import Window
+from holdfast.core.scheduling.nodes.table import Truths
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Capacity:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.isolation import Capabilities, Capability, Isolation, not_enforced
-from holdfast.core.scheduling.table import Truths
-from holdfast.core.scheduling.window import Window
+from holdfast.core.model.objects.isolation import Capabilities, Capability, Isolation, not_enforced
+from holdfast.core.scheduling.nodes.table import Truths
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Isolating:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.scheduling.table import Truths
-from holdfast.core.scheduling.window import Window
+from holdfast.core.scheduling.nodes.table import Truths
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Zones:

@@ -1,1 +1,13 @@
-"""What makes one node better than another: one small file for each. All in whole numbers (RULES 17)."""
+"""Score plugins, one per file; the file has the name of the plugin. int64 only, no state between calls.
+
+A score gets a window of rows and returns a number from 0 to `BEST` per row.
+
+- `packing`    fuller nodes first
+- `emptiness`  emptier nodes first
+- `balance`    nodes with equal use of processor and memory first
+- `near`       nodes close to the groups that the template names first
+- `cost`       nodes of cheaper pools first
+- `evenness`   domains with fewer replicas of the workload first
+- `warm`       nodes that have the artifacts of the template first
+- `load`       nodes with less measured load first
+"""

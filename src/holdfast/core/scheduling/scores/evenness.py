@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from holdfast.core.scheduling.table import Numbers
-from holdfast.core.scheduling.window import Window
+from holdfast.core.scheduling.nodes.table import Numbers
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Evenness:

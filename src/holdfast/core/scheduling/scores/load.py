@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.core.scheduling.framework import BEST
-from holdfast.core.scheduling.table import Numbers
-from holdfast.core.scheduling.window import Window
+from holdfast.core.scheduling.nodes.table import BEST, Numbers
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Load:

@@ -6,10 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from holdfast.core.model.workload import Template
-from holdfast.core.scheduling.framework import BEST
-from holdfast.core.scheduling.table import Numbers
-from holdfast.core.scheduling.window import Window
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.scheduling.nodes.table import BEST, Numbers
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Near:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.core.scheduling.table import Numbers
-from holdfast.core.scheduling.window import Window
+from holdfast.core.scheduling.nodes.table import Numbers
+from holdfast.core.scheduling.nodes.window import Window
 
 
 class Packing:

@@ -1,0 +1,57 @@
+"""What the agent refuses, and when: remembered by slot, since a slot that is placed here again has another binding."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+
+from holdfast.core.agent.bindings import Bound, refusal, tenants_begun
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.restarts import pause_ms
+from holdfast.core.model.objects.isolation import takes_one_tenant
+from holdfast.core.model.objects.workloads import Driver, Template
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.structs import SlotKey
+from holdfast.core.region.commands import RegisterNode
+
+#: Of so many slots it is known how often they were refused; the oldest are forgotten.
+KNOWN_MAX = 1_000
+
+
+class Refusing:
+    """Of one node, over all sessions of its agent."""
+
+    def __init__(self, node: RegisterNode, drivers: Collection[Driver]) -> None:
+        #: What the node is, with what its driver can enforce once that is known.
+        self.node = node
+        self._drivers = drivers
+        self._times: OrderedDict[SlotKey, int] = OrderedDict()
+        #: By binding: why, and from when on that is said.
+        self._refused: dict[RunKey, tuple[str, int]] = {}
+
+    def of(
+        self, bound: Iterable[Bound], templates: Mapping[str, Template], now: int
+    ) -> Mapping[RunKey, tuple[str, int]]:
+        """Those of these bindings that the node does not take."""
+        found: dict[RunKey, tuple[str, int]] = {}
+        bound = list(bound)
+        there, is_single = tenants_begun(bound, self.node), takes_one_tenant(self.node)
+        for one in bound:
+            if one.phase is not Phase.BOUND:
+                continue
+            key = one.slot, one.epoch
+            why = refusal(one, templates[one.template], self.node, self._drivers, tuple(there))
+            if not why and is_single:
+                there[one.tenant] = None
+            if why:
+                found[key] = self._refused.get(key) or (why, now + pause_ms(self._count(one.slot)))
+        self._refused = found
+        return found
+
+    def _count(self, slot: SlotKey) -> int:
+        """How often it was refused before; from now on once more."""
+        times = self._times.pop(slot, 0)
+        self._times[slot] = times + 1
+        if len(self._times) > KNOWN_MAX:
+            self._times.popitem(last=False)
+        return times

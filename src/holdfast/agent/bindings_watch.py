@@ -1,0 +1,95 @@
+"""What the region says stands on this node: its stream, followed across cuts, restarts and changes of leader.
+
+    ask whoever is thought to lead ──▶ templates, everything that stands here ──▶ again whenever it changes
+                 ▲                                              │
+                 └── broke, quiet for too long, leads no more ──┘
+
+What is known is of one session. A word of a lower term than was ever heard is a deposed leader's: it is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+import msgspec
+
+from holdfast.agent.term_fence import Terms
+from holdfast.core.ledger.revision import show
+from holdfast.core.model.objects.workloads import Template
+from holdfast.host.ports.transport import Declined, Request, Transport, TransportError, named
+from holdfast.host.protocol.bindings import BINDINGS, SESSION, Bindings, TemplateTold, read_message
+from holdfast.host.protocol.commands import LEADER
+from holdfast.host.protocol.problem import read_problem
+from holdfast.host.protocol.session_client import Voice
+from holdfast.host.runtime.telemetry import Journal, Meters
+
+#: A stream that says nothing for so long is broken.
+IDLE_MS = 12_000
+
+
+class _Broken(Exception):
+    """This stream cannot go on; the next one may."""
+
+
+class Listening:
+    """What was told in one session. `run` it beside the heartbeats; `wake` is called whenever there is news."""
+
+    def __init__(
+        self, voice: Voice, transport: Transport, terms: Terms, meters: Meters, wake: Callable[[], None]
+    ) -> None:
+        self._voice = voice
+        self._transport = transport
+        self._terms = terms
+        self._meters = meters
+        self._wake = wake
+        self._journal = Journal("agent", actor=voice.actor)
+        self.templates: dict[str, Template] = {}
+        #: Everything that stands here; None: nothing was told yet in this session.
+        self.bindings: Bindings | None = None
+
+    async def run(self) -> None:
+        """Follow the stream until `SessionOver`."""
+        attempt = 0
+        while True:
+            server = self._voice.server
+            before = self.bindings
+            try:
+                await self._follow(server)
+            except (_Broken, TransportError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+                hint, why = "", str(error)
+                if isinstance(error, Declined):
+                    told = read_problem(error.reply)
+                    self._voice.must_live(told)
+                    hint, why = named(error.reply.headers, LEADER), f"{told.detail} ({told.code})"
+                self._journal.info("stream-broke", server=server, why=why)
+                self._meters.count("agent_streams_broken")
+                self._voice.elsewhere(server, hint)
+            attempt = 1 if self.bindings is not before else attempt + 1
+            await self._voice.pause(attempt)
+
+    async def _follow(self, server: str) -> None:
+        query = ((SESSION, show(self._voice.session)),)
+        request = Request("GET", BINDINGS, query, self._voice.headers())
+        fresh: dict[str, Template] = {}
+        async with aclosing(self._transport.stream(server, request, IDLE_MS)) as frames:  # type: ignore[type-var]
+            async for frame in frames:
+                message = read_message(frame)
+                if isinstance(message, TemplateTold):
+                    fresh[message.digest] = message.template
+                elif isinstance(message, Bindings):
+                    self._take(message, fresh)
+                elif message.over:
+                    raise _Broken("it says that it leads no more, or that this session is over")
+        raise _Broken("the stream ended")
+
+    def _take(self, told: Bindings, fresh: dict[str, Template]) -> None:
+        if not self._terms.heard(told.log_id, told.term):
+            raise _Broken(f"term {told.term} is not followed: {self._terms.newest[1]} was heard")
+        known = self.templates | fresh
+        if not {one.template for one in told.slots} <= known.keys():
+            raise _Broken("it names a template that it has not told")
+        self.templates = {one.template: known[one.template] for one in told.slots}
+        self.bindings = told
+        self._wake()
+        fresh.clear()

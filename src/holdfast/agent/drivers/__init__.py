@@ -1,0 +1,7 @@
+"""What starts and ends runs. A driver must not know sessions or ledgers.
+
+- `driver`     the port: `RunSpec`, `RunStatus`, `StartFailed`, `Driver`
+- `isolation`  which limits between tenants a driver enforces
+- `simulated`  no processes, any clock
+- `process`    real processes
+"""

@@ -1,0 +1,399 @@
+"""A driver of processes: each under a guard of its own, with limits, as the user of its tenant.
+
+Size: the whole port, with every step of a start beside what undoes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent.drivers.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
+from holdfast.agent.drivers.process.cgroups import Cgroups
+from holdfast.agent.drivers.process.disk_usage import DiskWatch, can_measure
+from holdfast.agent.drivers.process.environment import environment_of
+from holdfast.agent.drivers.process.guard_connection import extension
+from holdfast.agent.drivers.process.guard_files import Record, Unreadable, boot_id, made_up, read_record
+from holdfast.agent.drivers.process.guarded_run import FOLDER, Held
+from holdfast.agent.drivers.process.launch import fault, launch, order_of, record_of, why_no_namespaces
+from holdfast.agent.drivers.process.leftovers import LOOK_MS, can_look, clear, once_able
+from holdfast.agent.drivers.process.preflight import must_be_free, user_for
+from holdfast.agent.drivers.process.run_folders import Folders, name_of
+from holdfast.agent.drivers.process.settings import ProcessSettings, limited
+from holdfast.agent.drivers.process.tenant_users import TenantUsers, User
+from holdfast.agent.guard import kernel
+from holdfast.core.model.objects.workloads import Driver as Kind
+from holdfast.core.model.values.settings import DEFAULT_TIMES, Times
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
+from holdfast.host.runtime.telemetry import Journal
+
+#: What may hang beside the agent's own folder.
+CGROUPS, GUARDS, GONE = "cgroups", "guards that begin", "what was left by processes"
+#: So often it is looked whether what was killed is gone, before the agent speaks.
+STRAY_LOOKS = 250
+#: A guard looks at the time four times a second, whatever the machine did meanwhile, and needs as long to end it all.
+KILL_MARGIN_LEAST_MS = 500
+
+
+class ProcessDriver:
+    """Real processes on this machine, as the port `holdfast.agent.drivers.driver.Driver` describes it."""
+
+    def __init__(self, settings: ProcessSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._calls = BlockingCalls(clock)
+        self._journal = Journal("agent.process", folder=settings.folder)
+        root = Path(settings.folder)
+        self._folders = Folders(root, settings.logs_kept)
+        self._cgroups = Cgroups(Path(settings.cgroup_root), root)
+        self._tenants = TenantUsers(Path(settings.tenant_map), settings.tenant_users)
+        self._held: dict[Binding, Held] = {}
+        self._starting: set[Binding] = set()
+        #: Those whose guards are being called.
+        self._finding: set[Held] = set()
+        self._disk = DiskWatch(settings.disk_ms, self._folders, clock, self._calls, self._journal)
+        #: Something was moved away that is to be removed.
+        self._left = asyncio.Event()
+        self._changed = asyncio.Event()
+        #: The region's grace, which bounds that of leased work, and its kill margin: parts of the fence (RULES 4).
+        self._times = DEFAULT_TIMES
+        #: Why replicas have no namespaces of their own; empty: they have.
+        self._no_namespaces = "not tried yet"
+        #: What goes on by itself: starts, which are seen to their end, and the rest, which ends with the agent.
+        self._starts: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Find what an earlier agent started, and take it over."""
+        await self._calls.wait(FOLDER, self._folders.prepare)
+        if self._settings.cgroups:
+            await self._calls.wait(CGROUPS, self._cgroups.find)
+        await self._calls.wait(GUARDS, self._try_namespaces)
+        folders = await self._calls.wait(FOLDER, self._folders.found)
+        await self._end_strays([folder.name for folder in folders])
+        await asyncio.gather(*(self._adopt(folder) for folder in folders))
+        await self._remember_users()
+        await self._calls.wait(FOLDER, self._folders.move_strays_away)
+        self._left.set()
+        for task in (self._watch_guards(), self._disk.watch(self._held), self._remove_what_is_left()):
+            self._begin(task, self._tasks)
+
+    async def sweep(self) -> None:
+        """Remove what agents of other folders of this machine left when they were killed, as far as nothing runs."""
+        if self._settings.cgroups:
+            await self._calls.wait(CGROUPS, self._cgroups.sweep)
+
+    @property
+    def kinds(self) -> Collection[Kind]:
+        """Processes, and nothing that is only played."""
+        return (Kind.PROCESS,)
+
+    def capabilities(self) -> Capabilities:
+        """What is limited here, how, and what is not."""
+        kept, looks = self._cgroups.controllers, can_look()
+        sampled = Means.SAMPLED if looks else Means.NOT_LIMITED
+        memory = Means.CGROUP if "memory" in kept else sampled
+        pids = Means.CGROUP if "pids" in kept else sampled
+        cpu = Means.CGROUP if "cpu" in kept else Means.NOT_LIMITED
+        disk = Means.SAMPLED if can_measure() else Means.NOT_LIMITED
+        missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
+        whole = self._cgroups.works or not self._no_namespaces
+        if not {"memory", "pids"} <= set(kept):
+            how = "looked at now and then" if looks else "not limited"
+            missing.append(f"memory and processes are {how}: there are no cgroups for them that the agent can write to")
+        if cpu is Means.NOT_LIMITED:
+            missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
+        if not whole:
+            missing.append("a process that leaves its session survives a kill of its guard: no cgroups or namespaces")
+        if os.geteuid() != 0:
+            missing.append("the agent is not root: processes run as its own user, and are not kept apart")
+        if self._no_namespaces:
+            missing.append(f"replicas share the node's pids, mounts and /tmp: {self._no_namespaces}")
+        return Capabilities(
+            memory=memory, cpu=cpu, pids=pids, disk=disk, whole=whole,
+            users=os.geteuid() == 0, namespaces=not self._no_namespaces, missing=tuple(missing),
+        )  # fmt: skip
+
+    def lives(self) -> Sequence[Live]:
+        """What there is, by binding."""
+        return [held.live for _, held in sorted(self._held.items())]
+
+    async def start(self, work: Work) -> None:
+        """Start it, or raise `CannotStart`. It is seen to its end, whoever stops waiting for it."""
+        await asyncio.shield(self._begin(self._start(work), self._starts))
+
+    async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
+        """Begin to end it."""
+        held = self._held.get((slot, epoch))
+        if held is not None and held.live.state is not State.ENDED:
+            held.stop(grace_ms)
+
+    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
+        """Run a command beside a process, under its guard."""
+        held = self._held.get((work.slot, work.epoch))
+        if held is None or held.live.state is State.ENDED:
+            raise CannotStart(StartFault.DRIVER, f"{work.name} does not run")
+        ran = await held.run(command, limit_ms, self._settings.answer_ms)
+        if ran.failed:
+            raise fault(ran.failed, command[0], work.folder)
+        return ran.code
+
+    def keep(self, times: Times) -> int:
+        """Act by these numbers. A guard that is asked for less than it can do takes its own time."""
+        self._times = times
+        return times.grace + max(times.kill_margin, KILL_MARGIN_LEAST_MS)
+
+    def extend(self, deadline: int) -> None:
+        """Tell the guards of all leased work; none of them is waited for."""
+        grace_ms = self._times.grace
+        message, now = extension(deadline, grace_ms), self._clock.boot()
+        for held in self._held.values():
+            held.extend(message, deadline, grace_ms, now)
+
+    async def forget(self, slot: SlotKey, epoch: Revision) -> None:
+        """Remove the record, the result, the cgroup and the working folder of what has ended; keep its logs."""
+        held = self._held.get((slot, epoch))
+        if held is None:
+            return
+        assert held.live.state is State.ENDED, f"{held.live.name} has not ended"
+        del self._held[slot, epoch]
+        held.let_go()
+        try:
+            await self._calls.wait(FOLDER, lambda: self._clear_away(held.record))
+            self._left.set()
+        except OSError as error:  # it stays in the way of the same binding, and of nobody else
+            self._journal.warning("not-cleared-away", name=held.live.name, why=error)
+
+    async def changed(self) -> None:
+        """Return when something has changed since this returned last."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self) -> None:
+        """See starts to their end, and hang up. What runs stays."""
+        if self._starts:  # what hangs is found by the next agent
+            await asyncio.wait(self._starts, timeout=self._settings.start_ms / 1_000)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for held in self._held.values():
+            held.hang_up()
+        self._held.clear()
+        await self._calls.wait(CGROUPS, self._cgroups.leave)
+
+    def _try_namespaces(self) -> None:
+        if not self._settings.namespaces:
+            self._no_namespaces = "the node's operator has turned namespaces off"
+        elif os.geteuid() != 0:
+            self._no_namespaces = "only an agent that is root can give them their own"
+        else:
+            self._no_namespaces = why_no_namespaces(self._settings)
+
+    async def _end_strays(self, known: Collection[str]) -> None:
+        """End what runs in a cgroup of ours without a folder: nobody could say of it that it is there."""
+        for groups in self._cgroups.strays(known):
+            if kernel.members(groups):
+                self._journal.warning("stray", groups=groups, then="what runs there is ended")
+            for _ in range(STRAY_LOOKS):  # what was killed and is not gone by then runs none of its own code any more
+                if not kernel.members(groups):
+                    break
+                kernel.kill_members(groups)
+                await self._clock.sleep(LOOK_MS)
+            await self._calls.wait(CGROUPS, lambda groups=groups: self._cgroups.remove(groups))  # type: ignore[misc]
+
+    async def _adopt(self, folder: Path) -> None:
+        """What an earlier agent left in this folder."""
+        try:
+            record = await self._begun_in(folder)
+        except Unreadable as error:
+            self._journal.warning("record-unreadable", slot=folder.name, why=error, then="what runs there is ended")
+            record = self._made_up(folder)
+            await self._hold(record, folder)
+            await self.stop(*record.binding, 0)
+            return
+        if record is not None:
+            await self._hold(record, folder)
+        else:
+            await self._remove(folder.name)
+
+    async def _hold(self, record: Record, folder: Path) -> None:
+        held = self._held[record.binding] = Held(record, folder, self._clock, self._calls, self._tell)
+        await self._find(held)
+        self._changed.set()
+
+    async def _find(self, held: Held) -> None:
+        self._finding.add(held)
+        try:
+            is_there = await once_able(self._clock, lambda: held.find(self._settings.answer_ms))
+        finally:
+            self._finding.discard(held)
+        if not is_there:
+            self._journal.warning("guard-gone", name=held.live.name, guard=held.record.guard.pid)
+            self._begin(once_able(self._clock, held.clear), self._tasks)
+        elif held.is_silent:
+            self._journal.warning("guard-silent", name=held.live.name, guard=held.record.guard.pid)
+
+    async def _start(self, work: Work) -> None:
+        work = limited(work, self._cgroups.controllers, self._settings)
+        if work.leased and self._clock.boot() >= work.deadline:
+            raise CannotStart(StartFault.DRIVER, "its lease has run out")
+        binding = work.slot, work.epoch
+        if binding in self._starting:
+            raise CannotStart(StartFault.DRIVER, f"{work.name} is there already: it is being started")
+        self._starting.add(binding)
+        try:
+            await self._start_alone(work, name_of(binding))
+        finally:
+            self._starting.discard(binding)
+
+    async def _start_alone(self, work: Work, name: str) -> None:
+        stray = self._folders.of(name)
+        if (work.slot, work.epoch) not in self._held and await self._calls.wait(FOLDER, stray.exists):
+            await self._adopt(stray)  # an agent that was there before may have begun it since we looked
+        folder, order = await self._prepare(work, name)
+        try:
+            await self._calls.wait(GUARDS, lambda: launch(order, folder, self._settings.start_ms))
+            record = await self._calls.wait(FOLDER, lambda: read_record(folder))
+            assert record is not None, f"{folder} has no record of what was begun"
+        except asyncio.CancelledError:
+            raise  # the agent goes: the next one finds what has come of it
+        except BaseException:
+            await self._undo(name, folder)
+            raise
+        await self._hold(record, folder)
+
+    async def _prepare(self, work: Work, name: str) -> tuple[Path, dict[str, Any]]:
+        """Everything that a guard needs: its order, and folders that nobody else uses."""
+        if not work.command:
+            raise CannotStart(StartFault.MISSING_BINARY, "no command is given")
+        if work.folder and not os.path.isabs(work.folder):
+            raise CannotStart(StartFault.FOLDER, f"{work.folder}: not an absolute path")
+        limit_ms, settings = self._settings.answer_ms, self._settings
+        places = ", ".join(sorted({where for _, where in work.secrets}))
+        try:
+            user = await self._calls.ask(
+                "looking up its user", limit_ms, lambda: user_for(work, settings, self._tenants)
+            )
+            own = self._folders.working(name, user.uid if user is not None else os.geteuid())
+            working = work.folder or str(own.absolute())
+            environment = await self._calls.ask(
+                f"reading its secrets at {places}", limit_ms, lambda: environment_of(work, working, settings)
+            )
+        except Hangs as error:
+            code = StartFault.SECRET if "secrets" in str(error) else StartFault.DRIVER
+            raise CannotStart(
+                code, f"{error}\nhint: see whether the node's mounts and its table of users answer"
+            ) from None
+        must_be_free(work.ports)
+        try:
+            folder, groups = await self._calls.wait(FOLDER, lambda: self._make(work, name, user))
+        except OSError as error:
+            await self._remove(name)
+            raise CannotStart(StartFault.DRIVER, f"{error.filename}: {error.strerror}") from error
+        record = record_of(work, groups, boot_id(), self._times.grace, user)
+        apart = not self._no_namespaces
+        return folder, order_of(record, work, environment, working, user, self._cgroups, settings, apart)
+
+    def _make(self, work: Work, name: str, user: User | None) -> tuple[Path, list[str]]:
+        folder = self._folders.make(name)
+        if not work.folder:
+            self._folders.make_working(name, user)
+        return folder, self._cgroups.make(name, work)
+
+    async def _undo(self, name: str, folder: Path) -> None:
+        """Nothing is left of what could not be started."""
+        try:
+            record = await once_able(self._clock, lambda: self._begun_in(folder))
+        except Unreadable:
+            record = self._made_up(folder)
+        if record is not None:
+            await once_able(self._clock, lambda: clear(record, self._clock))
+        await self._calls.wait(CGROUPS, lambda: self._cgroups.remove(self._cgroups.named(name)))
+        await self._remove(name)
+
+    async def _remove(self, name: str) -> None:
+        await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
+        self._left.set()
+
+    def _made_up(self, folder: Path) -> Record:
+        return made_up(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
+
+    async def _begun_in(self, folder: Path) -> Record | None:
+        """The record of what was begun in this folder; None: nothing was, and nothing will be. A guard on its way may
+        write it at any time, but only once: so it is seen, or has nothing left to write it with."""
+        for _ in range(3):
+            record = await self._calls.wait(FOLDER, lambda: read_record(folder))
+            if record is not None or await self._calls.wait(FOLDER, lambda: self._remove_unbegun(folder)):
+                return record
+        return None
+
+    def _remove_unbegun(self, folder: Path) -> bool:
+        self._cgroups.remove(self._cgroups.named(folder.name))
+        return self._folders.remove_unbegun(folder)
+
+    def _clear_away(self, record: Record) -> None:
+        self._cgroups.remove(record.groups)
+        self._folders.forget(name_of(record.binding))
+
+    def _tell(self, held: Held, is_gone: bool) -> None:
+        self._changed.set()
+        if is_gone:
+            self._begin(self._find(held), self._tasks)
+
+    async def _watch_guards(self) -> None:
+        """See that guards do what they are for: one that hangs is killed, and so is what it guards."""
+        while True:
+            patience_ms = max(self._times.kill_margin, KILL_MARGIN_LEAST_MS) // 2
+            await self._clock.sleep(patience_ms // 2)
+            for held in list(self._held.values()):
+                with suppress(OSError):  # without a descriptor left: until the next look
+                    if held.hasten(self._clock.boot(), patience_ms):
+                        self._journal.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
+                if held.is_out_of_reach and held not in self._finding:
+                    self._begin(self._find(held), self._tasks)
+
+    async def _remove_what_is_left(self) -> None:
+        """Remove what was moved away; what cannot be removed stays until the agent's next life."""
+        while True:
+            await self._left.wait()
+            self._left.clear()
+            for error in await self._calls.wait(GONE, self._folders.empty_gone):
+                self._journal.warning("not-removed", why=error)
+
+    async def _remember_users(self) -> None:
+        """Whoever was given a number and still runs has it, should the machine have forgotten."""
+        records = [held.record for held in self._held.values() if held.record.tenant]
+        if not records:
+            return
+        try:
+            clash = await self._calls.ask(
+                "looking up the users of tenants",
+                self._settings.answer_ms,
+                lambda: self._tenants.remember((one.uid, one.tenant) for one in records),
+            )
+        except (CannotStart, Hangs) as error:
+            self._journal.warning("users-unknown", why=error)
+            return
+        for record in records:
+            if record.uid in clash:
+                self._journal.warning("user-shared", name=record.name, user=record.uid, then="it is ended")
+                await self.stop(*record.binding, 0)
+
+    def _begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
+        task.add_done_callback(self._note)
+        return task
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        """A failure that nobody waits for must not pass in silence; a start that cannot be is its caller's."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, CannotStart):
+            self._journal.error("task-failed", error)

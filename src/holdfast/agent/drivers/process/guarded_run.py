@@ -1,0 +1,243 @@
+"""One replica as the driver has it: found, listened to, and ended for good.
+
+    find ──result.json──────────────────────────────▶ ended
+         ──its guard lives and answers──▶ on the line ──the line ends──▶ find
+         ──its guard lives and is silent──▶ as it was ──it answers──▶ on the line
+                                                      ──its end is overdue──▶ its guard is killed ──▶ find
+         ──otherwise──▶ stopping ──clear: what is left is killed──▶ ended, guard-gone
+
+A replica that was just started and one that an earlier agent left are found in the same way. A guard may be silent for
+as long as its machine swaps: of what it guards nothing is known to be wrong, and only a fence has to fall in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from holdfast.agent.drivers.driver import Live, State, Unheard, Why
+from holdfast.agent.drivers.process.guard_connection import Line, connect
+from holdfast.agent.drivers.process.guard_files import (
+    NOBODY,
+    Ran,
+    Record,
+    Said,
+    Unreadable,
+    boot_id,
+    live_of,
+    lost_of,
+    read_result,
+)
+from holdfast.agent.drivers.process.leftovers import clear, descended_from, end_exactly
+from holdfast.agent.guard import kernel
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.blocking_calls import BlockingCalls
+from holdfast.host.runtime.deadlines import DeadlinePassed, within
+
+NEVER = 2**62
+#: What may hang here: the disk of the agent's own folder.
+FOLDER = "the agent's folder"
+
+
+class Held:
+    """A replica and the line to its guard. `tell` is called when something has changed; with True, when its guard is
+    gone and it is to be found again."""
+
+    def __init__(
+        self, record: Record, folder: Path, clock: Clock, calls: BlockingCalls, tell: Callable[[Held, bool], None]
+    ) -> None:
+        self.record = record
+        self.live = lost_of(record, Why.NOT_YET, State.RUNNING)
+        self._folder = folder
+        self._clock = clock
+        self._calls = calls
+        self._tell = tell
+        self._line: Line | None = None
+        #: Whether its guard answered, of a line that was just called.
+        self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        #: Commands that run beside it, by the number under which its guard was asked.
+        self._commands: dict[int, asyncio.Future[Ran | None]] = {}
+        self._numbers = count(1)
+        #: When it is to be killed, if it was asked to end, and why; and the deadline that its guard is known to hold.
+        self._due = 0
+        self._why = Why.STOPPED
+        self._deadline = record.deadline
+        #: Its guard lives, and has not answered the last call.
+        self.is_silent = False
+
+    async def find(self, answer_ms: int) -> bool:
+        """See what has become of it. Whether it is on the line, or has ended; otherwise it is to be cleared."""
+        if await self._has_result():
+            return True
+        if self.record.boot != boot_id():
+            self._become(lost_of(self.record, Why.REBOOTED))
+            return True
+        if await self._call(answer_ms) or await self._has_result():
+            return True
+        self._become(lost_of(self.record, Why.GUARD_GONE, State.STOPPING))
+        return False
+
+    async def clear(self) -> None:
+        """End what its guard has left; returns when nothing is, which may take as long as the kernel likes."""
+        await clear(self.record, self._clock)
+        if not await self._has_result():  # it may have been written while we looked
+            self._become(lost_of(self.record, Why.GUARD_GONE))
+
+    def stop(self, grace_ms: int, why: Why = Why.STOPPED) -> None:
+        """Begin to end it. Why it ends is what was said first."""
+        due = self._clock.boot() + grace_ms
+        self._why = self._why if self._due else why
+        self._due = min(self._due, due) if self._due else due
+        if self.live.state is State.RUNNING:
+            self._become(replace(self.live, state=State.STOPPING, why=self._why))
+        if self._line is not None:
+            self._line.stop(grace_ms, self._why)
+
+    async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> Ran:
+        """Run a command beside it, under its guard, which ends it in time: one that has not answered by then does not
+        hear. Whoever stops waiting ends it."""
+        line, number = self._line, next(self._numbers)
+        answer: asyncio.Future[Ran | None] = asyncio.get_running_loop().create_future()
+        self._commands[number] = answer
+        try:
+            if line is None or not line.run(number, command, limit_ms):
+                raise Unheard("its guard does not hear, and nothing runs for it but by that")
+            ran = await within(self._clock, limit_ms + answer_ms, answer)
+        except DeadlinePassed:
+            raise Unheard(f"its guard has not answered for {limit_ms + answer_ms} ms") from None
+        finally:
+            del self._commands[number]
+            if line is not None and answer.cancelled():
+                line.cancel(number)
+        if ran is None:
+            raise Unheard("its guard has gone")
+        return ran
+
+    def extend(self, message: bytes, deadline: int, grace_ms: int, now: int) -> None:
+        """Hand on how long it may live. What we think of its deadline is what its guard must have heard."""
+        live = self.live
+        if self.record.leased and self._line is not None and self._line.extend(message) and now < live.deadline:
+            self.live = replace(live, deadline=max(live.deadline, deadline))
+            self.record = replace(self.record, grace_ms=min(self.record.grace_ms, grace_ms))
+
+    def hasten(self, now: int, patience_ms: int) -> bool:
+        """Kill its guard, and so its process, if what should have been killed still lives; whether that was so. What
+        has left its session is the guard's as long as there is one, and is killed before it."""
+        if (self._line is None and not self.is_silent) or now < self._ends_at() + patience_ms:
+            return False
+        self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
+        if now < self._ends_at() + patience_ms:
+            return False
+        ours = (self.record.process, self.record.first)
+        lives = any(one.is_alive() for one in ours) or bool(kernel.members(list(self.record.groups)))
+        if not lives:
+            return False
+        for one in descended_from(self.record.guard):
+            end_exactly(one)
+        return end_exactly(self.record.guard)
+
+    def let_go(self) -> None:
+        """It is forgotten: a guard that could not write its result need not wait any longer."""
+        if self._line is not None:
+            self._line.go()
+        self.hang_up()
+        for one in (self.record.guard, self.record.process, self.record.first):
+            with suppress(OSError):  # where the agent is the first process of a container, orphans are its own
+                if (left := kernel.seen(one.pid)) is not None and left.start == one.start:
+                    os.waitpid(one.pid, os.WNOHANG)
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether its guard lives, and did not even take a call."""
+        return self.is_silent and self._line is None
+
+    def hang_up(self) -> None:
+        """Hear nothing of it any more."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+        self._give_up_commands()
+
+    def _ends_at(self) -> int:
+        """When it is to be gone: since it was asked to end, or its lease is over."""
+        ends = [self._due] if self._due else []
+        return min([*ends, self._deadline + self.record.grace_ms] if self.record.leased else ends, default=NEVER)
+
+    async def _call(self, answer_ms: int) -> bool:
+        """Whether its guard lives: it has answered, or it may yet."""
+        self.is_silent = False
+        if self.record.guard != NOBODY and not self.record.guard.is_alive():
+            return False
+        self._answered = asyncio.get_running_loop().create_future()
+        try:
+            found = await self._calls.wait(FOLDER, lambda: connect(self._folder))
+            self._line = None if found is None else Line(found, self._hear)
+            there = self._line is not None and await within(self._clock, answer_ms, self._answered)
+        except (DeadlinePassed, BlockingIOError):
+            there = self._is_kept_silently()
+        if not there:
+            self.hang_up()
+        elif self._line is not None and self._due:
+            self._line.stop(max(0, self._due - self._clock.boot()), self._why)
+        return there
+
+    def _is_kept_silently(self) -> bool:
+        """It is as it was, as far as anybody knows; if nobody knows who its guard is, that is too little."""
+        if self.record.guard == NOBODY:
+            return False
+        self.is_silent = True
+        self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
+        live = replace(self.live, deadline=self._deadline if self.record.leased else 0)
+        if live.state is State.RUNNING and self._is_past(live):
+            live = replace(live, state=State.STOPPING, why=Why.DEADLINE)
+        self._become(live)
+        return True
+
+    def _give_up_commands(self) -> None:
+        for answer in self._commands.values():
+            if not answer.done():
+                answer.set_result(None)
+
+    def _hear(self, said: Said | Ran | None) -> None:
+        if isinstance(said, Ran):
+            answer = self._commands.get(said.ran)
+            if answer is not None and not answer.done():
+                answer.set_result(said)
+            return
+        self.is_silent = False
+        was_waited_for = not self._answered.done()
+        if was_waited_for:
+            self._answered.set_result(said is not None)
+        if said is None:
+            self._line = None
+            self._give_up_commands()
+            if not was_waited_for and self.live.state is not State.ENDED:
+                self._tell(self, True)
+            return
+        live = live_of(self.record, said)
+        if live.state is State.RUNNING and (self._due or self._is_past(live)):
+            live = replace(live, state=State.STOPPING, why=self._why if self._due else Why.DEADLINE)
+        self._become(live)
+
+    def _is_past(self, live: Live) -> bool:
+        return live.leased and self._clock.boot() >= live.deadline
+
+    async def _has_result(self) -> bool:
+        try:
+            result = await self._calls.wait(FOLDER, lambda: read_result(self._folder))
+        except Unreadable:
+            return False
+        if result is not None:
+            self._become(live_of(self.record, result))
+        return result is not None
+
+    def _become(self, live: Live) -> None:
+        if live != self.live:
+            self.live = live
+            self._tell(self, False)

@@ -1,0 +1,89 @@
+"""Checks before a start: which user a process runs as, and whether its ports are free."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import socket
+from collections.abc import Iterable
+
+from holdfast.agent.drivers.driver import CannotStart, StartFault, Work
+from holdfast.agent.drivers.process.settings import ProcessSettings
+from holdfast.agent.drivers.process.tenant_users import TenantUsers, User
+
+
+def user_for(work: Work, settings: ProcessSettings, tenants: TenantUsers) -> User | None:
+    """Who runs it, if the node allows that; None when it is the agent's own user, which needs no change."""
+    if os.geteuid() != 0:
+        _see_that_it_is_own(work.user)
+        return None
+    if not work.user:
+        return tenants.of(work.tenant)
+    user = _known(work.user)
+    if user.uid == 0 or user.gid == 0:
+        raise _not_allowed(f"{work.user}: is root, or in its group; nothing runs as root\nhint: name another user")
+    whose = {tenant for tenant, name in settings.users if _is(name, user)}
+    if work.tenant not in whose:
+        listed = ", ".join(name for tenant, name in settings.users if tenant == work.tenant)
+        raise _not_allowed(
+            f"{work.user}: not among the users that this node lists for tenant {work.tenant} ({listed or 'none'})\n"
+            "hint: name none, and it runs as its tenant's own; or ask the node's operator to list it"
+        )
+    if len(whose) > 1 or tenants.covers(user.uid) or tenants.covers(user.gid):
+        raise _not_allowed(
+            f"{work.user}: other tenants have this user, too, and it would keep nothing of theirs apart\n"
+            "hint: ask the node's operator to list it for one tenant alone, and none of --tenant-users"
+        )
+    return user
+
+
+def _see_that_it_is_own(asked: str) -> None:
+    own = os.geteuid()
+    if asked and _known(asked).uid != own:
+        raise _not_allowed(
+            f"{asked}: the agent runs as user {own}, and only root can start processes as somebody else\n"
+            "hint: ask for no user, or let the agent run as root"
+        )
+
+
+def _is(name: str, user: User) -> bool:
+    """Whether this name, which the machine need not know, is that user's."""
+    try:
+        return _known(name).uid == user.uid
+    except CannotStart:
+        return False
+
+
+def _known(name: str) -> User:
+    """A user by name or number. A number need not be in the table of users: then its group has the same."""
+    try:
+        entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
+    except (KeyError, OverflowError):
+        if name.isdecimal() and 0 <= int(name) < 2**32 - 1:
+            return User(int(name), int(name))
+        raise CannotStart(
+            StartFault.UNKNOWN_USER, f"{name}: there is no such user on this node\nhint: name one of /etc/passwd"
+        ) from None
+    return User(entry.pw_uid, entry.pw_gid)
+
+
+def _not_allowed(why: str) -> CannotStart:
+    return CannotStart(StartFault.USER_NOT_ALLOWED, why)
+
+
+def must_be_free(ports: Iterable[int]) -> None:
+    """`CannotStart` when somebody listens on one of these. It may still be taken until the process listens itself."""
+    for port in ports:
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    continue  # such as a low port, which the process may be allowed to have and the agent not
+                raise CannotStart(
+                    StartFault.PORT,
+                    f"port {port} is taken by another process of this node\n"
+                    "hint: give the agent --ports that nobody else uses",
+                ) from None

@@ -1,0 +1,143 @@
+"""What this machine has, its load, and which images lie ready on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.objects.topology import PRESENT_MAX, PRESENT_NAME_MAX
+from holdfast.core.model.records.nodes import LOAD_STEP
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.region.commands import ReportNode
+from holdfast.core.region.limits import LOAD_EVERY_MS
+from holdfast.host.ports.clock import Clock
+from holdfast.host.protocol.session_client import Voice
+from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
+from holdfast.host.runtime.telemetry import Journal
+
+#: What the machine needs for itself, of each resource, in percent.
+KEPT_PERCENT = 10
+
+_MIB = 1 << 20
+
+
+#: The node is looked at so often.
+LOOK_MS = 5_000
+#: So long the folder of what lies ready has to answer.
+PRESENT_MS = 2_000
+
+
+class Fares(NamedTuple):
+    """What is used of processor and memory, in percent, and the names of what lies ready."""
+
+    cpu: int = 0
+    memory: int = 0
+    present: tuple[str, ...] = ()
+
+
+class Faring(Protocol):
+    """A way to look at a node."""
+
+    async def look(self) -> Fares:
+        """How it fares at this moment."""
+
+
+class OfMachine:
+    """This machine, and the files of one folder, if there is such."""
+
+    def __init__(self, clock: Clock, folder: Path | None = None, proc: Path = Path("/proc")) -> None:
+        self._calls = BlockingCalls(clock)
+        self._folder = folder
+        self._proc = proc
+        self._busy, self._whole = self._times()
+        #: What lay in the folder when it could be looked at last, and whether it can be.
+        self._found: tuple[str, ...] = ()
+        self._hangs = False
+
+    async def look(self) -> Fares:
+        """Its load since the last look, and what lies in the folder now; while that does not answer, what lay there."""
+        busy, whole = self._times()
+        spent, passed = busy - self._busy, whole - self._whole
+        self._busy, self._whole = busy, whole
+        if self._folder is not None:
+            await self._look_into(self._folder)
+        return Fares(_step(spent, passed), _step(*self._memory()), self._found)
+
+    async def _look_into(self, folder: Path) -> None:
+        try:
+            self._found = await self._calls.ask(f"looking into {folder}", PRESENT_MS, lambda: _present(folder))
+            self._hangs = False
+        except Hangs as error:
+            if not self._hangs:
+                Journal("agent").warning("cannot-look", why=error)
+            self._hangs = True
+
+    def _times(self) -> tuple[int, int]:
+        """How long the processors were busy, and how long there were any, since the machine began."""
+        words = (self._proc / "stat").read_text(encoding="ascii").split(maxsplit=9)[1:9]
+        times = [int(word) for word in words]
+        return sum(times) - times[3] - times[4], sum(times)
+
+    def _memory(self) -> tuple[int, int]:
+        lines = (self._proc / "meminfo").read_text(encoding="ascii").splitlines()
+        found = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+        return found["MemTotal"] - found["MemAvailable"], found["MemTotal"]
+
+
+def _present(folder: Path) -> tuple[str, ...]:
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return ()
+    names = sorted(name for name in found if len(name) <= PRESENT_NAME_MAX and name.isprintable())
+    return tuple(names[:PRESENT_MAX])
+
+
+def _step(part: int, whole: int) -> int:
+    """In percent, rounded to a step."""
+    percent = 100 * part // whole if whole > 0 else 0
+    return min(100, (percent + LOAD_STEP // 2) // LOAD_STEP * LOAD_STEP)
+
+
+async def keep_telling(voice: Voice, clock: Clock, node: str, faring: Faring) -> None:
+    """Tell it in one session, for ever. What the region knows from an earlier one is told anew, and not taken twice."""
+    journal = Journal("agent", node=node)
+    told: Fares | None = None
+    told_at = 0
+    while True:
+        try:
+            fares, now = await faring.look(), clock.boot()
+        except OSError as error:
+            journal.warning("cannot-look", why=error)
+            await clock.sleep(LOOK_MS)
+            continue
+        is_other = told is None or fares.present != told.present
+        if is_other or (fares != told and now >= told_at + LOAD_EVERY_MS):
+            answered = await voice.send(ReportNode(node, *fares))
+            told, told_at = fares, now
+            if answered.code not in ("", Code.ALREADY):
+                told = fares._replace(cpu=-1)  # too early, for one: it is told once that is over
+        await clock.sleep(LOOK_MS)
+
+
+def detected(folder: Path, meminfo: Path = Path("/proc/meminfo")) -> Resources:
+    """The capacity of this machine, less what it needs for itself. The disk is that of the agent's folder."""
+    cpu = len(os.sched_getaffinity(0)) * 1_000
+    memory = _memory_mib(meminfo)
+    disk = shutil.disk_usage(folder).free // _MIB
+    return Resources(_offered(cpu), _offered(memory), _offered(disk), 0)
+
+
+def _offered(amount: int) -> int:
+    return amount * (100 - KEPT_PERCENT) // 100
+
+
+def _memory_mib(meminfo: Path) -> int:
+    for line in meminfo.read_text(encoding="ascii").splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemTotal":
+            return int(rest.split()[0]) // 1_024
+    raise ValueError(f"{meminfo} does not say how much memory there is")

@@ -1,0 +1,177 @@
+"""Probes: each process that is to be asked is asked, again and again, and what that says of it is kept.
+
+    startup, until it passes once ──▶ readiness and liveness, side by side
+    so many failures in a row ──▶ the probe has failed: startup and liveness end it, readiness takes it from the list
+
+The first question is repeated soon, and less and less often, for as long as one period: most that is ready is ready by
+then. One task for each process, begun with it and ended with it. What is asked goes to the node's own address: whether
+others reach it is for the endpoint controller to find out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from holdfast.agent.prober import Asking, CannotAsk
+from holdfast.core.agent.bindings import Bound
+from holdfast.core.agent.plan import RunKey
+from holdfast.core.agent.processes import NOT_PROBED, Pulse
+from holdfast.core.model.objects.probes import Probe
+from holdfast.core.model.objects.workloads import Template
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.telemetry import Journal, Meters
+
+#: The first question is repeated after so long, and then whenever a quarter more time has passed.
+SOON_MS = 50
+
+_BEGINNING = Pulse(started=False, ready=False, detail="its startup probe has not passed yet")
+
+
+class Probing:
+    """All probes of a node. What is probed is what was last said to run."""
+
+    def __init__(self, asking: Asking, clock: Clock, meters: Meters, wake: Callable[[], None]) -> None:
+        self._asking = asking
+        self._clock = clock
+        self._meters = meters
+        self._wake = wake
+        self._journal = Journal("agent.probes")
+        self._pulses: dict[RunKey, Pulse] = {}
+        self._tasks: dict[RunKey, asyncio.Task[None]] = {}
+
+    def watch(
+        self,
+        bound: Iterable[Bound],
+        running: Iterable[RunKey],
+        known: Iterable[RunKey],
+        templates: Mapping[str, Template],
+    ) -> None:
+        """Ask those that run, ask no more those that do not, and forget those that are not known any more."""
+        wanted = {(one.slot, one.epoch): one for one in bound}
+        runs, stays = dict.fromkeys(running), set(known)
+        for key in [key for key in self._tasks if key not in runs or key not in wanted]:
+            self._tasks.pop(key).cancel()
+        for key in [key for key in self._pulses if key not in stays]:
+            del self._pulses[key]
+        for key in runs:
+            one = wanted.get(key)
+            if one is not None and key not in self._tasks and is_probed(templates[one.template]):
+                template = templates[one.template]
+                self._pulses[key] = _first(template)
+                self._tasks[key] = asyncio.create_task(self._ask(key, one, template))
+
+    def pulses(self) -> Mapping[RunKey, Pulse]:
+        """What probes say of each process that is or was asked."""
+        return self._pulses
+
+    def forget(self, key: RunKey) -> None:
+        """It is started anew: what was said of the last process of this binding is not of this one."""
+        task = self._tasks.pop(key, None)
+        if task is not None:
+            task.cancel()
+        self._pulses.pop(key, None)
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, key: RunKey, one: Bound, template: Template) -> None:
+        if template.startup is not None:
+            await self._started(key, one, template, template.startup)
+            if self._pulses[key].failed:
+                return
+        self._put(key, Pulse(ready=template.readiness is None, detail="its readiness probe has not passed yet"))
+        both = [
+            asyncio.create_task(ask(key, one, template, probe))
+            for ask, probe in ((self._ready, template.readiness), (self._alive, template.liveness))
+            if probe is not None
+        ]
+        try:
+            await asyncio.gather(*both)
+        finally:
+            for task in both:
+                task.cancel()
+
+    async def _started(self, key: RunKey, one: Bound, template: Template, probe: Probe) -> None:
+        """Until it passes, or has failed as often as it may."""
+        failures, why = 0, await self._first(one, template, probe, "startup")
+        while why:
+            failures += 1
+            if failures >= probe.failures:
+                self._put(key, Pulse(started=False, ready=False, failed=True, detail=f"startup: {why}"))
+                return
+            await self._clock.sleep(probe.period)
+            why = await self._once(one, template, probe, "startup")
+
+    async def _ready(self, key: RunKey, one: Bound, template: Template, probe: Probe) -> None:
+        failures, why = 0, await self._first(one, template, probe, "readiness")
+        while True:
+            failures = failures + 1 if why else 0
+            pulse = self._pulses[key]
+            ready = not why or (pulse.ready and failures < probe.failures)
+            if pulse.failed:
+                return  # its liveness has: that is what it is ended for
+            self._put(key, Pulse(pulse.started, ready, detail=f"readiness: {why}" if why else pulse.detail))
+            await self._clock.sleep(probe.period)
+            why = await self._once(one, template, probe, "readiness")
+
+    async def _alive(self, key: RunKey, one: Bound, template: Template, probe: Probe) -> None:
+        failures = 0
+        await self._clock.sleep(probe.delay)
+        while True:
+            why = await self._once(one, template, probe, "liveness")
+            failures = failures + 1 if why else 0
+            if failures >= probe.failures:
+                self._put(key, Pulse(ready=False, failed=True, detail=f"liveness: {why}"))
+                return
+            await self._clock.sleep(probe.period)
+
+    async def _first(self, one: Bound, template: Template, probe: Probe, which: str) -> str:
+        """Why it has not passed within the first period; empty: it has."""
+        await self._clock.sleep(probe.delay)
+        began = self._clock.boot()
+        while True:
+            why = await self._once(one, template, probe, which)
+            spent = self._clock.boot() - began
+            if not why or spent >= probe.period:
+                return why
+            await self._clock.sleep(min(max(SOON_MS, spent // 4), probe.period - spent))
+
+    async def _once(self, one: Bound, template: Template, probe: Probe, which: str) -> str:
+        """Why it did not pass; empty: it did. That we could not ask is no fault of its: it is asked again."""
+        why = ""
+        while True:
+            try:
+                why = await self._asking.ask(one, template, probe)
+                break
+            except CannotAsk as error:
+                self._journal.warning("cannot-ask", slot=one.name, why=error)
+                await self._clock.sleep(probe.period)
+            except Exception as error:
+                self._journal.error("asking-raised", error, slot=one.name)
+                why = type(error).__name__
+                break
+        self._meters.count("agent_probes", which=which, result="failed" if why else "passed")
+        return why
+
+    def _put(self, key: RunKey, pulse: Pulse) -> None:
+        before = self._pulses.get(key, NOT_PROBED)
+        self._pulses[key] = pulse
+        if (before.started, before.ready, before.failed) != (pulse.started, pulse.ready, pulse.failed):
+            self._wake()
+
+
+def is_probed(template: Template) -> bool:
+    """Whether anything is to be asked of such a process."""
+    return any(probe is not None for probe in (template.startup, template.readiness, template.liveness))
+
+
+def _first(template: Template) -> Pulse:
+    if template.startup is not None:
+        return _BEGINNING
+    return Pulse(ready=template.readiness is None, detail="its readiness probe has not passed yet")

@@ -1,0 +1,108 @@
+"""One question of a probe to one process: a GET, a connection, or a command beside it. The answer is why it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Protocol
+
+import aiohttp
+
+from holdfast.agent.drivers.driver import OF_OURSELVES, CannotStart, Driver, Unheard
+from holdfast.agent.run_specs import work_of
+from holdfast.core.agent.bindings import Bound
+from holdfast.core.model.objects.probes import Probe
+from holdfast.core.model.objects.workloads import Template
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
+from holdfast.host.runtime.deadlines import DeadlinePassed, within
+
+#: What passes: everything that is neither the client's nor the server's fault.
+_WELL = range(200, 400)
+
+
+#: So long a name has to be looked up.
+LOOKUP_MS = 5_000
+
+
+class CannotAsk(Exception):
+    """The agent itself could not ask, as without a descriptor left: nothing is known of the process."""
+
+
+class Asking(Protocol):
+    """A way to ask a process."""
+
+    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        """Why it did not pass, within the probe's timeout; empty: it did. Raises `CannotAsk`."""
+
+
+class RealAsking:
+    """Asks real processes, under the address of their node."""
+
+    def __init__(self, driver: Driver, clock: Clock, host: str) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._host = host
+        self._calls = BlockingCalls(clock)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        try:
+            if probe.exec is not None:
+                return await self._run(one, template, probe.exec.command, probe.timeout)
+            return await within(self._clock, probe.timeout, self._ask(one, probe))
+        except DeadlinePassed:
+            return f"no answer within {probe.timeout} ms"
+        except Unheard as error:
+            raise CannotAsk(str(error)) from error
+        except (OSError, aiohttp.ClientError, CannotStart, Hangs) as error:
+            if isinstance(error, OSError) and error.errno in OF_OURSELVES:
+                raise CannotAsk(str(error)) from error
+            return f"{type(error).__name__}: {error}"[:120]
+
+    async def _run(self, one: Bound, template: Template, command: tuple[str, ...], limit_ms: int) -> str:
+        """Its guard ends it in time, and says so: a guard that hangs is not taken for a process that does."""
+        began = self._clock.boot()
+        code = await self._driver.exec(work_of(one, template, 0), command, limit_ms)
+        if code < 0 and self._clock.boot() - began >= limit_ms:
+            return f"no answer within {limit_ms} ms"
+        return "" if code == 0 else f"its command ended with {code}"
+
+    async def _ask(self, one: Bound, probe: Probe) -> str:
+        if probe.http is not None:
+            return await self._get(await self._address(), one.ports[probe.http.port], probe.http.path)
+        assert probe.tcp is not None, "a probe asks in one of three ways"
+        _, writer = await asyncio.open_connection(await self._address(), one.ports[probe.tcp.port])
+        writer.close()
+        with suppress(OSError):  # whoever took it and let go at once has taken it
+            await writer.wait_closed()
+        return ""
+
+    async def _address(self) -> str:
+        """That of the node as a number. A name is looked up in a thread of its own: heartbeats need theirs, too."""
+        with suppress(ValueError):
+            return str(ip_address(self._host))
+        found = await self._calls.ask(
+            f"looking up {self._host}", LOOKUP_MS, lambda: socket.getaddrinfo(self._host, None, type=socket.SOCK_STREAM)
+        )
+        return str(found[0][4][0])
+
+    async def _get(self, address: str, port: int, path: str) -> str:
+        if self._session is None:
+            # Each question has a connection of its own: what is asked is whether a new one is answered.
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0))
+        url = f"http://{_in_url(address)}:{port}{path}"
+        headers = {"Host": f"{_in_url(self._host)}:{port}"}
+        async with self._session.get(url, headers=headers, allow_redirects=False) as reply:
+            return "" if reply.status in _WELL else f"GET {path} was answered {reply.status}"
+
+    async def close(self) -> None:
+        """Let go of what is open."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,245 @@
+"""Plan, do, tell: what is bound and what runs are brought together, one step for each slot at a time.
+
+    woken by the stream, the driver, a probe, the time ──▶ plan ──▶ stop, forget, start ──▶ tell what is so now
+
+A step that is under way is not begun twice. What the ledger refused is not said again at once: it is planned anew when
+something has changed, or after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from holdfast.agent.admission import Refusing
+from holdfast.agent.bindings_watch import Listening
+from holdfast.agent.drivers.driver import CannotStart, Driver, State
+from holdfast.agent.lease_times import KeptTimes
+from holdfast.agent.probe_manager import Probing
+from holdfast.agent.run_specs import as_fault, failed_start, run_of, work_of
+from holdfast.core.agent.bindings import Bound
+from holdfast.core.agent.plan import RunKey, Sight, Steps, plan
+from holdfast.core.agent.processes import Here, Run
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.partial import NAMED_MAX, Unmet
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.commands import Move, MoveSlot
+from holdfast.host.ports.clock import Clock
+from holdfast.host.protocol.commands import Said
+from holdfast.host.protocol.session_client import Voice
+from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.telemetry import Journal, Meters
+
+#: Without anything to do, everything is looked at after so long, in case nobody said that something had changed.
+RESYNC_MS = 30_000
+#: What was refused is said again after so long.
+REFUSED_MS = 1_000
+#: So many processes are started at a time.
+STARTS = 8
+
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
+
+
+class Working:
+    """The work of one session."""
+
+    def __init__(
+        self,
+        voice: Voice,
+        driver: Driver,
+        listening: Listening,
+        probing: Probing,
+        refusing: Refusing,
+        clock: Clock,
+        meters: Meters,
+        wake: Signal,
+        starting: dict[RunKey, asyncio.Task[None]],
+        times: KeptTimes,
+    ) -> None:
+        self._voice = voice
+        self._driver = driver
+        self._listening = listening
+        self._probing = probing
+        self._refusing = refusing
+        self._clock = clock
+        self._meters = meters
+        self._wake = wake
+        self._journal = Journal("agent", actor=voice.actor)
+        self._times = times
+        self._lease = 0
+        #: By slot: the revision at which this agent's last word of it landed.
+        self._told: dict[SlotKey, Revision] = {}
+        #: By slot: until when nothing is said of it, since the ledger refused what was.
+        self._silent: dict[SlotKey, int] = {}
+        #: Runs that may not be kept: the ledger says that their fence has fallen.
+        self._barred: set[RunKey] = set()
+        #: Runs that were begun, whatever came of them, until the ledger knows.
+        self._begun: set[RunKey] = set()
+        #: What is being started, by this session or by an earlier one: until that is over nobody can say what runs.
+        self._starting = starting
+        #: Since when what has ended is known to have.
+        self._ended: dict[RunKey, int] = {}
+        #: What could not be started: as if it had run and ended at once.
+        self._failed: dict[RunKey, Run] = {}
+        self._turns = asyncio.Semaphore(STARTS)
+
+    def leased_until(self, lease: int) -> None:
+        """The session is sure to live until then: what waited for a lease may begin."""
+        was_over = self._lease <= self._clock.boot()
+        self._lease = lease
+        if was_over:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Work until the session is over."""
+        heard = asyncio.create_task(self._hear())
+        heard.add_done_callback(lambda _: self._wake.set())
+        try:
+            was_woken = True
+            while True:
+                idle_ms = await self._once(was_woken=was_woken)
+                was_woken = await self._wake.within(self._clock, idle_ms) or idle_ms < RESYNC_MS
+                self._wake.clear()
+                if heard.done():
+                    heard.result()
+        finally:
+            self._lease = 0  # what waits for its turn to be started does not begin any more
+            heard.cancel()
+            await asyncio.gather(heard, return_exceptions=True)
+
+    async def _hear(self) -> None:
+        """Look again whenever the driver has news."""
+        while True:
+            await self._driver.changed()
+            self._wake.set()
+
+    async def _once(self, *, was_woken: bool) -> int:
+        """One look; after how long to look again if nothing happens."""
+        told, templates = self._listening.bindings, self._listening.templates
+        if told is None:
+            return RESYNC_MS
+        now = self._clock.boot()
+        runs = self._runs()
+        self._forget_gone(told.slots, runs)
+        running = [key for key, run in runs.items() if run.here is Here.RUNNING]
+        self._probing.watch(told.slots, running, runs, templates)
+        sight = Sight(
+            bound=[one for one in told.slots if (one.slot, one.epoch) not in self._starting],
+            runs={key: run for key, run in runs.items() if key not in self._starting},
+            pulses=self._probing.pulses(),
+            templates=templates,
+            told=self._told,
+            barred=frozenset(self._barred),
+            begun=frozenset(self._begun),
+            refused=self._refusing.of(told.slots, templates, now),
+            revision=told.revision,
+            session=self._voice.session,
+            lease=self._lease,
+            now=now,
+            grace_ms=self._times.now.grace,
+        )
+        steps = plan(sight)
+        if not was_woken and (steps.stops or steps.forgets or steps.starts or steps.moves):
+            self._meters.count("agent_caught")
+            self._journal.warning("resync-caught", steps=steps)
+        await self._do(steps)
+        moves = [one for one in steps.moves if self._silent.get(one.slot, 0) <= now]
+        if moves:
+            await self._tell(moves)
+            return 0 if len(moves) == len(steps.moves) else REFUSED_MS
+        due = min(
+            [RESYNC_MS, *([steps.look_at - now] if steps.look_at else []), *([REFUSED_MS] if steps.moves else [])]
+        )
+        return max(1, due)
+
+    def _runs(self) -> dict[RunKey, Run]:
+        """What there is. Of what has ended it counts since when this agent knows."""
+        now = self._clock.boot()
+        lives = {(live.slot, live.epoch): live for live in self._driver.lives()}
+        ended = [key for key, live in lives.items() if live.state is State.ENDED]
+        self._ended = {key: self._ended.get(key, now) for key in ended}
+        return self._failed | {key: run_of(live, self._ended.get(key, live.since)) for key, live in lives.items()}
+
+    def _forget_gone(self, bound: tuple[Bound, ...], runs: dict[RunKey, Run]) -> None:
+        """Let go of what was remembered of slots that are neither bound nor run here any more."""
+        slots = {one.slot for one in bound} | {slot for slot, _ in runs}
+        for memory in (self._told, self._silent):
+            for slot in [slot for slot in memory if slot not in slots]:
+                del memory[slot]
+        self._barred &= runs.keys()
+        self._begun &= runs.keys()
+
+    # Doing
+
+    async def _do(self, steps: Steps) -> None:
+        for slot, epoch, grace_ms in steps.stops:
+            self._meters.count("agent_stops")
+            await self._driver.stop(slot, epoch, grace_ms)
+        for key in steps.forgets:
+            if self._failed.pop(key, None) is None:
+                await self._driver.forget(*key)
+        for one in steps.starts:
+            key = one.slot, one.epoch
+            self._probing.forget(key)
+            self._failed.pop(key, None)
+            self._starting[key] = asyncio.create_task(self._start(key, one))
+
+    async def _start(self, key: RunKey, one: Bound) -> None:
+        """Start a process; what cannot be started is told as what failed."""
+        try:
+            async with self._turns:
+                if self._clock.boot() >= self._lease or not self._is_to_begin(one):
+                    return  # it waited too long for its turn
+                work = work_of(one, self._listening.templates[one.template], self._lease, self._times.now.grace)
+                await self._driver.start(work)
+            self._begun.add(key)
+            self._meters.count("agent_starts", result="started")
+            self._journal.info("started", slot=one.name, epoch=one.epoch)
+        except Exception as error:
+            self._cannot_start(key, one, as_fault(error))
+        finally:
+            self._starting.pop(key, None)
+            self._wake.set()
+
+    def _is_to_begin(self, one: Bound) -> bool:
+        """Whether it still stands here as when its start was planned."""
+        told = self._listening.bindings
+        return told is not None and any(
+            (now.slot, now.epoch, now.phase, now.waits) == (one.slot, one.epoch, one.phase, False) for now in told.slots
+        )
+
+    def _cannot_start(self, key: RunKey, one: Bound, error: CannotStart) -> None:
+        self._failed[key] = failed_start(error, self._clock.boot())
+        self._begun.add(key)
+        self._meters.count("agent_starts", result=error.code)
+        self._journal.warning("cannot-start", slot=one.name, code=error.code, why=error)
+
+    # Telling
+
+    async def _tell(self, moves: list[MoveSlot]) -> None:
+        for first in range(0, len(moves), NAMED_MAX):
+            some = moves[first : first + NAMED_MAX]
+            answered = await self._voice.send(Move(tuple(some)))
+            if answered.said is Said.LANDED:
+                unmet = _unmet.decode(answered.answer) if answered.answer else []
+                lost = {one.index: (one.code, one.detail) for one in unmet}
+            else:
+                lost = dict.fromkeys(range(len(some)), (answered.code, answered.message))
+            for index, move in enumerate(some):
+                self._answered(move, answered.revision, lost.get(index))
+
+    def _answered(self, move: MoveSlot, at: Revision, lost: tuple[str, str] | None) -> None:
+        if lost is None:
+            self._told[move.slot] = at
+            if move.target is Phase.STARTING:
+                self._begun.discard((move.slot, move.epoch))
+            self._meters.count("agent_moves", target=move.target.value)
+            return
+        code, detail = lost
+        self._silent[move.slot] = self._clock.boot() + REFUSED_MS
+        if code == Code.FENCE and move.cause == "found-again":
+            self._barred.add((move.slot, move.epoch))
+        self._meters.count("agent_refused", code=code)
+        self._journal.info("move-refused", slot=move.slot, target=move.target.value, code=code, why=detail)

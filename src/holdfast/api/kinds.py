@@ -1,0 +1,181 @@
+"""The table of kinds: what they are called, where they live, who writes them, what a table of them shows.
+
+Nothing is imported here but names: a command line reads this table before it knows what it will need.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+API_VERSION = "holdfast/v1"
+
+PLATFORM = frozenset({"platform"})
+REGION = frozenset({"region"})
+BOTH = PLATFORM | REGION
+
+
+class Column(NamedTuple):
+    """A column of a table. The path is dotted, into the document.
+
+    The hint says how to write the value: `text`, `age` (how long ago), `until` (how long from now), `list` (joined),
+    `map` (`a=b`), `amounts` (`cpu=2 memory=4Gi`), `flag` (yes or nothing), `count` (how many are in the list), `why`
+    (of conditions: why replicas fail or have no node).
+    """
+
+    title: str
+    path: str
+    hint: str = "text"
+
+
+class Kind(NamedTuple):
+    """A kind of object. `key` is the kind of watch key that tells of it, `also` others that do."""
+
+    name: str
+    plural: str
+    short: tuple[str, ...]
+    ledger: frozenset[str]
+    key: str
+    columns: tuple[Column, ...]
+    tenanted: bool = False
+    writable: bool = False
+    #: On which ledgers PUT and DELETE are answered.
+    written_on: frozenset[str] = frozenset()
+    also: tuple[str, ...] = ()
+    #: Whether DELETE is answered where PUT is. A node is removed by a command, and a policy is taken back by one.
+    deletable: bool = True
+    #: Whether people may mark its objects with labels and annotations. A revision of a policy keeps none.
+    marked: bool = True
+
+
+_NAME = Column("NAME", "metadata.name")
+_TENANT = Column("TENANT", "metadata.tenant")
+
+
+def _columns(*rows: tuple[str, str] | tuple[str, str, str]) -> tuple[Column, ...]:
+    return (_NAME, *(Column(*row) for row in rows))
+
+
+def _tenanted(*rows: tuple[str, str] | tuple[str, str, str]) -> tuple[Column, ...]:
+    return (_TENANT, *_columns(*rows))
+
+
+def _operators(
+    name: str, plural: str, short: tuple[str, ...], key: str, columns: tuple[Column, ...], ledger: frozenset[str]
+) -> Kind:
+    """A kind that operators write on the platform."""
+    return Kind(name, plural, short, ledger, key, columns, writable=True, written_on=PLATFORM)
+
+
+_TABLE = (
+    _operators("Tenant", "tenants", ("ten",), "tenant", _columns(
+        ("CLASSES", "spec.priorityClasses", "list"), ("WORKLOADS-MAX", "spec.workloadsMax")), PLATFORM),
+    _operators("Quota", "quotas", ("quo",), "quota", _columns(
+        ("HARD", "spec.hard", "amounts"), ("PROTECTED", "spec.protected", "amounts")), PLATFORM),
+    _operators("PriorityClass", "priorityclasses", ("pc",), "priority-class", _columns(
+        ("PRIORITY", "spec.priority"), ("RECLAIMABLE", "spec.reclaimable", "flag"),
+        ("MAY-PREEMPT", "spec.mayPreempt", "flag")), BOTH),
+    _operators("Principal", "principals", (), "principal", _columns(
+        ("RIGHTS", "spec.rights", "list"), ("TENANT", "spec.scope.tenant"), ("REGION", "spec.scope.region"),
+        ("DISABLED", "spec.disabled", "flag")), BOTH),
+    _operators("Token", "tokens", (), "token", _columns(
+        ("PRINCIPAL", "spec.principal"), ("EXPIRES", "spec.expires", "until"),
+        ("REVOKED", "spec.revoked", "flag")), BOTH),
+    _operators("Region", "regions", ("reg",), "region", _columns(
+        ("HEALTH", "status.health"), ("SINCE", "status.since", "age"), ("JURISDICTION", "spec.jurisdiction"),
+        ("HEARD", "status.heardAt", "age")), PLATFORM),
+    _operators("NodePool", "nodepools", ("np",), "node-pool", _columns(
+        ("REGION", "spec.region"), ("MINIMUM", "spec.minimum"), ("MAXIMUM", "spec.maximum"),
+        ("COST", "spec.cost")), PLATFORM),
+    _operators("RecoveryBudget", "recoverybudgets", ("rb",), "recovery-budget", _columns(
+        ("REGIONS", "spec.regions", "list"), ("EACH", "spec.each", "amounts"),
+        ("TENANTS", "spec.tenants", "list")), PLATFORM),
+    Kind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
+        ("REPLICAS", "spec.replicas"), ("BOUND", "status.bound"), ("READY", "status.ready"),
+        ("SERVING", "status.serving"), ("SUCCEEDED", "status.succeeded"),
+        ("UPDATED", "status.conditions[Updated].status"), ("CLASS", "spec.priorityClass"),
+        ("AGE", "metadata.created", "age"), ("DELETED", "metadata.deletion.at", "age"),
+        ("WHY", "status.conditions", "why")),
+        tenanted=True, writable=True, written_on=PLATFORM),
+    Kind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
+        ("REGION", "spec.region"), ("PURPOSE", "spec.purpose"), ("STAGE", "spec.stage"),
+        ("REPLICAS", "status.replicas"), ("CLASS", "spec.priorityClass")), tenanted=True),
+    Kind("Grant", "grants", ("gr",), BOTH, "grant", _columns(
+        ("VERSION", "spec.version"), ("TARGET", "spec.target", "amounts"), ("CHARGED", "status.charged", "amounts"),
+        ("ENDS", "spec.ends", "until"))),
+    Kind("SchedulerPolicy", "policies", ("pol",), BOTH, "policy", _columns(
+        ("REVISION", "metadata.revision"), ("STAGE", "status.stage"), ("STRATEGY", "spec.strategy"),
+        ("AUTHOR", "status.author"), ("AGE", "metadata.created", "age"), ("VALID", "status.valid", "count")),
+        writable=True, written_on=PLATFORM, also=("validity",), deletable=False, marked=False),
+    Kind("Override", "overrides", ("ov",), BOTH, "override", _columns(
+        ("ACTION", "spec.action"), ("REGION", "spec.region"), ("TARGET", "spec.target"), ("OWNER", "status.owner"),
+        ("ENDS", "spec.ends", "until"), ("REASON", "spec.reason")), also=("platform-override",)),
+    Kind("Breach", "breaches", ("br",), BOTH, "breach", _columns(
+        ("SUBJECT", "status.subject"), ("OVERSHOOT", "status.overshoot"), ("OWNER", "status.owner"),
+        ("OPENED", "status.opened", "age"), ("DEADLINE", "status.deadline", "until"))),
+    Kind("Session", "sessions", (), BOTH, "session", _columns(
+        ("UID", "metadata.uid"), ("OPENED", "status.opened", "age"), ("COMMANDS", "status.high"))),
+    Kind("Node", "nodes", ("no",), REGION, "node", _columns(
+        ("HEALTH", "status.health"), ("POOL", "status.pool"), ("ZONE", "status.zone"),
+        ("FREE", "status.free", "amounts"), ("REPLICAS", "status.replicas"), ("CORDONED", "spec.cordoned", "flag"),
+        ("DRAINING", "spec.draining", "flag"), ("NOTE", "spec.note")),
+        writable=True, written_on=REGION, also=("node-report",), deletable=False),
+    Kind("Replica", "replicas", ("rep",), REGION, "workload", _tenanted(
+        ("PHASE", "status.phase"), ("NODE", "status.node"), ("SINCE", "status.since", "age"),
+        ("CAUSE", "status.cause"), ("RESTARTS", "status.restarts"), ("DETAIL", "status.detail")),
+        tenanted=True, also=("node",)),
+    Kind("Endpoint", "endpoints", ("ep",), REGION, "workload", _tenanted(
+        ("ADDRESSES", "status.addresses", "list"), ("PHASE", "status.phase"), ("NODE", "status.node"),
+        ("ZONE", "status.zone"), ("SINCE", "status.since", "age")), tenanted=True, also=("node",)),
+    Kind("SchedulingRequest", "requests", ("req",), REGION, "workload", _tenanted(
+        ("OPEN", "status.open"), ("SINCE", "status.since", "age"), ("ATTEMPTS", "status.attempts"),
+        ("REASON", "status.reasons.0.message")), tenanted=True),
+    Kind("Reservation", "reservations", ("res",), REGION, "hold", _columns(
+        ("PURPOSE", "spec.purpose"), ("NODE", "spec.node"), ("NEED", "spec.need", "amounts"),
+        ("ACCOUNT", "spec.account"), ("ENDS", "spec.ends", "until"))),
+)  # fmt: skip
+
+#: By plural.
+KINDS: dict[str, Kind] = {kind.plural: kind for kind in _TABLE}
+BY_NAME: dict[str, Kind] = {kind.name: kind for kind in _TABLE}
+_BY_WORD: dict[str, Kind] = {
+    word: kind for kind in _TABLE for word in (kind.name, kind.name.lower(), kind.plural, *kind.short)
+}
+_BY_WORD.update(policy=KINDS["policies"], request=KINDS["requests"])
+
+
+#: What others refer to comes first: in this order a set of documents is applied.
+_APPLIED = (
+    "PriorityClass",
+    "Tenant",
+    "Quota",
+    "Region",
+    "NodePool",
+    "RecoveryBudget",
+    "SchedulerPolicy",
+    "Principal",
+    "Token",
+    "Workload",
+)
+
+
+def place_in_order(kind: object) -> int:
+    """Where documents of this kind come when many are applied; what is unknown comes last."""
+    return _APPLIED.index(kind) if kind in _APPLIED else len(_APPLIED)
+
+
+def find(word: str) -> Kind | None:
+    """The kind that people call so: by name, plural, singular or short."""
+    return _BY_WORD.get(word) or _BY_WORD.get(word.lower())
+
+
+def suggest(word: str) -> str:
+    """The plural of the kind that was probably meant; empty when none is near."""
+    from holdfast.api.spelling import nearest
+
+    near = nearest(word, _BY_WORD)
+    return _BY_WORD[near].plural if near else ""
+
+
+def path_of(kind: Kind, name: str, tenant: str = "") -> str:
+    """The path of an object, not yet quoted: `/v1/workloads/TENANT/NAME`."""
+    return f"/v1/{kind.plural}/{tenant}/{name}" if kind.tenanted else f"/v1/{kind.plural}/{name}"

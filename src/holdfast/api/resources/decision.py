@@ -1,0 +1,152 @@
+"""A decision as people read it: names in the place of uids, and of other tenants nothing."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.records.decisions import Outcome, Pass
+from holdfast.core.model.records.slots import PendingReason
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.host.ports.decision_store import Page, Told
+
+_PART = r"[^/\x00-\x1f\x7f]+"
+#: How they are asked for: a workload by `[TENANT/]NAME` or its uid, a slot by `[TENANT/]WORKLOAD/REGION/ORDINAL`, a
+#: node by its name or uid.
+WORKLOAD_PATTERN = f"^({_PART}/)?{_PART}$"
+SLOT_PATTERN = f"^({_PART}/)?{_PART}/{_PART}/[0-9]{{1,9}}$"
+NODE_PATTERN = r"^[^\x00-\x1f\x7f]{1,253}$"
+
+
+class KeptOut(Struct, frozen=True, rename="camel"):
+    """So many of the nodes that were examined were kept out, or so many placements refused: why, and what about."""
+
+    code: str
+    detail: str
+    count: int
+
+
+class Considered(Struct, frozen=True, rename="camel"):
+    """A node that could have been chosen: its score, and the parts of it."""
+
+    node: str
+    score: int
+    parts: tuple[tuple[str, int], ...] = ()
+
+
+class Account(Struct, frozen=True, rename="camel"):
+    """What an account was charged, and could be, when the scheduler looked."""
+
+    account: str
+    charged: Resources
+    target: Resources
+
+
+class OfRequest(Struct, frozen=True, rename="camel"):
+    """One request: of which workload and generation, what for, and how many of its slots were placed."""
+
+    workload: str
+    uid: Revision
+    purpose: str
+    generation: int
+    placed: int
+
+
+class Went(Struct, frozen=True, rename="camel"):
+    """Which slot went to which node."""
+
+    slot: str
+    node: str
+
+
+class Decision(Struct, frozen=True, rename="camel"):
+    """What a scheduler decided for equal requests of one tenant, when, and on what it was based.
+
+    `view` and `policy` are the revisions it went by, `inFlight` how many proposals of its own it had no answer to.
+    `requests` and `placements` are those that were asked for, and no more than a few: `requestCount` and `placed` count
+    all. `candidateCount` is of the best nodes; which they were is told to those who see all tenants.
+    """
+
+    revision: Revision
+    at: Instant
+    scheduler: str
+    outcome: Outcome
+    tenant: str
+    requests: tuple[OfRequest, ...]
+    request_count: int
+    placed: int
+    placements: tuple[Went, ...]
+    view: Revision
+    policy: Revision
+    in_flight: int = 0
+    plugins: tuple[tuple[str, str], ...] = ()
+    template: str = ""
+    queued_since: Instant = 0
+    examined: int = 0
+    rejected: tuple[KeptOut, ...] = ()
+    nearest: str = ""
+    quota: tuple[Account, ...] = ()
+    candidates: tuple[Considered, ...] = ()
+    candidate_count: int = 0
+    refused: tuple[KeptOut, ...] = ()
+    reasons: tuple[PendingReason, ...] = ()
+    next_owner: str = ""
+
+
+_SILENT = Pass((), "", 0, "", "")
+
+
+def decision_of(page: Page, told: Told, region: str, *, nodes: bool) -> Decision:
+    """A decision of a page; with the names of the nodes that were compared where they may be told."""
+    decided = told.decided
+    found = decided.found or _SILENT
+    best = [Considered(_node(page, one.node), one.score, one.parts) for one in found.candidates]
+    return Decision(
+        revision=decided.revision,
+        at=decided.at,
+        scheduler=decided.actor,
+        outcome=decided.outcome,
+        tenant=decided.tenant,
+        requests=tuple(_request(page, told)),
+        request_count=told.requests,
+        placed=told.placed,
+        placements=tuple(
+            Went(f"{_workload(page, assignment)}/{region}/{ordinal}", _node(page, node))
+            for assignment, ordinal, node in told.placements
+        ),
+        view=decided.view,
+        policy=decided.policy,
+        in_flight=decided.in_flight,
+        plugins=decided.plugins,
+        template=found.template,
+        queued_since=found.queued_since,
+        examined=found.examined,
+        rejected=tuple(KeptOut(*one) for one in found.rejected),
+        nearest=found.nearest,
+        quota=tuple(Account(one.account, one.charged, one.target) for one in found.quota),
+        candidates=tuple(best) if nodes else (),
+        candidate_count=len(best),
+        refused=tuple(KeptOut(*one) for one in decided.refused),
+        reasons=decided.reasons,
+        next_owner=found.next_owner,
+    )
+
+
+def _request(page: Page, told: Told) -> list[OfRequest]:
+    found = []
+    for one in told.parts:
+        named = page.assignments.get(one.assignment)
+        purpose = named.purpose if named is not None else ""
+        name = _workload(page, one.assignment)
+        found.append(OfRequest(name, one.workload, purpose, one.generation, one.placed))
+    return found
+
+
+def _workload(page: Page, assignment: Revision) -> str:
+    named = page.assignments.get(assignment)
+    return named.name if named is not None else show_revision(assignment)
+
+
+def _node(page: Page, uid: Revision) -> str:
+    return page.nodes.get(uid) or show_revision(uid)

@@ -1,0 +1,168 @@
+"""One object by the name that people use. Names are made in `rows`; here they are read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.api.kinds import Kind
+from holdfast.api.resources.tables import (
+    DIGEST_SHOWN,
+    FROM_PLATFORM,
+    Found,
+    assignment_name,
+    is_region,
+    ledger_of,
+    table_of,
+)
+from holdfast.core.ledger.revision import parse as parse_revision
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.policies import BUILT_IN_POLICY
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.grants import grant_key
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.region.queries.endpoints import is_listed
+from holdfast.core.region.state.tables import RegionState
+
+
+def row(kind: Kind, state: LedgerState, name: str) -> Found | None:
+    """The object that people call so (`tenant/name` where the kind is tenanted), with its key; None: there is none."""
+    if ledger_of(state) not in kind.ledger:
+        return None
+    finder = _FINDERS.get(kind.name)
+    if finder is not None:
+        return finder(state, name)
+    found = table_of(kind, state).get(name)
+    return None if found is None else (name, found)
+
+
+def _by_uid(state: Any, table: str, name: str) -> Found | None:
+    uid = parse_revision(name)
+    found = None if uid is None else state.table(table).get(uid)
+    return None if found is None else (uid, found)
+
+
+def _workload(state: PlatformState, name: str) -> Found | None:
+    """The living one of that name; where there is none, the youngest of those that are being deleted."""
+    uid = state.workload_names.get(name)
+    if uid is not None:
+        return uid, state.workloads[uid]
+    tenant, _, rest = name.partition("/")
+    dying = [
+        (key, found)
+        for key, found in state.workloads.unordered()
+        if found.meta.name == rest and found.meta.tenant == tenant
+    ]
+    return max(dying, key=lambda pair: pair[0], default=None)
+
+
+def _assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
+    """Of workloads with this name, one of which may be on its way out, youngest first."""
+    found = [
+        (key, one)
+        for key, one in state.assignments.unordered()
+        if one.workload_name == workload and one.tenant == tenant
+    ]
+    return sorted(found, key=lambda pair: pair[0], reverse=True)
+
+
+def _live_assignments(state: Any, tenant: str, workload: str) -> list[tuple[int, Assignment]]:
+    """Of the workload that has this name now, found without a walk, where that is known."""
+    uid = state.workload_names.get(f"{tenant}/{workload}") if isinstance(state, PlatformState) else None
+    return [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()] if uid is not None else []
+
+
+def _assignment(state: Any, name: str) -> Found | None:
+    tenant, _, rest = name.partition("/")
+    workload, _, place = rest.rpartition("/")[0].rpartition("/")
+    for look in (_live_assignments, _assignments) if workload and place else ():
+        for pair in look(state, tenant, workload):
+            if assignment_name(pair[1]) == rest:
+                return pair
+    return None
+
+
+def _replica(state: RegionState, name: str) -> Found | None:
+    tenant, _, rest = name.partition("/")
+    workload, _, tail = rest.rpartition("/")[0].rpartition("/")
+    number = rest.rpartition("/")[2]
+    if tail != state.place.name or not (number.isascii() and number.isdigit() and len(number) < 12):
+        return None
+    for uid in dict.fromkeys(one.workload for _, one in _assignments(state, tenant, workload)):
+        slot = state.slots.get((uid, int(number)))
+        if slot is not None:
+            return (uid, int(number)), slot
+    return None
+
+
+def _endpoint(state: RegionState, name: str) -> Found | None:
+    found = _replica(state, name)
+    return found if found is not None and is_listed(state, found[1]) else None
+
+
+def _request(state: RegionState, name: str) -> Found | None:
+    found = _assignment(state, name.rpartition("/")[0])
+    if found is None:
+        return None
+    requests = state.requests.get(found[0]) or ()
+    digest = name.rpartition("/")[2]
+    return next(
+        (((found[0], one.template), one) for one in requests if one.template[:DIGEST_SHOWN] == digest),
+        None,
+    )
+
+
+def _grant(state: Any, name: str) -> Found | None:
+    region, _, account = name.partition("/")
+    if isinstance(state, PlatformState):
+        key, found = grant_key(region, account), state.grants.get(grant_key(region, account))
+    else:
+        key, found = account, state.allowances.get(account) if region == state.place.name else None
+    return None if found is None else (key, found)
+
+
+def _policy(state: Any, name: str) -> Found | None:
+    """By its revision; by its name the newest."""
+    if name == BUILT_IN_POLICY.name or parse_revision(name) == BUILT_IN_POLICY.revision:
+        return BUILT_IN_POLICY.revision, BUILT_IN_POLICY
+    called = [(revision, one) for revision, one in state.policies.items() if one.name == name]
+    return called[-1] if called else _by_uid(state, "policies", name)
+
+
+def _override(state: Any, name: str) -> Found | None:
+    if not name.startswith(FROM_PLATFORM):
+        return _by_uid(state, "overrides", name)
+    found = _by_uid(state, "platform_overrides", name.removeprefix(FROM_PLATFORM)) if is_region(state) else None
+    return None if found is None else (name, found[1])
+
+
+def _breach(state: Any, name: str) -> Found | None:
+    invariant, _, key = name.partition("/")
+    found = state.breaches.get((invariant, key))
+    return None if found is None else ((invariant, key), found)
+
+
+def _session(state: Any, name: str) -> Found | None:
+    uid = state.session_of.get(name)
+    return None if uid is None else (uid, state.sessions[uid])
+
+
+def _node(state: RegionState, name: str) -> Found | None:
+    uid = state.node_names.get(name)
+    return None if uid is None else (uid, state.nodes[uid])
+
+
+_FINDERS: dict[str, Callable[[Any, str], Found | None]] = {
+    "Workload": _workload,
+    "Assignment": _assignment,
+    "Grant": _grant,
+    "SchedulerPolicy": _policy,
+    "Override": _override,
+    "Breach": _breach,
+    "Session": _session,
+    "Node": _node,
+    "Replica": _replica,
+    "Endpoint": _endpoint,
+    "SchedulingRequest": _request,
+    "Reservation": lambda state, name: _by_uid(state, "holds", name),
+}

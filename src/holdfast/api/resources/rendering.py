@@ -1,0 +1,270 @@
+"""A row of a ledger's state as a document. The state is asked for names only.
+
+Size: one small function for each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.api.kinds import Kind
+from holdfast.api.resources import platform_types as s
+from holdfast.api.resources import region_types, reported_types
+from holdfast.api.resources.tables import FROM_PLATFORM, assignment_name, is_region, name_of
+from holdfast.api.serialization.registry import show
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.isolation import shares_a_user
+from holdfast.core.model.objects.policies import Validity
+from holdfast.core.model.records import nodes
+from holdfast.core.model.records.lifecycle import PENDING, PHASES, RESERVED
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.slots import changed_at
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.ranges import shown, size
+from holdfast.core.model.values.resources import NOTHING, add, greatest, subtract
+from holdfast.core.region.queries.node_conditions import node_conditions
+
+
+def view(kind: Kind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
+    """The object as people see it who see all of it."""
+    tree: dict[str, Any] = show(document(kind, state, key, row))
+    return tree
+
+
+def document(kind: Kind, state: LedgerState, key: Any, row: Any) -> Any:
+    """The object as a document of its kind, whole."""
+    build = _BUILDERS.get(kind.name)
+    return row if build is None else build(state, name_of(kind, state, key, row), key, row)
+
+
+def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
+    tally = state.tallies.get(row.uid) if is_region(state) else None
+    phases = sorted((phase.value, count) for phase, count in zip(PHASES, tally or (), strict=False) if count)
+    spec = s.AssignmentSpec(
+        workload=row.workload_name,
+        workload_uid=row.workload,
+        region=row.region,
+        purpose=row.purpose,
+        stage=row.stage,
+        generation=row.generation,
+        shares=row.shares,
+        accounts=row.accounts,
+        priority_class=row.priority_class,
+        disruption=row.disruption,
+        exclusive=row.exclusive,
+        ordinals=tuple(shown(row.ordinals)),
+        right_until=row.right_until,
+        jurisdictions=row.jurisdictions,
+        batch=row.batch,
+        deadline=row.deadline,
+        fails_late=row.fails_late,
+    )
+    replicas, rights = sum(share.count for share in row.shares), size(row.ordinals) + size(row.returning)
+    status = s.AssignmentStatus(replicas=replicas, phases=tuple(phases), rights=rights)
+    meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
+    return s.Assignment(meta=meta, spec=spec, status=status)
+
+
+def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
+    here = is_region(state)
+    region = state.place.name if here else row.region
+    spec = s.GrantSpec(
+        account=row.account, region=region, version=row.version, target=row.target, ends=row.ends,
+        protected=row.protected,
+    )  # fmt: skip
+    if not here:
+        status = s.GrantStatus(charged=row.offered, settled=row.settled, acknowledged=row.acknowledged)
+        return s.Grant(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
+    use = state.uses.get(row.account)
+    status = s.GrantStatus(charged=use.charged if use else NOTHING, settled=row.limit, acknowledged=row.version)
+    return s.Grant(meta=Meta(name=name), spec=spec, status=status)
+
+
+def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
+    if is_region(state):
+        valid = [
+            s.Valid(region=state.place.name, tenant=scope)
+            for scope, revision in state.validities.items()
+            if revision == row.revision
+        ]
+    else:
+        held: list[Validity] = state.validities.values()
+        valid = [s.Valid(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
+    status = s.PolicyStatus(stage=row.stage, author=row.author, at=row.at, valid=tuple(valid))
+    meta = Meta(name=name, uid=row.revision, revision=row.revision, created=row.at)
+    return s.SchedulerPolicy(meta=meta, spec=row.document, status=status)
+
+
+def _override(state: Any, name: str, key: Any, row: Any) -> s.Override:
+    source = "platform" if name.startswith(FROM_PLATFORM) or not is_region(state) else "region"
+    spec = s.OverrideSpec(
+        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.facts
+    )
+    status = s.OverrideStatus(owner=row.owner, opened=row.opened, source=source)
+    return s.Override(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
+
+
+def _breach(state: Any, name: str, key: Any, row: Any) -> s.Breach:
+    status = s.BreachStatus(
+        subject=_subject(state, row.key), overshoot=row.overshoot, owner=row.owner, opened=row.opened,
+        deadline=row.deadline,
+    )  # fmt: skip
+    return s.Breach(meta=Meta(name=name), spec=s.BreachSpec(invariant=row.invariant, key=row.key), status=status)
+
+
+def _subject(state: Any, key: str) -> str:
+    """What a breach is about, with names in the place of uids."""
+    kind, _, rest = key.partition("/")
+    if is_region(state):
+        uid, _, tail = rest.partition("/")
+        table = state.nodes if kind == "node" else state.assignments
+        found = table.get(int(uid)) if uid.isdigit() else None
+        if found is None:
+            return key
+        named = found.name if kind == "node" else f"{found.tenant}/{assignment_name(found)}"
+        return f"{kind}/{named}/{tail}" if tail else f"{kind}/{named}"
+    workload = state.workloads.get(int(key)) if key.isdigit() else None
+    return key if workload is None else f"workload/{workload.meta.tenant}/{workload.meta.name}"
+
+
+def _session(state: Any, name: str, key: Any, row: Any) -> s.Session:
+    meta = Meta(name=name, uid=row.uid, revision=row.uid)
+    status = s.SessionStatus(opened=row.opened, high=row.high)
+    return s.Session(meta=meta, spec=s.SessionSpec(principal=row.principal), status=status)
+
+
+def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
+    room = state.rooms.get(row.uid) or EMPTY_ROOM
+    report = state.node_reports.get(row.uid) or nodes.NO_REPORT
+    spec = region_types.NodeSpec(
+        cordoned=row.cordoned, draining=row.draining, taints=row.taints, labels=row.labels, tenancy=row.tenancy,
+        note=row.note,
+    )  # fmt: skip
+    status = region_types.NodeStatus(
+        pool=row.pool,
+        zone=row.zone,
+        health=row.health,
+        usable=nodes.usable(row),
+        capacity=row.capacity,
+        firm=room.firm,
+        taken=room.all,
+        held=room.held,
+        free=subtract(row.capacity, greatest(room.all, add(room.firm, room.held))),
+        devices=row.devices,
+        ports=row.ports,
+        reported_labels=row.reported_labels,
+        session=row.session,
+        session_ended=row.session_ended,
+        replicas=len(standing(room)),
+        reservations=len(room.holds),
+        waiting=room.waiting,
+        address=row.address,
+        load=region_types.Load(cpu=report.cpu, memory=report.memory, since=report.at),
+        present=report.present,
+        machine=region_types.MachineTold(id=row.machine.id, host=row.machine.host, boot=row.machine.boot),
+        capabilities=row.capabilities,
+        tenant=row.tenant,
+        shares_user=shares_a_user(row),
+        conditions=node_conditions(row, state.facts.settings),
+    )
+    labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
+    meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)
+    return region_types.Node(meta=meta, spec=spec, status=status)
+
+
+def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.Replica:
+    assignment = state.assignments[row.assignment]
+    node = state.nodes.get(row.node) if row.node else None
+    spec = region_types.ReplicaSpec(
+        workload=assignment.workload_name, workload_uid=row.workload, region=state.place.name, ordinal=row.ordinal,
+        assignment=assignment_name(assignment), template=row.template, next_template=row.next_template,
+        account=row.account,
+    )  # fmt: skip
+    status = region_types.ReplicaStatus(
+        stage="request" if row.phase is PENDING else "reservation" if row.phase is RESERVED else "binding",
+        phase=row.phase,
+        since=row.since,
+        by=row.by,
+        cause=row.cause,
+        node=node.name if node is not None else "",
+        epoch=row.epoch,
+        evidence=row.evidence,
+        devices=row.devices,
+        ports=row.ports,
+        ends=row.ends,
+        restarts=row.restarts,
+        waits_for=len(row.after),
+        firm=row.firm,
+        detail=row.detail,
+        failure=row.failure,
+    )
+    return region_types.Replica(
+        meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
+    )
+
+
+def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.Endpoint:
+    assignment, node = state.assignments[row.assignment], state.nodes[row.node]
+    spec = region_types.EndpointSpec(
+        workload=assignment.workload_name, workload_uid=row.workload, region=state.place.name, ordinal=row.ordinal
+    )
+    host = f"[{node.address}]" if ":" in node.address else node.address
+    status = region_types.EndpointStatus(
+        phase=row.phase, since=row.since, addresses=tuple(f"{host}:{port}" for port in row.ports), node=node.name,
+        zone=node.zone, epoch=row.epoch,
+    )  # fmt: skip
+    return region_types.Endpoint(
+        meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
+    )
+
+
+def _request(state: Any, name: str, key: Any, row: Any) -> region_types.SchedulingRequest:
+    assignment = state.assignments[row.assignment]
+    spec = region_types.RequestSpec(
+        workload=assignment.workload_name, region=assignment.region, purpose=assignment.purpose,
+        template=row.template, priority_class=assignment.priority_class,
+    )  # fmt: skip
+    status = region_types.RequestStatus(
+        open=row.open, since=row.since, examined=row.examined, attempts=row.attempts, reasons=row.reasons
+    )
+    return region_types.SchedulingRequest(
+        meta=Meta(name=name, uid=row.uid, tenant=assignment.tenant), spec=spec, status=status
+    )
+
+
+def _reservation(state: Any, name: str, key: Any, row: Any) -> region_types.Reservation:
+    assignment = state.assignments.get(row.assignment) if row.assignment else None
+    node = state.nodes.get(row.node)
+    spec = region_types.ReservationSpec(
+        purpose=row.purpose,
+        owner=row.owner,
+        node=node.name if node is not None else show_revision(row.node),
+        need=row.need,
+        account=row.account,
+        ends=row.ends,
+        tenant=row.tenant,
+        assignment=assignment_name(assignment) if assignment is not None else "",
+        template=row.template,
+        devices=row.devices,
+        device_milli=row.device_milli,
+    )
+    return region_types.Reservation(meta=Meta(name=name, uid=row.uid, revision=changed_at(row)), spec=spec)
+
+
+_BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {
+    "Region": reported_types.show_region,
+    "Workload": reported_types.show_workload,
+    "Assignment": _assignment,
+    "Grant": _grant,
+    "SchedulerPolicy": _policy,
+    "Override": _override,
+    "Breach": _breach,
+    "Session": _session,
+    "Node": _node,
+    "Replica": _replica,
+    "Endpoint": _endpoint,
+    "SchedulingRequest": _request,
+    "Reservation": _reservation,
+}

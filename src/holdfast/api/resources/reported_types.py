@@ -1,0 +1,144 @@
+"""What regions have told, as it is shown with the objects it is about: of a workload where it stands in each region, of
+a region its nodes in short.
+
+It is put together when somebody looks, and stored in no object. A region's summary says what each account is charged;
+what is a tenant's own is added up here, since everybody may look at a region.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.model.objects import topology, workloads
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.region_reports import Failing, Nodes, Summarised, Trouble, Waiting
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.resources import NOTHING, Resources, add
+from holdfast.core.model.values.structs import Document, Instant
+from holdfast.core.platform.state.lookups import assignments_of
+from holdfast.core.platform.state.tables import PlatformState
+
+#: Accounts that are a tenant's own.
+_OF_TENANTS = ("quota", "reclaimable", "emergency")
+
+
+class InRegion(Document, frozen=True):
+    """One template of a workload in one region: how many are assigned, and what the region said of them last.
+
+    `generation` is the one that the region acts on, `heard` when it was heard last. What waits, and what fails, is told
+    with the first template of the region: of which one it is, regions do not tell.
+    """
+
+    region: str
+    template: str
+    assigned: int = 0
+    bound: int = 0
+    ready: int = 0
+    serving: int = 0
+    done: int = 0
+    failed: int = 0
+    generation: int = 0
+    waiting: tuple[Waiting, ...] = ()
+    heard: Instant = 0
+    failing: tuple[Failing, ...] = ()
+
+
+class WorkloadStatus(workloads.WorkloadStatus, frozen=True):
+    """Progress as regions report it: summed, and region by region."""
+
+    regions: tuple[InRegion, ...] = ()
+
+
+class Workload(Document, frozen=True, tag="Workload"):
+    """Written by its tenant; removed when every region has released it."""
+
+    meta: Meta
+    spec: workloads.WorkloadSpec
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class ShownSummary(Document, frozen=True):
+    """A region in short, as it told `at` that time: its nodes by pool and label set, what accounts are charged there,
+    and what is not as it should be. Accounts of tenants are added up by kind."""
+
+    at: Instant
+    nodes: tuple[Nodes, ...] = ()
+    uses: tuple[tuple[str, Resources], ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+
+class RegionStatus(topology.RegionStatus, frozen=True):
+    """What the platform knows of a region, and what the region has told of itself."""
+
+    summary: ShownSummary | None = None
+
+
+class Region(Document, frozen=True, tag="Region"):
+    """Written by an operator; its health by the link and, for the heavier words, by an operator."""
+
+    meta: Meta
+    spec: topology.RegionSpec
+    status: RegionStatus = RegionStatus()
+
+
+#: By kind: what is shown instead of what people write.
+SHOWN: dict[str, type[Document]] = {"Workload": Workload, "Region": Region}
+
+
+def show_workload(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> Workload:
+    """A workload with where it stands in each region."""
+    said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
+    return Workload(meta=row.meta, spec=row.spec, status=WorkloadStatus(**said, regions=_in_regions(state, row)))
+
+
+def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion, ...]:
+    uid = row.meta.uid
+    assigned: dict[tuple[str, str], int] = {}
+    for assignment in assignments_of(state, uid):
+        for share in assignment.shares if assignment.stage is Stage.ACTIVE else ():
+            place = (assignment.region, share.template)
+            assigned[place] = assigned.get(place, 0) + share.count
+    said = {one.region: one.seen for one in state.observed.get(uid) or ()}
+    counted = {(region, count.template): count for region, seen in said.items() for count in seen.counts}
+    told_of = {region for region, _ in (*assigned, *counted)}
+    waits = {region for region, seen in said.items() if seen.waiting or seen.failing}
+    waiting_only = [(region, "") for region in waits if region not in told_of]
+    found: list[InRegion] = []
+    for region, template in sorted({*assigned, *counted, *waiting_only}):
+        count, seen, known = counted.get((region, template)), said.get(region), state.regions.get(region)
+        is_first = not found or found[-1].region != region
+        found.append(
+            InRegion(
+                region=region,
+                template=template,
+                assigned=assigned.get((region, template), 0),
+                bound=count.bound if count is not None else 0,
+                ready=count.ready if count is not None else 0,
+                serving=count.serving if count is not None else 0,
+                done=count.done if count is not None else 0,
+                failed=count.failed if count is not None else 0,
+                generation=seen.generation if seen is not None else 0,
+                waiting=seen.waiting if seen is not None and is_first else (),
+                heard=known.status.heard_at if known is not None else 0,
+                failing=seen.failing if seen is not None and is_first else (),
+            )
+        )
+    return tuple(found)
+
+
+def show_region(state: PlatformState, name: str, key: Any, row: topology.Region) -> Region:
+    """A region with its last summary."""
+    said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
+    known = state.summaries.get(row.meta.name)
+    summary = _summary(known) if known is not None else None
+    return Region(meta=row.meta, spec=row.spec, status=RegionStatus(**said, summary=summary))
+
+
+def _summary(known: Summarised) -> ShownSummary:
+    uses: dict[str, Resources] = {}
+    for account, charged in known.summary.uses:
+        kind = account.partition("/")[0]
+        name = kind if kind in _OF_TENANTS else account
+        uses[name] = add(uses.get(name, NOTHING), charged)
+    shown = known.summary
+    return ShownSummary(at=known.at, nodes=shown.nodes, uses=tuple(sorted(uses.items())), troubles=shown.troubles)

@@ -1,0 +1,216 @@
+"""What can be said against an object without a server, by the same code that judges it there.
+
+The object is judged in a world in which everything that it names exists and whoever sends it has every right. What is
+refused there is refused everywhere; what depends on the world is left to the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.api.resources.platform_types import SchedulerPolicy
+from holdfast.api.resources.region_types import Node, NodeSpec
+from holdfast.api.serialization.composites import Fields, MapOf, Maybe
+from holdfast.api.serialization.field_errors import Fault, step
+from holdfast.api.serialization.registry import camel, fields_of
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.size_limits import excess_in, refuse_excess
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Scope, Token
+from holdfast.core.model.objects.tenants import (
+    PriorityClass,
+    PriorityClassSpec,
+    Quota,
+    RecoveryBudget,
+    RecoveryBudgetSpec,
+    Tenant,
+    TenantSpec,
+)
+from holdfast.core.model.objects.topology import NodePool, Region, RegionSpec
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.nodes import Node as NodeRow
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.platform.commands import PublishPolicy
+from holdfast.core.platform.decide import object_kinds, workloads
+from holdfast.core.platform.decide.checks import refuse_marks, refuse_name
+from holdfast.core.platform.decide.policies import refuse_policy_name, refuse_weights
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.region.commands import AdministerNode
+from holdfast.core.region.decide.nodes import administer_node
+from holdfast.core.region.state.tables import RegionState
+
+#: Long before anything ends: whether a time has passed is for the ledger to say.
+_ONCE = -(2**62)
+_NODE_UID = 1
+_PLENTY = 2**40
+#: In the place of a token's hash that is not given, and stays as it is stored.
+_STORED = "0" * 64
+
+
+def check(obj: Any) -> list[Fault]:
+    """Everything that any ledger would refuse in this object, with the place where it is known."""
+    kind, meta = type(obj).__name__, obj.meta
+    if isinstance(obj, Node):
+        return [*_excess(administer(obj, _NODE_UID)), *(_fault(one, obj) for one in _answers((_administered(obj),)))]
+    if isinstance(obj, SchedulerPolicy):
+        return _policy_faults(obj)
+    found = [_named(refused) for refused in _answers((refuse_name(kind, meta.name),))]
+    for part in ("labels", "annotations"):
+        alone = Meta(name=meta.name, **{part: getattr(meta, part)})
+        refused = refuse_excess(alone) or refuse_marks(alone)
+        found.extend(Fault(f"/metadata/{part}", refused.message) for refused in _answers((refused,)))
+    found.extend(_excess(obj.spec))
+    for refused in _answers(_judged(kind, obj)):
+        messages = refused.facts.get("contradictions") or [refused.message]
+        found.extend(_fault(replace(refused, message=message), obj) for message in messages)
+    return found
+
+
+def _excess(spec: Any) -> Iterator[Fault]:
+    """What is too much in it, and where."""
+    excess, refused = excess_in(spec), refuse_excess(spec)
+    if excess is not None and refused is not None:
+        yield Fault(f"/spec/{excess.field.replace('.', '/')}", refused.message)
+
+
+def administer(node: Node, uid: int) -> AdministerNode:
+    """The command that says of the node with this uid what the document says."""
+    return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
+
+
+def publication(policy: SchedulerPolicy) -> PublishPolicy:
+    """The command that publishes what the document says."""
+    return PublishPolicy(policy.meta.name, policy.spec)
+
+
+def _policy_faults(policy: SchedulerPolicy) -> list[Fault]:
+    found = [_named(refused) for refused in _answers((refuse_policy_name(policy.meta.name),))]
+    return [*found, *(_fault(refused, policy) for refused in _answers((refuse_weights(policy.spec),)))]
+
+
+def _answers(answers: Iterable[Any]) -> Iterator[Refused]:
+    return (answer for answer in answers if isinstance(answer, Refused))
+
+
+def _case(command: Any) -> Case:
+    case = Case(Envelope(actor="person/somebody", command=command, sent=_ONCE), _ONCE, 1)
+    case.principal = Principal(meta=Meta(name="person/somebody"), spec=PrincipalSpec(rights=tuple(Right)))
+    return case
+
+
+def _judged(kind: str, obj: Any) -> list[Refused | None]:
+    world = _world_of(obj)
+    if isinstance(obj, Workload):
+        return [judge(world, obj, None) for judge in workloads.CHECKS]
+    if isinstance(obj, Token):
+        # When it ends is judged by when it is sent, and whether it may be for many by its principal as it is stored.
+        obj = replace(obj, spec=replace(obj.spec, hash=obj.spec.hash or _STORED, expires=_ONCE + 1))
+    return [object_kinds.CHECKS[kind](world, obj, None, _case(obj))]
+
+
+def _administered(node: Node) -> Any:
+    world = RegionState()
+    world.nodes.put(_NODE_UID, NodeRow(node.meta.name, _NODE_UID, 0, "pool", "zone", NOTHING, note="before"))
+    command = administer(node, _NODE_UID)
+    answer = administer_node(world, command, _case(command))
+    # That nothing would change is no fault of a document.
+    return None if isinstance(answer, Refused) and answer.code == "already" else answer
+
+
+def _world_of(obj: Any) -> PlatformState:
+    """A platform on which everything that the object names exists."""
+    world = PlatformState()
+    spec = obj.spec
+    match obj:
+        case Workload():
+            classes, budget = (spec.priority_class,), spec.recovery.budget
+            _tenants(world, (obj.meta.tenant,), classes)
+            named = spec.placement.regions or ("anywhere",)
+            _regions(world, named, (spec.placement.jurisdictions or ("",))[0])
+            _regions(world, [name for name, _ in spec.placement.weights if name not in named], "")
+            held = RecoveryBudgetSpec(regions=(), each=NOTHING)
+            world.budgets.put(budget, RecoveryBudget(meta=Meta(name=budget), spec=held))
+        case Tenant():
+            _tenants(world, (), spec.priority_classes)
+        case Quota():
+            _tenants(world, (obj.meta.name,), ())
+        case NodePool():
+            _regions(world, (spec.region,), "")
+        case RecoveryBudget():
+            _regions(world, spec.regions, "")
+            _tenants(world, spec.tenants, ())
+        case Token():
+            scope = Scope(region="" if spec.any else "somewhere")
+            principal = Principal(meta=Meta(name=spec.principal), spec=PrincipalSpec(scope=scope))
+            world.principals.put(spec.principal, principal)
+    return world
+
+
+def _tenants(world: PlatformState, names: tuple[str, ...], classes: tuple[str, ...]) -> None:
+    for name in classes:
+        world.priority_classes.put(name, PriorityClass(meta=Meta(name=name), spec=PriorityClassSpec(priority=0)))
+    for name in names:
+        world.tenants.put(
+            name, Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=classes, pending_max=_PLENTY))
+        )
+
+
+def _regions(world: PlatformState, names: Iterable[str], jurisdiction: str) -> None:
+    for name in names:
+        world.regions.put(name, Region(meta=Meta(name=name), spec=RegionSpec(jurisdiction=jurisdiction)))
+
+
+def _named(refused: Refused) -> Fault:
+    """A refusal of a name as a fault."""
+    form = refused.facts.get("form")
+    return Fault("/metadata/name", refused.message, f"a name looks like {form}" if form else "")
+
+
+def _fault(refused: Refused, obj: Any) -> Fault:
+    """A refusal as a fault, with a pointer to the first field that its facts or its words name.
+
+    A field is named `readiness.http.path` where it is in others, and `scores.packing` where it is a member of a map.
+    """
+    field = str(refused.facts.get("field", ""))
+    words = [word.strip(",;:.") for word in refused.message.split()]
+    facts = [camel(fact) for fact in refused.facts]
+    of: Any = type(obj)
+    places = _places(fields_of(of).fields["spec"].form, "/spec")
+    named = (word.split(".") for word in (field, *words, *facts))
+    place = next((_within(places[first], rest) for first, *rest in named if first in places), "/spec")
+    return Fault(place, refused.message.removeprefix(f"{field}: ") if "." in field else refused.message)
+
+
+class _Place(NamedTuple):
+    pointer: str
+    form: Any
+
+
+def _places(form: Any, at: str) -> dict[str, _Place]:
+    """By the name of a field: where it is. Those further out win."""
+    if not isinstance(form, Fields):
+        return {}
+    inner = {
+        name: place
+        for field in form.fields.values()
+        for name, place in _places(field.form, f"{at}/{field.name}").items()
+    }
+    return {**inner, **{name: _Place(f"{at}/{name}", field.form) for name, field in form.fields.items()}}
+
+
+def _within(place: _Place, names: list[str]) -> str:
+    """The pointer to a field in this one, as far as the names go that there are."""
+    pointer, form = place
+    for depth, name in enumerate(names):
+        form = form.item if isinstance(form, Maybe) else form
+        if isinstance(form, MapOf):
+            return step(pointer, ".".join(names[depth:]))
+        if not isinstance(form, Fields) or name not in form.fields:
+            break
+        pointer, form = f"{pointer}/{name}", form.fields[name].form
+    return pointer

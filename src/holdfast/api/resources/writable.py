@@ -1,0 +1,56 @@
+"""Whole documents of the kinds that people write, in and out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.api.resources.platform_types import SchedulerPolicy
+from holdfast.api.resources.region_types import Node
+from holdfast.api.serialization.field_errors import Faults, Faulty
+from holdfast.api.serialization.objects import AnyObject
+from holdfast.api.serialization.registry import form_of, refuse_depth, show, written_form_of
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
+from holdfast.core.model.objects.topology import NodePool, Region
+from holdfast.core.model.objects.workloads import Workload
+
+_STRUCTS: tuple[type[Struct], ...] = (
+    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicy, Workload, Node,
+)  # fmt: skip
+#: By kind: the struct of what people write.
+WRITTEN: dict[str, type[Struct]] = {struct.__name__: struct for struct in _STRUCTS}
+
+
+@cache
+def _written() -> AnyObject:
+    return AnyObject(tuple(written_form_of(struct) for struct in WRITTEN.values()))
+
+
+@cache
+def _whole() -> AnyObject:
+    return AnyObject(tuple(form_of(struct) for struct in WRITTEN.values()))  # type: ignore[misc]
+
+
+def read_object(tree: object, *, whole: bool = False) -> Any:
+    """The object that the document describes, or `Faulty` with everything that is wrong with it.
+
+    What the ledger alone says is passed over, so that a document that was read can be written back: status, and all
+    metadata but name, tenant, labels, annotations, uid and revision. `whole` reads that too. A token's hash that is
+    not given is empty, which stands for the one that is stored.
+    """
+    faults = Faults()
+    refuse_depth(tree, "", faults)
+    if not faults.found:
+        value = (_whole() if whole else _written()).read(tree, "", faults)
+        if not faults.found:
+            return value
+    raise Faulty(faults.found)
+
+
+def show_object(obj: Any, *, secrets: bool = False) -> dict[str, Any]:
+    """The whole document: metadata without what is empty, spec and status in full."""
+    tree: dict[str, Any] = show(obj, secrets=secrets)
+    return tree

@@ -1,0 +1,190 @@
+"""JSON Schema 2020-12 of every kind and of every command that people send, from the same forms that read them.
+
+A kind has two schemas: as it is written, which is what editors and requests are checked against, and as it is shown,
+with everything that the ledger adds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import cleandoc
+from typing import Any
+
+from msgspec import NODEFAULT, Struct
+
+from holdfast.api.kinds import API_VERSION, BY_NAME
+from holdfast.api.serialization import quantities, scalars
+from holdfast.api.serialization.composites import Field, Fields, ListOf, MapOf, Maybe, Pair
+from holdfast.api.serialization.objects import MARKS, SENT, AnyObject, WholeObject, WrittenObject
+from holdfast.api.serialization.scalars import INT_MAX, Form
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+#: After the name of a kind: the schema of what is shown.
+SHOWN = "Shown"
+
+Schema = dict[str, Any]
+
+
+class Schemas:
+    """The schemas of forms, with structs kept once each under their names and referred to."""
+
+    def __init__(self, refs: str) -> None:
+        self.refs = refs
+        self.named: dict[str, Schema] = {}
+        self._of: dict[str, object] = {}
+
+    def of(self, form: Form) -> Schema:
+        """The schema of a form."""
+        match form:
+            case AnyObject():
+                return {"oneOf": [self.of(one) for one in form.forms.values()]}
+            case WholeObject():
+                name = form.kind if isinstance(form, WrittenObject) else form.kind + SHOWN
+                return self._named(name, form, lambda: self._whole(form))
+            case Fields():
+                return self._named(form.struct.__name__, form.struct, lambda: self._fields(form))
+            case quantities.Amounts():
+                return self._named("Resources", form.__class__, _resources)
+            case ListOf():
+                return {"type": "array", "items": self.of(form.item)}
+            case Pair():
+                items = [self.of(item) for item in form.items]
+                return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+            case MapOf():
+                return {"type": "object", "additionalProperties": self.of(form.item)}
+            case Maybe():
+                return {"anyOf": [self.of(form.item), {"type": "null"}]}
+        return _scalar(form)
+
+    def _named(self, name: str, what: object, make: Any) -> Schema:
+        if name not in self.named:
+            self._of[name] = what
+            self.named[name] = {}
+            self.named[name] = make()
+        assert self._of[name] == what or isinstance(what, WholeObject), f"two schemas are called {name}"
+        return {"$ref": f"{self.refs}{name}"}
+
+    def _fields(self, form: Fields) -> Schema:
+        return closed(
+            {name: self._field(field) for name, field in form.fields.items()},
+            [name for name, field in form.fields.items() if field.required],
+            described(form.struct),
+        )
+
+    def _field(self, field: Field) -> Schema:
+        schema = self.of(field.form)
+        if isinstance(field.form, scalars.Secret):
+            return {**schema, "writeOnly": True}
+        if field.default is NODEFAULT:
+            return schema
+        return {**schema, "default": field.form.show(field.default)}
+
+    def _whole(self, form: WholeObject) -> Schema:
+        written = isinstance(form, WrittenObject)
+        metadata = self._metadata(form) if written else self.of(form.meta)
+        parts = {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": form.kind},
+            "metadata": metadata,
+            "spec": self.of(form.spec),
+            "status": _passed_over("What the ledger says; passed over when it is written.")
+            if written
+            else self.of(form.status),
+        }
+        needs_spec = not isinstance(form.spec, Fields) or any(field.required for field in form.spec.fields.values())
+        required = ["apiVersion", "kind", "metadata", *(["spec"] if needs_spec or not written else [])]
+        return closed(parts, required if written else [*required, "status"], described(form.struct))
+
+    def _metadata(self, form: WholeObject) -> Schema:
+        """What a sender may say, its name in the form that the kind asks for, and what is passed over."""
+        fields = form.meta.fields
+        tenanted = BY_NAME[form.kind].tenanted
+        properties = {
+            name: self._field(field) if name in SENT else _passed_over("Said by the ledger; passed over.")
+            for name, field in fields.items()
+        }
+        properties["name"] = {"type": "string", "pattern": name_pattern(form.kind)}
+        if tenanted:
+            properties["tenant"] = {"type": "string", "pattern": name_pattern("Tenant")}
+        else:
+            properties["tenant"] = {"const": "", "description": "It belongs to no tenant."}
+        for mark in MARKS if not BY_NAME[form.kind].marked else ():
+            properties[mark] = {"const": {}, "description": "It has none."}
+        return closed(properties, ["name", "tenant"] if tenanted else ["name"], described(form.meta.struct))
+
+
+def closed(properties: Schema, required: list[str], description: str = "") -> Schema:
+    """The schema of a map with these fields and no others."""
+    schema: Schema = {"description": description} if description else {}
+    schema |= {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def _passed_over(why: str) -> Schema:
+    return {"description": why, "readOnly": True}
+
+
+def described(struct: type[Struct]) -> str:
+    """What a struct's docstring says."""
+    return " ".join(cleandoc(struct.__doc__ or "").split())
+
+
+@cache
+def name_pattern(kind: str) -> str:
+    """The form of the names of a kind, from the ledger's own refusal."""
+    from holdfast.core.platform.decide.checks import refuse_name
+
+    if kind == "Node":
+        return r"^.{1,253}$"
+    refused = refuse_name(kind, "")
+    assert refused is not None, kind
+    return f"^{refused.facts['form']}$"
+
+
+def _scalar(form: Form) -> Schema:
+    match form:
+        case scalars.Text():
+            return {"type": "string"}
+        case scalars.Flag():
+            return {"type": "boolean"}
+        case scalars.Whole():
+            return {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX}
+        case scalars.Choice():
+            return {"type": "string", "enum": list(form.members), "description": described(form.words)}  # type: ignore[arg-type]
+        case scalars.Percent():
+            return {"type": "string", "pattern": scalars.PERCENT_PATTERN, "examples": ["15%"]}
+        case scalars.Duration():
+            pattern, example, most = scalars.DURATION_PATTERN, "1h30m", scalars.QUANTITY_CHARS
+            return {"type": "string", "pattern": pattern, "maxLength": most, "examples": [example]}
+        case scalars.Instant():
+            schema = {"type": "string", "format": "date-time", "pattern": scalars.INSTANT_PATTERN}
+            return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
+        case scalars.Revision():
+            pattern = scalars.PLACE_PATTERN if form.unset else scalars.REVISION_PATTERN
+            schema = {"type": "string", "pattern": pattern, "examples": ["41.3"]}  # type: ignore[dict-item]
+            return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
+    raise TypeError(f"{form} has no schema")
+
+
+def _resources() -> Schema:
+    counted = {
+        "description": "Counted in thousandths: 2, 0.5 or 500m.",
+        "anyOf": [
+            {"type": "integer", "minimum": -(INT_MAX // 1000), "maximum": INT_MAX // 1000},
+            {"type": "number", "multipleOf": 0.001, "minimum": -(10**12), "maximum": 10**12},
+            {"type": "string", "pattern": quantities.COUNTED_PATTERN},
+        ],
+        "examples": ["500m", 2],
+    }
+    size = {
+        "description": "An amount with its unit.",
+        "anyOf": [{"const": 0}, {"type": "string", "pattern": quantities.SIZE_PATTERN}],
+        "examples": ["512Mi", "4Gi"],
+    }
+    return {
+        "description": "An amount of each resource; what is not named is none of it. Other keys are extended ones.",
+        "type": "object",
+        "properties": {"cpu": counted, "memory": size, "disk": size, "gpu": counted},
+        "propertyNames": {"minLength": 1},
+        "additionalProperties": {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX},
+    }

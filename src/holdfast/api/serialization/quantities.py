@@ -1,0 +1,119 @@
+"""Resources as people write them: a map such as `{cpu: 500m, memory: 4Gi, gpu: 1, licenses: 2}`.
+
+What is not named is none of it. cpu and gpu are counted in thousandths (`500m`, 0.5, 2), memory and disk in bytes
+(`512Mi`, `4Gi`); every other key is an extended resource and a whole number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.api.serialization.field_errors import Faults, step
+from holdfast.api.serialization.scalars import BAD, QUANTITY_CHARS, Text, Whole, in_range
+from holdfast.api.spelling import nearest
+from holdfast.core.model.values.quantities import BadQuantity, format_cpu, format_memory, parse_cpu, parse_memory
+from holdfast.core.model.values.resources import Resources
+
+COUNTED_PATTERN = r"^-?([0-9]{1,19}m|[0-9]{1,19}(\.[0-9]{1,3}0{0,6})?)$"
+SIZE_PATTERN = r"^-?[0-9]{1,19}(\.[0-9]{1,3}0{0,6})?(Ki|Mi|Gi|Ti|K|M|G|T)$"
+
+_TEXT, _WHOLE = Text(), Whole()
+_COUNTED, _SIZES = ("cpu", "gpu"), ("memory", "disk")
+BUILT_IN = ("cpu", "memory", "disk", "gpu")
+
+
+def mistaken_for(name: str) -> str:
+    """The built-in resource that this name was probably meant to be; empty when it is one, or a name of its own."""
+    if name in BUILT_IN:
+        return ""
+    near = nearest(name, BUILT_IN)
+    # Shorter words are near each other by chance: only what differs in a letter at most is taken for a slip.
+    return near if near and (name.lower() == near or (abs(len(name) - len(near)) <= 1 and _alike(name, near))) else ""
+
+
+def _alike(name: str, near: str) -> bool:
+    import difflib
+
+    return difflib.SequenceMatcher(None, name.lower(), near).ratio() >= 0.8
+
+
+class Amounts:
+    """The form of `Resources`."""
+
+    def read(self, tree: object, at: str, faults: Faults) -> Any:
+        if not isinstance(tree, dict):
+            faults.expected(at, "a map of resources", tree, "such as {cpu: 500m, memory: 4Gi}")
+            return BAD
+        before = len(faults.found)
+        known: dict[str, Any] = {}
+        extended: dict[str, Any] = {}
+        for name, amount in tree.items():
+            if _TEXT.read(name, at, faults) is BAD:
+                continue
+            where = step(at, name)
+            if name in BUILT_IN:
+                known[name] = _counted(amount, where, faults) if name in _COUNTED else _size(amount, where, faults)
+            elif not name or mistaken_for(name):
+                near = mistaken_for(name)
+                faults.add(where, f"there is no resource {name!r}", f"did you mean {near}?" if near else "")
+            else:
+                extended[name] = _WHOLE.read(amount, where, faults)
+        if len(faults.found) > before:
+            return BAD
+        return Resources(**known, extended=tuple(sorted(pair for pair in extended.items() if pair[1])))
+
+    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+        built_in = (
+            ("cpu", _show_counted(value.cpu)),
+            ("memory", _show_size(value.memory)),
+            ("disk", _show_size(value.disk)),
+            ("gpu", _show_counted(value.gpu)),
+        )
+        shown = {name: amount for name, amount in built_in if amount}
+        # An extended resource never passes for a built-in one, whatever an agent called it.
+        shown.update((name, amount) for name, amount in value.extended if amount and name not in BUILT_IN)
+        return shown
+
+
+def _counted(tree: object, at: str, faults: Faults) -> Any:
+    what = "an amount such as 500m, 2 or 0.5"
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        return in_range(tree * 1000, tree, at, faults)
+    if isinstance(tree, float) and math.isfinite(tree):
+        return _parsed(parse_cpu, repr(tree), tree, at, faults, what)
+    return _parsed(parse_cpu, tree, tree, at, faults, what)
+
+
+def _size(tree: object, at: str, faults: Faults) -> Any:
+    if isinstance(tree, int | float) and not isinstance(tree, bool):
+        if tree == 0:
+            return 0
+        faults.expected(at, "an amount with its unit", tree, "such as 512Mi, 4Gi or 2G")
+        return BAD
+    return _parsed(parse_memory, tree, tree, at, faults, "an amount such as 512Mi, 4Gi or 2G")
+
+
+def _parsed(parse: Callable[[str], int], text: object, came: object, at: str, faults: Faults, what: str) -> Any:
+    if not isinstance(text, str) or len(text) > QUANTITY_CHARS:
+        faults.expected(at, what, came)
+        return BAD
+    sign, plain = (-1, text[1:]) if text.startswith("-") else (1, text)
+    try:
+        return in_range(sign * parse(plain), came, at, faults)
+    except BadQuantity:
+        faults.expected(at, what, came)
+        return BAD
+
+
+def _show_counted(milli: int) -> Any:
+    if milli % 1000 == 0:
+        return milli // 1000
+    return format_cpu(milli) if milli > 0 else f"-{format_cpu(-milli)}"
+
+
+def _show_size(mib: int) -> Any:
+    if mib == 0:
+        return 0
+    return format_memory(mib) if mib > 0 else f"-{format_memory(-mib)}"

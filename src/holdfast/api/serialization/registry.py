@@ -1,0 +1,177 @@
+"""From a type of the model to its form outside, and the two verbs of this package: `read` and `show`.
+
+A list is a list, pairs of text and something are a map, a struct is a map with camelCase names, whether it is a
+document or a row. Forms are made from the types when they are first asked for, and kept.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from msgspec import NODEFAULT, Struct, inspect
+
+from holdfast.api.serialization import scalars
+from holdfast.api.serialization.composites import Field, Fields, ListOf, MapOf, Maybe, Metadata, Pair, Spec
+from holdfast.api.serialization.field_errors import Faults, Faulty
+from holdfast.api.serialization.objects import AnyObject, WholeObject, WrittenObject
+from holdfast.api.serialization.quantities import Amounts
+from holdfast.api.serialization.scalars import BAD, Form
+from holdfast.core.model.objects.workloads import WorkloadSpec
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.resources import Resources
+
+#: No document of ours is nested nearly so deep.
+DEPTH_MAX = 64
+
+
+def camel(name: str) -> str:
+    """A field's name outside, as the model's documents have it."""
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+class Forms:
+    """The forms of all types that were asked for. A struct that holds itself is made once."""
+
+    def __init__(self) -> None:
+        self._structs: dict[type, Fields] = {}
+
+    def of(self, info: inspect.Type, default: Any = NODEFAULT) -> Form:
+        """The form of a type; a field's default says what 0 means for times and revisions."""
+        if isinstance(info, inspect.Metadata):
+            return self._marked(info, default)
+        simple = _SIMPLE.get(type(info))
+        if simple is not None:
+            return simple
+        match info:
+            case inspect.EnumType(cls=words):
+                return scalars.Choice(words)
+            case inspect.VarTupleType(item_type=inspect.TupleType(item_types=(inspect.StrType(), item))):
+                return MapOf(self.of(item))
+            case inspect.VarTupleType(item_type=item):
+                return ListOf(self.of(item))
+            case inspect.TupleType(item_types=items):
+                return Pair(tuple(self.of(item) for item in items))
+            case inspect.UnionType(types=types):
+                return self._union(types)
+            case inspect.StructType(cls=struct):
+                return Amounts() if struct is Resources else self._struct(info)
+        raise TypeError(f"{info} has no form")
+
+    def _marked(self, info: inspect.Metadata, default: Any) -> Form:
+        match (info.extra or {}).get("form"):
+            case "instant":
+                return scalars.Instant(unset=default == 0)
+            case "revision":
+                return scalars.Revision(unset=default == 0)
+            case "duration":
+                return scalars.Duration()
+            case "percent":
+                return scalars.Percent()
+            case "secret":
+                return scalars.Secret()
+        return self.of(info.type, default)
+
+    def _union(self, types: tuple[inspect.Type, ...]) -> Form:
+        others = [info for info in types if not isinstance(info, inspect.NoneType)]
+        if len(others) == 1:
+            return Maybe(self.of(others[0]))
+        found = [self.of(info) for info in others]
+        return AnyObject(tuple(form for form in found if isinstance(form, WrittenObject)))
+
+    def _struct(self, info: inspect.StructType) -> Form:
+        return self.whole(info, WrittenObject) if is_object(info) else self.fields(info)
+
+    def whole(self, info: inspect.StructType, form: type[WholeObject]) -> WholeObject:
+        """The form of a whole document, read in one way or the other."""
+        meta, spec, status = (self.of(field.type) for field in info.fields)
+        assert isinstance(meta, Fields), info.cls
+        return form(info.cls, meta, spec, status)
+
+    def fields(self, info: inspect.StructType) -> Fields:
+        """The form of a struct, field by field."""
+        known = self._structs.get(info.cls)
+        if known is not None:
+            return known
+        form = self._structs[info.cls] = _OF_ITS_OWN.get(info.cls, Fields)(info.cls)
+        for field in info.fields:
+            inner = self.of(field.type, field.default)
+            required = field.required and not isinstance(inner, scalars.Secret)
+            name = camel(field.name)
+            form.fields[name] = Field(name, field.name, inner, required, field.default)
+        return form
+
+
+#: Structs whose fields are read or shown in a way of their own.
+_OF_ITS_OWN: dict[type, type[Fields]] = {Meta: Metadata, WorkloadSpec: Spec}
+_SIMPLE: dict[type, Form] = {
+    inspect.StrType: scalars.Text(),
+    inspect.BoolType: scalars.Flag(),
+    inspect.IntType: scalars.Whole(),
+}
+_forms = Forms()
+
+
+@cache
+def fields_of(struct: Any) -> Fields:
+    """The fields of a struct, whatever it is."""
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType), struct
+    return _forms.fields(info)
+
+
+def is_object(info: inspect.Type) -> bool:
+    """Whether it is a whole document: it has a kind and metadata."""
+    return isinstance(info, inspect.StructType) and info.tag is not None and "meta" in info.cls.__struct_fields__[:1]
+
+
+@cache
+def form_of(type_: Any) -> Form:
+    """The form of a type of the model. A whole document is read whole; one inside a command as people write it."""
+    info = inspect.type_info(type_)
+    if isinstance(info, inspect.StructType) and is_object(info):
+        return _forms.whole(info, WholeObject)
+    return _forms.of(info)
+
+
+@cache
+def written_form_of(struct: type[Struct]) -> WrittenObject:
+    """The form of a whole document as people write it."""
+    info = inspect.type_info(struct)
+    assert isinstance(info, inspect.StructType), struct
+    form = _forms.whole(info, WrittenObject)
+    assert isinstance(form, WrittenObject), struct
+    return form
+
+
+def read(type_: Any, tree: object, pointer: str = "") -> Any:
+    """The value of this type that the tree stands for, or `Faulty` with everything that is wrong with it."""
+    faults = Faults()
+    refuse_depth(tree, pointer, faults)
+    value = form_of(type_).read(tree, pointer, faults) if not faults.found else BAD
+    if faults.found:
+        raise Faulty(faults.found)
+    return value
+
+
+def show(value: Any, *, secrets: bool = False) -> Any:
+    """The value as a tree of plain JSON values."""
+    of: Any = type(value)
+    return form_of(of).show(value, secrets)
+
+
+def refuse_depth(tree: object, pointer: str, faults: Faults) -> None:
+    """A fault for a tree that is nested deeper than any document."""
+    level = [tree]
+    for _ in range(DEPTH_MAX):
+        deeper: list[object] = []
+        for node in level:
+            if isinstance(node, dict):
+                deeper.extend(node.values())
+            elif isinstance(node, list | tuple):
+                deeper.extend(node)
+        if not deeper:
+            return
+        level = deeper
+    faults.add(pointer, f"nested deeper than {DEPTH_MAX} levels")

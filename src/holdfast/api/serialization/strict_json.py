@@ -1,0 +1,46 @@
+"""JSON as requests and files hold it: strict, bounded, and with a fault for a key that comes twice."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from holdfast.api.serialization.field_errors import Faults, Faulty
+
+
+def decoder(faults: Faults) -> json.JSONDecoder:
+    """A decoder that notes keys that come twice and refuses, as `ValueError`, what is a number in no JSON."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = sorted(key for key, _ in pairs)
+            twice = next(key for key, after in pairwise(keys) if key == after)
+            faults.add("", f"{twice[:64]!r} comes twice in one map")
+        return found
+
+    return json.JSONDecoder(object_pairs_hook=once, parse_constant=_no_number)
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def parse_json(raw: bytes) -> Any:
+    """The tree in these bytes, or `Faulty`: no JSON, no UTF-8, a key that comes twice, nested too deep to read."""
+    faults = Faults()
+    try:
+        tree = decoder(faults).decode(raw.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        faults.add("", f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}")
+    except UnicodeDecodeError as error:
+        faults.add("", f"not UTF-8 at byte {error.start}")
+    except ValueError as error:
+        faults.add("", f"not JSON: {error}"[:200])
+    except RecursionError:
+        faults.add("", "nested too deep")
+    else:
+        if not faults.found:
+            return tree
+    raise Faulty(faults.found)

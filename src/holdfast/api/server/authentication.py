@@ -1,0 +1,217 @@
+"""Who asks: a bearer token or a client's certificate, judged by the server's own copy of principals and tokens.
+
+A server acts for others and asks for nothing in its own name: what it sends is signed with its own token, for one
+address, and names whom it acts for (`host.acting`). That principal is then judged as if it had asked itself. From the
+platform a region takes the word for people and tenants alone, and from its own servers for machines, too.
+
+A region has its copy from the platform's log and judges by it while it is cut off. So a revocation reaches it only when
+it hears from the platform again: that is why every token has an end.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from msgspec import Struct
+
+from holdfast.api.problems import Problem, problem
+from holdfast.api.server.delegation import refuse_acting, server_token, unproven
+from holdfast.core.ledger.commit.authorization import MACHINES
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.principals import Principal, Right, Token, matches, parse
+from holdfast.core.model.records.servers import ServerToken, looks_like_a_server
+from holdfast.core.model.values.structs import Instant
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.transport import Request, named
+from holdfast.host.protocol.request_signatures import ACTING_FOR, PROOF, Goal, is_fresh, is_signed, proof_in
+
+_BEARER = "bearer "
+#: Of so many callers it is remembered that they have proven who they are.
+REMEMBERED_MAX = 10_000
+#: Of longer names it is not: whoever has a token of many chooses them.
+ACTOR_MAX = 256
+#: Names one of those whom a token stands for.
+ACTOR = "holdfast-actor"
+
+
+class Caller(Struct, frozen=True):
+    """A principal that was proven. `token` is the name of the token that proved it; empty: a certificate did."""
+
+    actor: str
+    principal: Principal
+    token: str = ""
+    expires: Instant = 0
+    #: Whether its token stands for many, of which the request has chosen this one.
+    is_chosen: bool = False
+    #: The server that acts for it, and the name of that server's token; empty: it asks itself.
+    via: str = ""
+    via_token: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`person`, `tenant`, `scheduler`, `agent` or `region`."""
+        return self.actor.partition("/")[0]
+
+    def has(self, right: Right) -> bool:
+        """Whether it was given this right."""
+        return right in self.principal.spec.rights
+
+    def tenant(self) -> str:
+        """The one tenant it speaks for; empty: none, or all."""
+        if self.kind == "tenant":
+            return self.actor.partition("/")[2]
+        return self.principal.spec.scope.tenant
+
+
+class _Known(Struct):
+    """A caller, and the rows that it was proven by; `many` is the principal of a token that stands for many."""
+
+    caller: Caller
+    token: Token
+    many: Principal
+    #: After which batch it was last seen to hold: until the next one it does, but for its end.
+    held_at: int
+
+
+class Callers:
+    """Callers by what they said, so that a secret is not hashed for every request of the same one.
+
+    One that is remembered counts only while token and principal are the very rows it was proven by: rows are never
+    changed, only replaced.
+    """
+
+    def __init__(self, clock: Clock, addresses: tuple[str, ...] = ()) -> None:
+        self._clock = clock
+        #: Where this server is reached: what another server has signed for elsewhere is not for this one.
+        self._addresses = addresses
+        #: By the token as it was spoken and, where that stands for many, by the one that was named.
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+
+    def no_longer(self, state: LedgerState, request: Request, caller: Caller) -> Problem | None:
+        """Why a stream that this caller opened has to end: it outlives the moment in which the caller was proven."""
+        found = self._acted_for(state, caller) if caller.via else self.of(state, request)
+        if found is caller:
+            return None
+        if isinstance(found, Problem):
+            return found
+        if found.principal.spec == caller.principal.spec:
+            return None
+        return problem("gone", f"what {caller.actor} may see has changed: list again")
+
+    def of(self, state: LedgerState, request: Request) -> Caller | Problem:
+        """Who asks, or why that is not known."""
+        spoken = named(request.headers, "authorization")
+        if named(request.headers, PROOF) or named(request.headers, ACTING_FOR):
+            return self._by_server(state, request, spoken)
+        now = max(state.facts.at, self._clock.wall())
+        known = self._known.get((spoken, "")) or self._known.get((spoken, named(request.headers, ACTOR)))
+        if known is not None and known.caller.expires > now:
+            # A thousand watchers with one token hear of the same batch, and agents ask where nothing changes.
+            if known.held_at == state.facts.seq or self._still_holds(state, known):
+                known.held_at = state.facts.seq
+                return known.caller
+        found = authenticate(state, request, now)
+        if isinstance(found, Caller) and found.token and len(found.actor) <= ACTOR_MAX:
+            token = state.table("tokens")[found.token]
+            many = state.principals[token.spec.principal] if found.is_chosen else found.principal
+            self._known[spoken, found.actor if found.is_chosen else ""] = _Known(found, token, many, state.facts.seq)
+            if len(self._known) > REMEMBERED_MAX:
+                self._known.popitem(last=False)
+        return found
+
+    def _still_holds(self, state: LedgerState, known: _Known) -> bool:
+        caller, principals = known.caller, state.principals
+        return (
+            state.table("tokens").get(caller.token) is known.token
+            and (principals.get(caller.actor) or principals.get(f"{caller.kind}/*")) is caller.principal
+            and (not caller.is_chosen or principals.get(known.token.spec.principal) is known.many)
+        )
+
+    def _by_server(self, state: LedgerState, request: Request, spoken: str) -> Caller | Problem:
+        """Whom a server acts for. Nobody else acts for anybody, and a server has no other way to prove itself."""
+        proof = proof_in(request)
+        if spoken or proof is None:
+            return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a proof and nothing else beside it")
+        token = server_token(state, proof.token)
+        goals = [Goal(address, state.facts.ledger) for address in self._addresses]
+        if token is None or not is_signed(request, proof, token.hash, goals):
+            where = " or ".join(self._addresses)
+            return unproven(f"no server that is known here has signed this request for {where}, {state.facts.ledger}")
+        wall = self._clock.wall()
+        if not is_fresh(proof, wall):
+            return unproven(
+                f"{token.principal} has signed this {abs(wall - proof.at)} ms before or after it is now here"
+            )
+        return self._acting(state, token, proof.actor)
+
+    def _acted_for(self, state: LedgerState, caller: Caller) -> Caller | Problem:
+        """The same caller now: the server that opened a stream for it has proven itself when it did."""
+        token = server_token(state, caller.via_token)
+        if token is None or token.principal != caller.via:
+            return problem("unauthenticated", f"{caller.via} is no server any more that acts for others")
+        return self._acting(state, token, caller.actor)
+
+    def _acting(self, state: LedgerState, token: ServerToken, actor: str) -> Caller | Problem:
+        if token.expires <= max(state.facts.at, self._clock.wall()):
+            return unproven(f"the token {token.name} of {token.principal} has expired")
+        refused = refuse_acting(state.facts.ledger, token, actor)
+        if refused is not None:
+            return refused
+        found = _principal(state, actor)
+        if isinstance(found, Problem):
+            return found
+        return Caller(actor, found, expires=token.expires, via=token.principal, via_token=token.name)
+
+
+def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller | Problem:
+    """Who asks, or why that is not known."""
+    spoken = named(request.headers, "authorization")
+    if spoken:
+        return _by_token(state, request, spoken, now)
+    if request.proven.endswith("/*"):
+        return problem("unauthenticated", f"a certificate is for one, and {request.proven} stands for many")
+    if request.proven:
+        return _as_principal(state, request, request.proven, "", 0)
+    return problem("unauthenticated", "send a bearer token, or use a client certificate")
+
+
+def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -> Caller | Problem:
+    parts = parse(spoken[len(_BEARER) :]) if spoken[: len(_BEARER)].lower() == _BEARER else None
+    if parts is None:
+        return problem("unauthenticated", "the Authorization header holds no bearer token of Holdfast")
+    name, secret = parts
+    token: Token | None = state.table("tokens").get(name)
+    if token is None or not matches(secret, token.spec.hash):
+        return problem("unauthenticated", "no such token is known here")
+    if token.spec.revoked:
+        return problem("unauthenticated", f"token {name} was revoked")
+    if token.spec.expires <= now:
+        return problem("unauthenticated", f"token {name} has expired", facts={"expires": token.spec.expires})
+    return _as_principal(state, request, token.spec.principal, name, token.spec.expires)
+
+
+def _as_principal(state: LedgerState, request: Request, name: str, token: str, expires: Instant) -> Caller | Problem:
+    """A token of `agent/*` speaks for any agent, which the request names. One of `person/*` speaks for nobody."""
+    actor = name
+    if name.endswith("/*"):
+        whole = state.principals.get(name)
+        if whole is None or whole.spec.disabled:
+            return problem("unauthenticated", f"there is no principal {name}, or it is disabled")
+        if name.partition("/")[0] not in MACHINES:
+            # It would have the rights of whomever it names, which who made it need not have.
+            return problem("unauthenticated", f"a token of {name} is nobody's: people have tokens of their own")
+        actor = named(request.headers, ACTOR)
+        if not actor.startswith(name[:-1]) or actor == name:
+            return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
+    if looks_like_a_server(actor):
+        return problem("unauthenticated", f"{actor} is a server, which proves itself by a token of its own")
+    found = _principal(state, actor)
+    return found if isinstance(found, Problem) else Caller(actor, found, token, expires, is_chosen=actor != name)
+
+
+def _principal(state: LedgerState, actor: str) -> Principal | Problem:
+    """The principal that judges what this one may do."""
+    found = state.principals.get(actor) or state.principals.get(f"{actor.partition('/')[0]}/*")
+    if found is None:
+        return problem("unauthenticated", f"there is no principal {actor}")
+    return problem("unauthenticated", f"{actor} is disabled") if found.spec.disabled else found

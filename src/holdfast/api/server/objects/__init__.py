@@ -1,0 +1,14 @@
+"""Handlers that read, write and watch objects. They compute no report.
+
+- `label_selectors`  `a=b,c!=d,e,!f`
+- `table_scan`       rows of a large table in parts, so that other requests run in between
+- `pagination`       list snapshots that are kept for their next pages
+- `reads`            get one object, list many
+- `ledger_commands`  the command that stores or deletes an object, or that has a tag
+- `writes`           put, delete, and commands by tag
+- `batch`            many documents in one request
+- `affected`         which objects an event affects
+- `watch_scope`      what one watcher may see, and which deletions it receives
+- `watch_events`     watch events as lines, shared by watchers that see the same
+- `watch`            the stream of one watch
+"""

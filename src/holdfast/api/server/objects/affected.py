@@ -1,0 +1,112 @@
+"""Which objects of a kind a change touches, told from the event, and each of them as it is now.
+
+The ledgers' events name what they touch by keys; a key is the id of the row for most kinds. Replicas and scheduling
+requests are told under their workload, so for them the event itself is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.api.kinds import Kind
+from holdfast.api.resources.tables import FROM_PLATFORM, table_of
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.revision import parse as parse_revision
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.objects.policies import BUILT_IN_POLICY
+from holdfast.core.model.records.node_usage import standing
+from holdfast.core.model.values.ranges import numbers
+from holdfast.core.model.values.structs import SlotKey
+from holdfast.core.region import events as e
+from holdfast.core.region.queries.endpoints import is_listed
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.watch.changes import Change
+
+#: Kinds whose rows do not have the ids of their watch keys.
+_NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPolicy")
+#: Kinds whose watch keys are uids, which a name outlives: whoever watches a name hears of the next one that has it.
+_BY_UID = ("Workload", "Assignment", "Node", "Session")
+
+
+def is_by_id(kind: Kind, state: Any) -> bool:
+    """Whether one object of this kind can be watched by its key alone."""
+    return kind.name not in (*_NOT_BY_ID, *_BY_UID) and not (kind.name == "Override" and isinstance(state, RegionState))
+
+
+def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable[Any]:
+    """The keys of the rows that this change concerns, as far as this kind goes."""
+    event = change.event
+    if kind.name in ("Replica", "Endpoint"):
+        return _slots(event) or (_on_node(state, event) if kind.name == "Endpoint" else [])
+    keys = book.keys[type(event)](event, change.revision)
+    if kind.name == "SchedulingRequest":
+        return _requests(state, [uid for word, uid in keys if word == "workload"])
+    if kind.name == "Breach":
+        return [tuple(str(name).split("/", 1)) for word, name in keys if word == kind.key]
+    if kind.name == "SchedulerPolicy":
+        return _policies(state, keys)
+    if kind.name == "Node":
+        return list(dict.fromkeys(name for word, name in keys if word in (kind.key, *kind.also)))
+    found = [name for word, name in keys if word == kind.key]
+    if kind.also and kind.name == "Override":
+        found += [f"{FROM_PLATFORM}{show_revision(int(name))}" for word, name in keys if word in kind.also]
+    return found
+
+
+def _slots(event: Any) -> list[SlotKey]:
+    match event:
+        case e.SlotsOpened():
+            return [(event.workload, ordinal) for ordinal in numbers(event.ordinals)]
+        case e.SlotsPlaced():
+            return [(event.workload, placement.ordinal) for placement in event.placements]
+        case e.SlotsRetargeted() | e.SlotsBound() | e.SlotsAdopted():
+            return [one.slot for one in event.slots]
+        case e.SlotsMoved():
+            return [one.slot for one in event.moves]
+        case e.SlotsStopping():
+            return [one.slot for one in event.stops]
+        case e.SlotsReleased():
+            return [one.slot for one in event.releases]
+    return []
+
+
+def _on_node(state: Any, event: Any) -> list[SlotKey]:
+    """What may be reached under the address of a node that has changed, or was."""
+    room = state.rooms.get(event.node.uid) if isinstance(event, e.NodeStored) else None
+    return standing(room) if room is not None else []
+
+
+def _requests(state: Any, workloads: list[Any]) -> list[Any]:
+    """Requests of a workload: those that are there, for what is gone nobody asks by name."""
+    if not workloads:
+        return []
+    return [
+        (uid, request.template)
+        for workload in dict.fromkeys(workloads)
+        for uid in state.assignments_of.get(workload) or ()
+        for request in state.requests.get(uid) or ()
+    ]
+
+
+def _policies(state: Any, keys: Iterable[tuple[str, Any]]) -> list[Any]:
+    """A policy by its revision; when what is valid somewhere changes, each policy may show it."""
+    keys = tuple(keys)
+    if any(word == "validity" for word, _ in keys):
+        return [BUILT_IN_POLICY.revision, *[uid for uid, _ in state.policies.items()]]
+    return [name for word, name in keys if word == "policy"]
+
+
+def row_at(kind: Kind, state: Any, key: Any) -> Any:
+    """The row of this key as it is now; None: it is gone."""
+    if kind.name == "SchedulerPolicy" and key == BUILT_IN_POLICY.revision:
+        return BUILT_IN_POLICY
+    if kind.name == "SchedulingRequest":
+        uid, template = key
+        return next((one for one in state.requests.get(uid) or () if one.template == template), None)
+    if isinstance(key, str) and key.startswith(FROM_PLATFORM) and kind.name == "Override":
+        return state.platform_overrides.get(parse_revision(key.removeprefix(FROM_PLATFORM)))
+    found = table_of(kind, state).get(key)
+    if kind.name == "Endpoint" and found is not None and not is_listed(state, found):
+        return None
+    return found

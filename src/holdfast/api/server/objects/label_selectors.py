@@ -1,0 +1,57 @@
+"""Label selectors, as people write them: `app=web,tier!=back,canary,!old`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from holdfast.api.problems import problem
+from holdfast.api.server.request import Trouble
+
+_NO_LABEL, _NO_VALUE = re.compile(r"[\x00-\x20\x7f!=]"), re.compile(r"[\x00-\x1f\x7f=]")
+
+TERMS_MAX = 32
+TEXT_MAX = 4_096
+
+
+class Term(Struct, frozen=True):
+    """One condition: a label is there or not, with a value or any."""
+
+    key: str
+    value: str | None
+    wanted: bool
+
+    def meets(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels satisfy it. A label that is missing is different from every value."""
+        found = self.key in labels if self.value is None else labels.get(self.key) == self.value
+        return found is self.wanted
+
+
+def read_selector(text: str) -> tuple[Term, ...]:
+    """The conditions, all of which must hold; none: everything is meant."""
+    if len(text) > TEXT_MAX or text.count(",") >= TERMS_MAX:
+        raise Trouble(problem("unreadable", f"a selector has at most {TERMS_MAX} terms and {TEXT_MAX} characters"))
+    return tuple(_term(part.strip(" ")) for part in text.split(",")) if text.strip(" ") else ()
+
+
+def _term(part: str) -> Term:
+    for mark, wanted in (("!=", False), ("==", True), ("=", True)):
+        if mark in part:
+            key, _, value = part.partition(mark)
+            return _checked(Term(key.strip(" "), value.strip(" "), wanted), part)
+    if part.startswith("!"):
+        return _checked(Term(part[1:].strip(" "), None, False), part)
+    return _checked(Term(part, None, True), part)
+
+
+def _checked(term: Term, part: str) -> Term:
+    if not term.key or _NO_LABEL.search(term.key) or _NO_VALUE.search(term.value or ""):
+        raise Trouble(problem("unreadable", f"{part!r} is no term of a selector: key=value, key!=value, key, !key"))
+    return term
+
+
+def selects(terms: tuple[Term, ...], labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy a whole selector."""
+    return all(term.meets(labels) for term in terms)

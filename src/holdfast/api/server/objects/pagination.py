@@ -1,0 +1,97 @@
+"""Lists in pages: all of them show one moment, that of the first.
+
+A list with more to come keeps a fork of the state, which costs nothing but what changes meanwhile. Few are kept, and
+not for long: whoever comes back too late, or to another server, is told to list again. A page can be asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.api.problems import problem
+from holdfast.api.server.objects import table_scan
+from holdfast.api.server.request import Trouble
+from holdfast.core.ledger.revision import Token
+from holdfast.host.ports.clock import Clock
+
+KEPT_MAX = 64
+#: Of one caller: so many that nobody loses a list because somebody else begins many and ends none.
+KEPT_EACH = 8
+KEPT_MS = 60_000
+
+
+class Listing(Struct):
+    """A whole list: what it was asked for and by whom, the state it shows, and its rows in order.
+
+    `is_fork`: the state is its own, and does not change.
+    """
+
+    asked: tuple[object, ...]
+    state: Any
+    token: Token
+    rows: list[tuple[Any, Any]]
+    is_fork: bool = False
+    until: int = 0
+
+
+class Pages:
+    """The lists of one server that are not at their end."""
+
+    def __init__(self, clock: Clock, run: str) -> None:
+        self._clock = clock
+        #: Tells this life of this server from others, whose numbers mean other lists.
+        self._run = run
+        self._kept: OrderedDict[int, Listing] = OrderedDict()
+        self._count = 0
+        self._letting_go: dict[asyncio.Task[None], None] = {}
+
+    def keep(self, listing: Listing, place: int) -> str:
+        """Keep a list that goes on at `place`; the text to come back with."""
+        self._sweep()
+        self._count += 1
+        listing.until = self._clock.boot() + KEPT_MS
+        self._kept[self._count] = listing
+        mine = [number for number, one in self._kept.items() if one.asked[0] == listing.asked[0]]
+        if len(mine) > KEPT_EACH:
+            self._drop(mine[0])
+        if len(self._kept) > KEPT_MAX:
+            self._drop(next(iter(self._kept)))
+        return self._text(self._count, place)
+
+    def _text(self, number: int, place: int) -> str:
+        return f"{self._run}.{number}.{place}"
+
+    def take(self, text: str, asked: tuple[object, ...]) -> tuple[Listing, int, int]:
+        """The list, its number, and where it goes on; or the problem: list again."""
+        self._sweep()
+        parts = text.split(".")
+        numbers = [int(part) for part in parts[1:] if part.isascii() and part.isdigit() and len(part) < 12]
+        listing = self._kept.get(numbers[0]) if len(parts) == 3 and len(numbers) == 2 else None
+        if parts[0] != self._run or listing is None or numbers[1] > len(listing.rows):
+            raise Trouble(problem("gone", "this list is not kept here any more: list again"))
+        if listing.asked != asked:
+            raise Trouble(problem("unreadable", "continue belongs to another list: ask with the same parameters"))
+        listing.until = self._clock.boot() + KEPT_MS
+        return listing, numbers[0], numbers[1]
+
+    def on(self, number: int, place: int) -> str:
+        """The text to come back with for what follows."""
+        return self._text(number, place)
+
+    def _sweep(self) -> None:
+        now = self._clock.boot()
+        for number in [number for number, listing in self._kept.items() if listing.until <= now]:
+            self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        self.let_go(self._kept.pop(number).state)
+
+    def let_go(self, fork: Any) -> None:
+        """Let go of a fork bit by bit: in one step it could hold up everybody."""
+        task = asyncio.create_task(table_scan.let_go(fork), name="let go of a list")
+        self._letting_go[task] = None
+        task.add_done_callback(self._letting_go.pop)

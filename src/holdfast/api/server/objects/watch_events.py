@@ -1,0 +1,83 @@
+"""What a watch sends: one line for each object that changed, in JSON.
+
+The line of an object after a batch is the same for everybody who is shown the same of it, so it is made once for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from holdfast.api.kinds import Kind
+from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.request import encode
+from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.values.structs import Revision
+from holdfast.host.errors import show_token
+
+#: Lines of so many objects are kept for those who hear of the same batch a little later.
+KEPT_MAX = 4_096
+
+
+class Lines:
+    """The lines of the newest batch, made when first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, Any, Revision, str], bytes] = {}
+        #: By what watchers asked for: the objects that the batch tells them of, and their lines.
+        self._told: dict[Hashable, tuple[tuple[Any, ...], list[bytes]]] = {}
+        self._of: Token | None = None
+
+    def told(self, asked: Hashable, state: Any, token: Token) -> tuple[tuple[Any, ...], list[bytes]] | None:
+        """What somebody who asked for the same was told of this batch, if it is the newest."""
+        return self._told.get(asked) if token == self._of and state.facts.seq == token.seq else None
+
+    def tell(self, asked: Hashable, state: Any, token: Token, keys: tuple[Any, ...], lines: list[bytes]) -> None:
+        """Keep it for the others who asked for the same."""
+        if token == self._of and state.facts.seq == token.seq:
+            self._told[asked] = (keys, lines)
+
+    def of(self, redaction: Redaction, kind: Kind, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+        """The line of an object as it is now, for a change at a revision in the batch of the token."""
+        if redaction.seq != token.seq:
+            # The newest content is right to send: it is newer than the batch, which is then told again.
+            return self._line(redaction, kind, key, row, token, at)
+        if token != self._of or len(self._made) >= KEPT_MAX:
+            self._made.clear()  # nobody is told of an older batch by the state of that batch any more
+            self._told.clear()
+            self._of = token
+        known = (kind.plural, key, at, redaction.tenant)
+        line = self._made.get(known)
+        if line is None:
+            line = self._made[known] = self._line(redaction, kind, key, row, token, at)
+        return line
+
+    def _line(self, redaction: Redaction, kind: Kind, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+        tree = redaction.tree(kind, key, row)
+        added = tree["metadata"].get("uid") == show_revision(at)
+        return _line("ADDED" if added else "MODIFIED", tree, token)
+
+
+def listed(tree: dict[str, Any], token: Token) -> bytes:
+    """The line of an object that was there when the watch began."""
+    return _line("ADDED", tree, token)
+
+
+def removed(kind: Kind, key: Any, name: str, token: Token) -> bytes:
+    """The line of an object that is gone: its uid, and its name where that is known."""
+    metadata: dict[str, Any] = {"uid": show_revision(key)} if isinstance(key, int) else {}
+    if name:
+        metadata["name"] = name
+    tree = {"apiVersion": "holdfast/v1", "kind": kind.name, "metadata": metadata}
+    return _line("DELETED", tree, token)
+
+
+def bookmark(token: Token) -> bytes:
+    """Nothing was missed up to here."""
+    return _line("BOOKMARK", None, token)
+
+
+def _line(word: str, tree: Any, token: Token) -> bytes:
+    line = {"type": word, "token": show_token(token)}
+    return encode(line if tree is None else line | {"object": tree})

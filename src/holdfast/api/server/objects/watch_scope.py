@@ -1,0 +1,183 @@
+"""What of a kind one watcher is shown, and of which ends it is told.
+
+A row that is gone no longer says whose it was, so a watcher that may not see everything, or chose a part, keeps the
+names of what it was shown, and is told of their ends alone. That is as much as such a watcher may see at all. One that
+goes on from an earlier place was shown more than it can know here: for what ended before it came, the event has to
+say whose it was, and where that does not either, the watcher lists again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.api.kinds import Kind
+from holdfast.api.resources.lookup import row
+from holdfast.api.resources.ownership import account_tenant, tenant_of
+from holdfast.api.resources.tables import Found, is_called, name_of, replica_name
+from holdfast.api.server.objects.affected import row_at
+from holdfast.api.server.objects.label_selectors import selects
+from holdfast.api.server.objects.reads import narrowed
+from holdfast.api.server.redaction import HIDES, Redaction
+from holdfast.api.server.request import Call
+from holdfast.api.server.visibility import sees, sees_everything, sees_principal
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform import events as e
+from holdfast.host.errors import Gone
+from holdfast.host.watch.changes import Change
+
+#: Kinds whose objects are nobody's: their ends are told to all who may read them.
+_OF_NOBODY = ("PriorityClass", "Region", "NodePool", "RecoveryBudget", "SchedulerPolicy", "Node")
+#: Kinds that are called by a number, which tells nothing of whose they were.
+_BY_NUMBER = ("Override", "Reservation", "Session")
+
+
+class Filter:
+    """What of a kind one watcher is shown."""
+
+    def __init__(self, call: Call, kind: Kind) -> None:
+        self.kind = kind
+        self._call = call
+        self._path = "/".join(call.rest)
+        #: Whoever asks for this sees the same, as far as it was shown the same before.
+        self.asked = (call.caller.actor, call.caller.principal.meta.revision, call.request.path, call.request.query)
+        self._name = "/".join(call.rest[1:] if kind.tenanted else call.rest)
+        self._tenant, self._terms = narrowed(call, kind)
+        of_principals = kind.plural in ("principals", "tokens")
+        may_all = sees_principal(call.caller, "") if of_principals else sees_everything(call.caller)
+        #: Whether every end is for this watcher: then nothing is kept of what it was shown. No event names a request
+        #: that is gone, nor says that something was listed, so those are kept for everybody.
+        is_part = bool(self._name or self._terms or self._tenant)
+        self._is_open = may_all and not is_part and kind.name not in ("SchedulingRequest", "Endpoint")
+        self._shown: dict[Any, str] = {}
+        #: Workloads by uid, of which replicas are told: tenant and name, which outlive the last of them here.
+        self._workloads: dict[Revision, tuple[str, str]] = {}
+        #: Up to this batch the watcher may have been shown what is not known here.
+        self._caught_up_at = 0
+
+    def begin(self, state: Any, *, resumes: bool) -> None:
+        """Take note of where the watch begins."""
+        self._caught_up_at = state.facts.seq if resumes else 0
+
+    def redaction(self, state: Any) -> Redaction:
+        """What this watcher is shown of a state."""
+        return Redaction(self._call.caller, state)
+
+    def needs_rows(self, *, initial: bool) -> bool:
+        """Whether all rows of the moment in which the watch begins are to be looked at, and not only a named one."""
+        return (initial or not self._is_open) and not self._path
+
+    def named(self, state: Any) -> list[Found]:
+        """The one row that is asked for by its name, if it is there and for this watcher."""
+        found = row(self.kind, state, self._path) if self._path else None
+        return [found] if found is not None and self.shows(state, *found) else []
+
+    def shows(self, state: Any, key: Any, found: Any) -> bool:
+        """Whether this row is for this watcher."""
+        redaction = self.redaction(state)
+        shown = self._may_show(redaction, state, key, found)
+        shown = shown and (not self._terms or selects(self._terms, redaction.labels(found)))
+        if shown and not self._is_open:
+            self._shown[key] = name_of(self.kind, state, key, found)
+        elif shown and self.kind.name == "Replica":
+            self._workload(state, key[0])
+        return shown
+
+    def _workload(self, state: Any, uid: Revision) -> tuple[str, str] | None:
+        """The tenant and the name of a workload that has replicas here, or had some."""
+        if uid not in self._workloads:
+            for assignment in (state.assignments_of.get(uid) or ())[:1]:
+                one = state.assignments[assignment]
+                self._workloads[uid] = (one.tenant, one.workload_name)
+        return self._workloads.get(uid)
+
+    def _may_show(self, redaction: Redaction, state: Any, key: Any, found: Any) -> bool:
+        kind = self.kind
+        return (
+            redaction.shows(kind, key, found)
+            and (not self._tenant or tenant_of(kind, state, key, found) == self._tenant)
+            and (not self._name or is_called(kind, state, key, found, self._name))
+        )
+
+    def has(self, keys: tuple[Any, ...]) -> bool:
+        """Whether telling of these objects once more would change nothing that is kept here."""
+        return all(key in self._shown for key in keys) if not self._is_open else self.kind.name != "Replica"
+
+    def gone(self, state: Any) -> list[Any]:
+        """What was shown and is not there any more."""
+        return [key for key in self._shown if row_at(self.kind, state, key) is None]
+
+    def loses(self, state: Any, key: Any, found: Any, changes: Sequence[Change]) -> str | None:
+        """The name, as far as it is known, of a row that is no longer there for this watcher; None: it never was.
+
+        `changes` are those of one batch that touched it.
+        """
+        if key in self._shown:
+            return self._shown.pop(key)
+        if self._is_open:
+            return self._name_of_gone(state, key) if found is None else None
+        if seq_of(changes[-1].revision) > self._caught_up_at:
+            return None
+        if found is not None:
+            redaction = self.redaction(state)
+            return name_of(self.kind, state, key, found) if self._may_show(redaction, state, key, found) else None
+        return self._lost_before(state, key, changes)
+
+    def _lost_before(self, state: Any, key: Any, changes: Sequence[Change]) -> str | None:
+        """The name of what was gone before this watcher came back."""
+        name = self._name_of_gone(state, key)
+        if self._name and name not in ("", self._name):
+            return None
+        if self.kind.name == "Principal":
+            return name if sees_principal(self._call.caller, name) else None
+        if self.kind.name in _BY_NUMBER:
+            return name
+        owners = [self._owner_of_gone(state, key, change.event) for change in changes]
+        owner = next((one for one in owners if one is not None), None)
+        # Whether it was shown to a tenant at all was to be seen in the row, which is gone.
+        if owner is None or (not owner and self.redaction(state).tenant and self.kind.name in HIDES):
+            raise Gone("whose it was that ended meanwhile cannot be told any more: list again")
+        is_ours = sees(self._call.caller, owner) and (not self._tenant or owner == self._tenant)
+        return name if is_ours else None
+
+    def _owner_of_gone(self, state: Any, key: Any, event: Any) -> str | None:
+        """The tenant whose it was, told from what ended it; empty: nobody's; None: it cannot be told."""
+        kind = self.kind.name
+        if kind in _OF_NOBODY:
+            return ""
+        if kind in ("Tenant", "Quota"):
+            return str(key)
+        if kind == "Grant":
+            return account_tenant(state, str(key).rpartition("|")[2])
+        if kind in ("Replica", "Endpoint"):
+            known = self._workload(state, key[0])
+            return None if known is None else known[0]
+        if isinstance(event, e.WorkloadsRemoved) and kind == "Workload":
+            return next((one.tenant for one in event.workloads if one.workload == key), None)
+        if isinstance(event, e.AssignmentsEnded | e.AssignmentsRemoved) and kind == "Assignment":
+            return next((one.tenant for one in event.assignments if one.assignment == key), None)
+        return _named_in(event)
+
+    def _name_of_gone(self, state: Any, key: Any) -> str:
+        """What the object was called, where its key says that."""
+        kind = self.kind.name
+        if kind == "Grant":
+            return str(key).replace("|", "/", 1) if "|" in str(key) else f"{state.place.name}/{key}"
+        if kind == "Breach":
+            return "/".join(key)
+        if kind in ("Replica", "Endpoint"):
+            known = self._workload(state, key[0])
+            return "" if known is None else replica_name(state, known[1], key[1])
+        return key if isinstance(key, str) else ""
+
+
+def _named_in(event: Any) -> str | None:
+    """The tenant of the one object that an event tells of."""
+    for field in ("workload", "assignment", "override", "hold"):
+        found = getattr(event, field, None)
+        tenant = getattr(getattr(found, "meta", found), "tenant", None)
+        if isinstance(tenant, str):
+            return tenant
+    tenant = getattr(event, "tenant", None)
+    return tenant if isinstance(tenant, str) else None

@@ -1,0 +1,68 @@
+"""Who the caller is, and what it may do: `whoami` and `can-i`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.api.problems import problem
+from holdfast.api.resources.command_catalog import rule_of
+from holdfast.api.serialization.scalars import format_instant as show_instant
+from holdfast.api.server.context import Desk
+from holdfast.api.server.request import Call, Trouble, answer
+from holdfast.core.model.objects.principals import Right
+from holdfast.host.ports.transport import Reply
+
+
+async def whoami(desk: Desk, call: Call) -> Reply:
+    """Who asks, as this server knows it."""
+    caller = call.caller
+    scope = caller.principal.spec.scope
+    found: dict[str, Any] = {
+        "principal": caller.actor,
+        "rights": [right.value for right in caller.principal.spec.rights],
+        "scope": {"tenant": scope.tenant, "region": scope.region, "node": scope.node},
+    }
+    if caller.via:
+        found["via"] = caller.via
+    if caller.token:
+        found |= {"token": caller.token, "expires": show_instant(caller.expires)}
+    return answer(found)
+
+
+async def can_i(desk: Desk, call: Call) -> Reply:
+    """Whether the caller might send a command, or has a right, as far as rights and scopes go."""
+    body = call.json()
+    known = ("command", "right", "tenant", "region", "node")
+    if not isinstance(body, dict) or set(body) - set(known) or not all(isinstance(v, str) for v in body.values()):
+        raise Trouble(problem("unreadable", f"a question has the fields {', '.join(known)}, all text"))
+    if ("command" in body) == ("right" in body):
+        raise Trouble(problem("unreadable", "name either a command or a right"))
+    why = _why_not(desk, call, body)
+    return answer({"allowed": not why, "why": why})
+
+
+def _why_not(desk: Desk, call: Call, body: dict[str, str]) -> str:
+    caller = call.caller
+    if "right" in body:
+        if body["right"] not in list(Right):
+            raise Trouble(problem("unreadable", f"rights are {', '.join(Right)}"))
+        if body["right"] not in caller.principal.spec.rights:
+            return f"{caller.actor} does not have the right {body['right']}"
+    else:
+        rule = rule_of(desk.ledger.book, body["command"])
+        if rule is None:
+            raise Trouble(problem("unreadable", f"no command {body['command'][:80]!r}"))
+        if caller.kind not in rule.owners:
+            return f"{body['command']} is sent by {', '.join(rule.owners)}"
+        if caller.kind in ("person", "tenant") and rule.right not in caller.principal.spec.rights:
+            return f"{body['command']} takes the right {rule.right.value}"
+    return _out_of_scope(call, body)
+
+
+def _out_of_scope(call: Call, body: dict[str, str]) -> str:
+    caller, scope = call.caller, call.caller.principal.spec.scope
+    own = {"tenant": caller.tenant(), "region": scope.region, "node": scope.node}
+    for word, name in own.items():
+        if name and body.get(word) and body[word] != name:
+            return f"{caller.actor} is bound to {word} {name}"
+    return ""

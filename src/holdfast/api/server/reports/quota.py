@@ -1,0 +1,86 @@
+"""How quotas stand: what tenants were promised, what of it is lent and used where, and what cannot be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from holdfast.api.problems import of_refusal
+from holdfast.api.serialization.quantities import Amounts
+from holdfast.api.serialization.scalars import format_instant as show_instant
+from holdfast.api.server.context import Desk
+from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.reports.scope import moment, told_of
+from holdfast.api.server.request import Call, Trouble, answer
+from holdfast.api.server.visibility import sees_everything
+from holdfast.core.ledger.answers import not_found
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.queries.quota_report import Part, Standing, shortages, standings
+from holdfast.host.ports.transport import Reply
+
+_show = Amounts().show
+#: So many quotas, each in one region, are told in one bit.
+BIT = 50
+
+
+async def quota(desk: Desk, call: Call) -> Reply:
+    """How every quota stands that the caller may see, or that of one tenant."""
+    tenant = call.rest[0] if call.rest else ""
+    async with moment(desk, call, "quotas", tenant) as at:
+        redaction = Redaction(call.caller, at.state)
+        # What all tenants were promised together tells each of the others.
+        everything = sees_everything(call.caller) and not tenant
+
+        def work(state: Any) -> Generator[None, None, tuple[list[dict[str, Any]], list[str]]]:
+            items, warnings = list[dict[str, Any]](), list[str]()
+            for number, one in enumerate(standings(state, tenant, redaction.is_own), 1):
+                items += [redaction.cleared(_standing(one, at.now))] if one is not None else []
+                if number % BIT == 0:
+                    yield
+            for number, warning in enumerate(shortages(state) if everything else (), 1):
+                warnings += [warning] if warning is not None else []
+                if number % BIT == 0:
+                    yield
+            return items, warnings
+
+        items, warnings = await told_of(at.state, work)
+        if tenant and not items:
+            raise Trouble(of_refusal(not_found("Quota", tenant)))
+    return answer(
+        {
+            "kind": "QuotaReport",
+            "at": show_instant(at.now),
+            "items": items,
+            "warnings": warnings,
+        }
+    )
+
+
+def _standing(one: Standing, now: Instant) -> dict[str, Any]:
+    return {
+        "tenant": one.tenant,
+        "hard": _show(one.hard),
+        "protected": _show(one.protected),
+        "effective": _show(one.effective),
+        "asked": _show(one.asked),
+        "granted": _show(one.granted),
+        "charged": _show(one.charged),
+        "reclaimablePercent": one.percent,
+        "regions": [_part(part, now) for part in one.parts],
+        "warnings": list(one.warnings),
+    }
+
+
+def _part(part: Part, now: Instant) -> dict[str, Any]:
+    return {
+        "region": part.region,
+        "health": part.health,
+        "asked": _show(part.asked),
+        "target": _show(part.target),
+        "settled": _show(part.settled),
+        "protected": _show(part.protected),
+        "charged": _show(part.charged),
+        "reclaimable": _show(part.reclaimable),
+        "ends": show_instant(part.ends) if part.ends is not None else None,
+        "toldMsAgo": max(0, now - part.told_at) if part.told_at is not None else None,
+    }

@@ -1,0 +1,114 @@
+"""What a server says of itself, and of who asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import holdfast
+from holdfast.api.kinds import KINDS
+from holdfast.api.resources.tables import rows
+from holdfast.api.serialization.scalars import format_instant as show_instant
+from holdfast.api.server.context import Desk
+from holdfast.api.server.redaction import Redaction
+from holdfast.api.server.reports.discovery import _condition
+from holdfast.api.server.reports.warnings import node_warnings, token_warnings, warnings
+from holdfast.api.server.request import Call, answer
+from holdfast.api.server.visibility import operates_all, sees_everything
+from holdfast.core.ledger.builtin.log import settings_revision
+from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.values.conditions import Truth
+from holdfast.core.model.values.structs import Instant
+from holdfast.host.errors import show_token
+from holdfast.host.leader.lanes import SHARES
+from holdfast.host.ledger.health import writable
+from holdfast.host.ports.transport import Reply
+
+
+async def status(desk: Desk, call: Call) -> Reply:
+    """Who leads, how old everything is, what is degraded now, what is not safe, and which overrides are in force."""
+    is_operator = sees_everything(call.caller) or call.caller.has(Right.OPERATE)
+    of_nodes = await node_warnings(desk.state) if is_operator else []
+    ledger, state, now = desk.ledger, desk.state, desk.now()
+    facts, redaction = state.facts, Redaction(call.caller, state)
+    found: dict[str, Any] = {
+        "server": ledger.identity.server,
+        "role": ledger.role.value,
+        "ledger": facts.ledger,
+        "leader": ledger.leading_server(),
+        "term": facts.term,
+        "token": show_token(ledger.durable.token()),
+        "settingsRevision": show_revision(settings_revision(state)),
+        "ageMs": desk.age(),
+        "at": show_instant(now),
+        "version": holdfast.__version__,
+        "conditions": [_condition(writable(ledger))],
+        "degraded": _degraded(desk, redaction),
+        "lanes": _lanes(desk),
+        "watches": desk.watches.taken,
+    }
+    if is_operator:
+        kind = KINDS["overrides"]
+        every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
+        # How the platform is run is not a tenant's to look at.
+        is_whole = not redaction.tenant
+        of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
+        of_regions = desk.evidence.warnings(state) if ledger.leader is not None else ()
+        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *of_regions, *of_nodes]
+        found["warnings"] = every_one if is_whole else []
+        found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
+    if hasattr(state, "regions"):
+        found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
+    if desk.link is not None:
+        found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": redaction.words(desk.link.trouble())}
+    return answer(found)
+
+
+def _degraded(desk: Desk, redaction: Redaction) -> list[str]:
+    """What does not work as it should, in words; why, as far as that names nobody else."""
+    found = []
+    condition = writable(desk.ledger)
+    if desk.ledger.leader is not None and condition.status is not Truth.TRUE:
+        found.append(f"takes no writes: {condition.message}")
+    if not desk.ledger.leading_server():
+        found.append("nobody is known to lead")
+    troubles = {
+        "cut off from the platform": desk.link.trouble() if desk.link is not None else "",
+        "decisions are not kept": desk.decisions.trouble if desk.decisions is not None else "",
+        "the audit is not kept": desk.audit.trouble if desk.audit is not None else "",
+    }
+    for what, why in troubles.items():
+        said = redaction.words(why)
+        found += [f"{what}: {said}" if said else what] if why else []
+    regions = desk.state.regions.values() if hasattr(desk.state, "regions") else ()
+    return found + [f"region {one.meta.name} is {one.status.health.value}" for one in regions if not _is_well(one)]
+
+
+def _is_well(region: Region) -> bool:
+    return region.status.health is RegionHealth.HEALTHY
+
+
+def _lanes(desk: Desk) -> list[dict[str, Any]]:
+    lanes = desk.ledger.leader.term.lanes if desk.ledger.leader is not None else None
+    return [
+        {"lane": lane.name.lower(), "sharePercent": share, "waiting": lanes.depth(lane) if lanes is not None else 0}
+        for lane, share in SHARES.items()
+    ] + [{"lane": Lane.READS.name.lower(), "sharePercent": 0, "waiting": desk.lists.taken}]
+
+
+def _region(desk: Desk, region: Region, now: Instant) -> dict[str, Any]:
+    status, heard_at = region.status, desk.heard_at(region)
+    told = desk.state.summaries.get(region.meta.name)
+    return {
+        "name": region.meta.name,
+        "health": status.health.value,
+        "address": region.spec.address,
+        "reportedAddress": status.address,
+        "heardMsAgo": max(0, now - heard_at) if heard_at else None,
+        "summaryMsAgo": max(0, now - told.at) if told is not None else None,
+        "behind": desk.state.facts.seq - seq_of(status.cursor) if status.cursor else None,
+        "joined": bool(status.log_id),
+    }

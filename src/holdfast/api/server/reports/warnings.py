@@ -1,0 +1,73 @@
+"""What works, and yet somebody should look at it: told by `status`, each in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.core.ledger.commit.authorization import MACHINES
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.records.region_reports import Trouble
+from holdfast.core.model.values.addresses import origin
+from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.decide.object_kinds import OF_REGIONS
+from holdfast.core.region.queries.region_summary import exposing
+from holdfast.host.runtime.deadlines import bit_by_bit
+
+#: What is not safe on nodes though it works, by the reason of it.
+_UNSAFE = {
+    Reason.USER_SHARED: "tenants share a user on",
+    Reason.TOKEN_READABLE: "what runs could read the token of its agent on",
+}
+
+
+def warnings(state: Any) -> list[str]:
+    """What this ledger's operators should look at, region by region."""
+    regions = state.regions.values() if hasattr(state, "regions") else ()
+    return [said for region in regions for said in _of_region(region)]
+
+
+def token_warnings(state: Any, now: Instant) -> list[str]:
+    """Tokens in force that are good for more than one machine: for those who may see all tokens."""
+    return [said for token in state.tokens.values() for said in _of_token(state, token, now)]
+
+
+def _of_token(state: Any, token: Token, now: Instant) -> Iterator[str]:
+    """Whoever has it is any machine of a kind, or one in every region. Where it was not asked for it is older than
+    the rule, or its principal has changed."""
+    spec, kind = token.spec, token.spec.principal.partition("/")[0]
+    if kind not in MACHINES or spec.revoked or spec.expires <= now:
+        return
+    if spec.principal.endswith("/*"):
+        yield f"token {token.meta.name} speaks for every {kind}: make one for each, and revoke it"
+        return
+    if kind not in OF_REGIONS:
+        return  # a region's name says which it is
+    principal: Principal | None = state.principals.get(spec.principal) or state.principals.get(f"{kind}/*")
+    if principal is not None and not principal.spec.scope.region:
+        yield f"token {token.meta.name} speaks for {spec.principal} in every region: name one in the principal's scope"
+
+
+def _of_region(region: Region) -> Iterator[str]:
+    name, written, reported = region.meta.name, region.spec.address, region.status.address
+    if region.status.health is RegionHealth.RETIRED or not reported:
+        return
+    if not written:
+        yield f"region {name} reports the address {reported}, and its spec has none: nothing is sent there"
+    elif origin(written) != origin(reported):
+        yield f"region {name} reports the address {reported}, and its spec says {written}: requests go to the latter"
+
+
+async def node_warnings(state: Any) -> list[str]:
+    """What is not safe on the nodes here, or on those of regions as they have told last. Nodes are named, and nobody
+    who runs there."""
+    if hasattr(state, "nodes"):
+        return [_unsafe(one, "") for one in await bit_by_bit(exposing(state))]
+    told = ((region, one.summary.troubles) for region, one in state.summaries.items())
+    return [_unsafe(one, f"region {region}: ") for region, some in told for one in some if one.kind in _UNSAFE]
+
+
+def _unsafe(trouble: Trouble, where: str) -> str:
+    return f"{where}{_UNSAFE[Reason(trouble.kind)]} {trouble.count} nodes: {trouble.message}"

@@ -1,0 +1,27 @@
+"""The nearest known name to one that was mistyped."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The one of `words` that was probably meant; empty when none is near."""
+
+    plain = {_plain(known): known for known in reversed(tuple(words))}
+    word = _plain(word[:64])
+    if word in plain:
+        return plain[word]
+    near = difflib.get_close_matches(word, plain, 1, 0.6)
+    return plain[near[0]] if near else ""
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """A hint with the nearest word; empty when none is near."""
+    near = nearest(word, words)
+    return f"did you mean {near}?" if near else ""
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,87 @@
+"""From creating a workload to hearing that it serves, at the platform, with agents that start real processes.
+
+The example's service, one replica, for one region after the other. Each is deleted, and gone, before the next is
+created: nothing else happens meanwhile. The way of each:
+
+    write ──▶ assigned ──▶ shipped ──▶ placed ──▶ started ──▶ ready ──▶ asked at its port ──▶ reported ──▶ watch
+    platform  platform     region      region     agent       agent     region                platform     platform
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from holdfast.bench.fixtures.dev_clients import CLASS, TENANT, Clients, Document, asking, document, telling
+from holdfast.bench.fixtures.dev_cluster import LOOK_SECONDS
+from holdfast.bench.report import Result, Unmeasured, at_most, bounded, p99
+from holdfast.client.errors import NotFound
+from holdfast.wiring.dev.data_folder import REGIONS, documents_in, example
+
+#: Workloads before those that are measured, and those.
+WHOLE, SMALL = (3, 100), (0, 3)
+ROWS = ("agent.serving_p50", "agent.serving_p99")
+#: In each region, each with an agent.
+NODES = 1
+#: One takes longer only if it never serves.
+SECONDS_EACH = 60
+#: Between two workloads, so that nothing of the last one is still under way.
+PAUSE_SECONDS = 0.1
+
+
+async def measure_serving(folder: Path, *, small: bool = False) -> list[Result]:
+    """From before the write is sent until a watch tells that the replica serves; the baseline is the write."""
+    warm_up, workloads = SMALL if small else WHOLE
+    async with asking(folder, agents=NODES) as clients, bounded(SECONDS_EACH * (warm_up + workloads)):
+        times = await _times(clients, warm_up + workloads)
+    took, wrote = zip(*times[warm_up:], strict=True)
+    written = statistics.median(wrote)
+    return [
+        at_most("agent.serving_p50", statistics.median(took), "s", written, 1, took),
+        at_most("agent.serving_p99", p99(took), "s", written, 3, took),
+    ]
+
+
+async def _times(clients: Clients, workloads: int) -> list[tuple[float, float]]:
+    """The seconds until each served, and until its write was answered."""
+    times: list[tuple[float, float]] = []
+    template = _service()
+    async with telling((clients.platform,), "workloads", _serving) as (watch,):
+        for number in range(workloads):
+            name, region = f"serving-{number:04}", REGIONS[number % len(REGIONS)]
+            spec = {"replicas": 1, "priorityClass": CLASS, "placement": {"regions": [region]}, "template": template}
+            began = time.monotonic()
+            await clients.tenant.put(document("Workload", name, spec, TENANT))
+            written = time.monotonic()
+            times.append((await watch.told(name) - began, written - began))
+            await _delete(clients, name)
+            await asyncio.sleep(PAUSE_SECONDS)
+    return times
+
+
+async def _delete(clients: Clients, name: str) -> None:
+    """Delete a workload, and wait until nothing of it is left anywhere."""
+    await clients.tenant.delete("workloads", name, TENANT)
+    while True:
+        try:
+            await clients.tenant.get("workloads", name, TENANT)
+        except NotFound:
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _service() -> Any:
+    """What runs in the example's critical service."""
+    file = example()
+    if file is None:
+        raise Unmeasured("the example, whose service is started, lies only beside the sources")
+    (found,) = [one for one in documents_in(file) if one["metadata"]["name"] == "risk-api"]
+    return found["spec"]["template"]
+
+
+def _serving(workload: Document) -> str:
+    """The name of a workload whose replica serves; of any other, and of one that is gone, nothing."""
+    return str(workload["metadata"]["name"]) if workload.get("status", {}).get("serving") == 1 else ""

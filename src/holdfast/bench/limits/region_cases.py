@@ -1,0 +1,231 @@
+"""What a region takes at most, and how each of it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.bench.limits.case import OPERATOR, PLENTY, Case, Later, Story, a_class, a_principal, founding, in_steps
+from holdfast.core.ledger import partial
+from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.objects.topology import PRESENT_MAX, PRESENT_NAME_MAX, Taint
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import Device
+from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.values.limits import (
+    DEPTH_MAX,
+    DEVICES_MAX,
+    IDENTITIES_MAX,
+    MARKS_MAX,
+    NODE_PORTS_MAX,
+    NODE_SLOTS_MAX,
+    PORTS_MAX,
+    REASON_MAX,
+    TEXT_MAX,
+)
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.structs import SlotKey
+from holdfast.core.region import commands as c
+from holdfast.core.region.limits import HOLDS_MAX, NAME_MAX, PORT_MAX, REASONS_MAX, STEPS_MAX
+from holdfast.core.region.state.tables import RegionState
+
+LINK, REPLICA, DRAIN, SCHEDULER = "controller/link", "controller/replica", "controller/drain", "scheduler/bench"
+NAMED_MAX = partial.NAMED_MAX
+HOUR = 3_600_000
+SERVE = Template(command=("serve",), need=Resources(1, 1, 1))
+WITH_PORTS = Template(command=("serve",), need=Resources(1, 1, 1), ports=PORTS_MAX)
+#: So many slots with all their ports take every port of a node, and so many nodes are filled by one command.
+CROWD = NODE_PORTS_MAX // PORTS_MAX
+CROWDED = NAMED_MAX // CROWD
+NODES = [f"n{number}" for number in range(1, CROWDED + 1)]
+FIRST_PORT = PORT_MAX - NODE_PORTS_MAX + 1
+UID, WORKLOAD = 100, 1
+#: A prime about the golden section of the largest number of replicas: steps of it leave no two neighbours at once.
+STRIDE = 61_819
+PLENTY_NODE = Resources(2**39, 2**39, 2**39)
+#: What the platform ships first.
+_FIRST: tuple[c.Shipped, ...] = (
+    *(c.TemplateShipped(template_digest(one), one) for one in (SERVE, WITH_PORTS)),
+    c.RegionShipped("bench", "eu"),
+    c.ClassShipped(a_class()),
+    c.GrantShipped("quota/acme", 1, PLENTY, 2**60),
+    *(c.PrincipalShipped(a_principal(f"{kind}/*")) for kind in ("agent", "scheduler")),
+)
+
+
+def founded() -> Story:
+    """A region with a class, a grant, a scheduler and a large node."""
+    yield from founding("region/bench")
+    yield [(LINK, c.Ship("platform", 1, 0, 1, _FIRST))]
+    yield [(SCHEDULER, OpenSession()), *((f"agent/{name}", OpenSession()) for name in NODES)]
+    ports = (FIRST_PORT, PORT_MAX)
+    yield [(f"agent/{name}", c.RegisterNode(name, "pool", "zone", PLENTY_NODE, ports=ports)) for name in NODES]
+
+
+def shipped(state: RegionState, *puts: Any, gone: tuple[c.Gone, ...] = ()) -> tuple[str, Any]:
+    cursor = state.place.cursor
+    return LINK, c.Ship("platform", 1, cursor, cursor + 1, puts, gone)
+
+
+def an_assignment(template: Template, count: int, stage: Stage = Stage.ACTIVE) -> Assignment:
+    shares = (Share(template_digest(template), count),) if stage is Stage.ACTIVE else ()
+    return Assignment(
+        UID, UID, WORKLOAD, "web", "acme", "bench", Purpose.SERVING, stage, 1, shares, ("quota/acme",), "normal"
+    )  # fmt: skip
+
+
+def opened(state: RegionState, template: Template, count: int) -> Story:
+    """An assignment, and its slots."""
+    yield [shipped(state, c.AssignmentShipped(an_assignment(template, count)))]
+    digest = template_digest(template)
+    for first in range(0, count, NAMED_MAX):
+        yield [(REPLICA, c.OpenSlots(UID, digest, tuple(range(first, min(count, first + NAMED_MAX)))))]
+
+
+def ended(state: RegionState, stride: int = 1) -> Story:
+    """The platform ends the assignment: what stands is stopped, what waits is withdrawn, and it is forgotten."""
+    yield [shipped(state, c.AssignmentShipped(an_assignment(SERVE, 0, Stage.ENDED)))]
+    count = len(state.slots)
+    order = [number * stride % count for number in range(count)]
+    for first in range(0, count, NAMED_MAX):
+        keys = [(WORKLOAD, ordinal) for ordinal in order[first : first + NAMED_MAX]]
+        bound = [key for key in keys if state.slots[key].phase is Phase.BOUND]
+        yield [(REPLICA, c.WithdrawSlots(UID, tuple(ordinal for _, ordinal in keys)))]
+        if bound:
+            yield [(REPLICA, c.Stop(tuple(bound), "scaled-down"))]
+            yield list(_moved(state, bound))
+    yield [(LINK, c.ForgetAssignment(UID))]
+
+
+def scattered(state: RegionState) -> Story:
+    """The same, in an order in which each one that leaves has neighbours that stay."""
+    yield from ended(state, stride=STRIDE)
+
+
+def _moved(state: RegionState, keys: list[SlotKey]) -> Iterator[tuple[str, Any]]:
+    """What each agent says of its own: that it has ended."""
+    by_node: dict[str, list[c.MoveSlot]] = {}
+    for key in keys:
+        slot = state.slots[key]
+        moves = by_node.setdefault(state.nodes[slot.node].name, [])
+        moves.append(c.MoveSlot(key, slot.epoch, Phase.RELEASED, "stopped"))
+    for name, moves in by_node.items():
+        yield f"agent/{name}", c.Move(tuple(moves))
+
+
+def replicas(state: RegionState) -> Story:
+    """As many as one workload may have, in one region, of which a node has as many as it takes."""
+    yield from opened(state, SERVE, IDENTITIES_MAX)
+    node = state.node_names["n1"]
+    for first in range(0, NODE_SLOTS_MAX, NAMED_MAX):
+        placements = tuple(c.Placement(ordinal, node) for ordinal in range(first, first + NAMED_MAX))
+        group = c.Group(UID, template_digest(SERVE), placements)
+        yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
+
+
+def ports(state: RegionState) -> Story:
+    """Every port of as many nodes as one command can fill."""
+    yield from opened(state, WITH_PORTS, CROWD * CROWDED)
+    placements = []
+    for ordinal in range(CROWD * CROWDED):
+        uid, place = state.node_names[NODES[ordinal // CROWD]], FIRST_PORT + ordinal % CROWD * PORTS_MAX
+        placements.append(c.Placement(ordinal, uid, ports=tuple(range(place, place + PORTS_MAX))))
+    group = c.Group(UID, template_digest(WITH_PORTS), tuple(placements))
+    yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
+
+
+# A node with as much of everything as it may have
+
+
+def node(state: RegionState) -> Story:
+    many, name = range(MARKS_MAX), "n" * NAME_MAX
+    agent = f"agent/{name}"
+    devices = tuple(Device("m" * TEXT_MAX) for _ in range(DEVICES_MAX))
+    labels = tuple((f"label-{number}", "v" * TEXT_MAX) for number in many)
+    extended = tuple((f"unit-{number:02}", 1) for number in many)
+    capacity = Resources(1, 1, 1, 1000 * DEVICES_MAX, extended)
+    yield [(agent, OpenSession())]
+    command = c.RegisterNode(
+        name, "p" * TEXT_MAX, "z" * TEXT_MAX, capacity, devices, (FIRST_PORT, PORT_MAX), labels, "a" * NAME_MAX
+    )
+    yield [(agent, command)]
+    present = tuple(f"{number:03}{'p' * (PRESENT_NAME_MAX - 3)}" for number in range(PRESENT_MAX))
+    yield [(agent, c.ReportNode(name, 10, 10, present))]
+    taints = tuple(Taint(f"taint-{number}", "v" * TEXT_MAX) for number in many)
+    tenancy = tuple(f"tenant-{number}" for number in many)
+    uid = state.node_names[name]
+    yield [(OPERATOR, c.AdministerNode(uid, True, True, taints, labels, tenancy, "n" * REASON_MAX))]
+
+
+def no_node(state: RegionState) -> Story:
+    name = "n" * NAME_MAX
+    session = state.session_of[f"agent/{name}"]
+    yield [(f"agent/{name}", EndSession(session, "r" * REASON_MAX))]
+    yield [(OPERATOR, c.RemoveNode(state.node_names[name]))]
+
+
+# Reservations, reasons, and what is shipped
+
+
+def holds(state: RegionState) -> Story:
+    uid, ends = state.node_names["n1"], state.facts.at + HOUR
+    one = c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1), tenant="acme")
+    yield from in_steps([(SCHEDULER, one) for _ in range(HOLDS_MAX)])
+
+
+def no_holds(state: RegionState) -> Story:
+    yield from in_steps([(SCHEDULER, c.DropHold(uid)) for uid, _ in state.holds.items()])
+
+
+def expired(state: RegionState) -> Story:
+    yield Later(HOUR)
+    uids = [uid for uid, _ in state.holds.items()]
+    for first in range(0, len(uids), NAMED_MAX):
+        yield [("ledger", c.Expire(holds=tuple(uids[first : first + NAMED_MAX])))]
+
+
+def reasons(state: RegionState) -> Story:
+    yield from opened(state, SERVE, 1)
+    inner = PendingReason("leaf", 1, "m" * REASON_MAX)
+    for _ in range(DEPTH_MAX // 2 - 1):
+        inner = PendingReason("below", 1, "", (inner,))
+    others = (PendingReason("beside", 1, "m" * REASON_MAX),) * (REASONS_MAX - DEPTH_MAX // 2)
+    seen = state.facts.seq << 20
+    yield [(SCHEDULER, c.ReportPending(UID, template_digest(SERVE), seen, (inner, *others)))]
+
+
+def pools(state: RegionState) -> Story:
+    yield [shipped(state, *(c.PoolShipped(f"pool-{number}", number) for number in range(STEPS_MAX)))]
+
+
+def no_pools(state: RegionState) -> Story:
+    yield [shipped(state, gone=tuple(c.Gone("node-pool", f"pool-{number}") for number in range(STEPS_MAX)))]
+
+
+def missing(state: RegionState) -> Story:
+    """A full list without any of them: some are gone with each record."""
+    cursor = state.place.cursor
+    part = c.Ship("platform", 1, 0, cursor + 1, _FIRST, full=True)
+    yield [(LINK, part)]
+    while state.place.listing is not None:
+        yield [(LINK, part)]
+
+
+CASES = (
+    Case("replicas", "region", (
+        "partial.NAMED_MAX", "limits.IDENTITIES_MAX", "platform.COUNT_MAX",
+        "limits.NODE_SLOTS_MAX"), replicas, ended),
+    Case("scattered", "region", ("limits.IDENTITIES_MAX",), replicas, scattered),
+    Case("ports", "region", ("limits.PORTS_MAX", "region.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
+    Case("node", "region", (
+        "limits.DEVICES_MAX", "limits.MARKS_MAX", "region.NAME_MAX", "region.ADDRESS_MAX", "topology.PRESENT_MAX",
+        "topology.PRESENT_NAME_MAX", "limits.TEXT_MAX", "limits.REASON_MAX"), node, no_node),
+    Case("holds", "region", ("limits.ENTRIES_MAX", "region.HOLDS_MAX"), holds, no_holds),
+    Case("expiry", "region", ("limits.ENTRIES_MAX",), holds, expired, is_timed=False),
+    Case("reasons", "region", ("region.REASONS_MAX", "limits.DEPTH_MAX"), reasons, ended),
+    Case("step", "region", ("region.STEPS_MAX",), pools, no_pools),
+    Case("list", "region", ("region.GONE_MAX",), pools, missing),
+)  # fmt: skip

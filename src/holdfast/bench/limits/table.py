@@ -1,0 +1,127 @@
+"""Every limit that admission accepts: taken to the limit on a server's ledger, then ended.
+
+    founding records in the store ──▶ a ledger leads them ──▶ fill ──▶ the clock starts ──▶ end ──▶ it stops
+
+Printed for each: how long its end takes, and the longest callback of the leader's loop, from the first command that
+fills it to the last that ends it, in processor time. Who sends is on the same loop and sends a handful at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.bench.fixtures.loop_stalls import longest, watched
+from holdfast.bench.limits import platform_cases, region_cases, server_cases
+from holdfast.bench.limits.case import Case, Later, Memory, Sender, Step, Story
+from holdfast.bench.report import Result, Unmeasured, at_most, must
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.core.region.definition import REGION
+from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.ports.store import Head, Stored, Written
+from holdfast.stores.sqlite.store import SqliteStore
+
+#: Each has ended within so long, and no callback has held the loop for longer.
+END_SECONDS = 60
+STALL_MS = 100
+#: By ledger: its code, and the records it begins with.
+FOUNDED: dict[str, tuple[Book[Any], Callable[[], Story]]] = {
+    "platform": (PLATFORM, platform_cases.founded),
+    "region": (REGION, region_cases.founded),
+}
+TABLE: tuple[Case, ...] = (*platform_cases.CASES, *region_cases.CASES, *server_cases.CASES)
+
+
+def rows(case: Case) -> tuple[str, ...]:
+    """The names of its figures."""
+    return (f"limits.{case.name}_end_s", f"limits.{case.name}_stall_ms") if case.is_timed else ()
+
+
+def lessened(case: Case) -> Case:
+    """The same with less of it, where it takes long."""
+    return case if case.less is None else case._replace(fill=case.less[0], end=case.less[1])
+
+
+async def measure_case(folder: Path, case: Case, baseline_ms: float) -> list[Result]:
+    """Its two figures; the baseline is how long it takes to store 10,000 rows."""
+    if not case.is_timed:
+        return []
+    ended, stall_ms = await _measured(folder / case.name, case)
+    of_end, of_stall = rows(case)
+    return [
+        at_most(of_end, ended, "s", baseline_ms / 1_000, END_SECONDS),
+        at_most(of_stall, stall_ms, "ms", baseline_ms, STALL_MS),
+    ]
+
+
+async def _measured(folder: Path, case: Case) -> tuple[float, float]:
+    book, founded = FOUNDED[case.ledger]
+    clock = SystemClock()
+    store = await SqliteStore.open(folder)
+    try:
+        await _prepare(store, book, founded(), clock.wall())
+        ledger = Ledger(book, store, clock, Identity("bench"))
+        tasks = [asyncio.create_task(ledger.run(), name="ledger")]
+        try:
+            while ledger.role is not Role.LEADING:
+                must(not tasks[0].done(), "the ledger ended before it led")
+                await asyncio.sleep(0.01)
+            tasks.append(asyncio.create_task(_renew(ledger), name="heartbeats"))
+            return await _taken(ledger, case)
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+            await asyncio.wait(tasks)
+    finally:
+        await store.close()
+
+
+async def _taken(ledger: Ledger[Any], case: Case) -> tuple[float, float]:
+    """How long its end took, and the longest callback of all of it."""
+    sender = Sender()
+    with watched(asyncio.get_running_loop()) as stalls:
+        for step in case.fill(ledger.durable.state):
+            await _send(ledger, sender, step)
+        began = time.monotonic()
+        for step in case.end(ledger.durable.state):
+            await _send(ledger, sender, step)
+        ended = time.monotonic() - began
+    return ended, longest(stalls).ms
+
+
+async def _prepare(store: SqliteStore, book: Book[Any], founding: Story, at: int) -> None:
+    memory = Memory(book, at)
+    memory.tell(founding)
+    head = Head()
+    for number, (raw, digest) in enumerate(memory.batches, 1):
+        outcome = await store.append(head, Stored(memory.state.facts.log_id, number, digest, raw))
+        if not isinstance(outcome, Written):
+            raise Unmeasured(f"the store did not take it: {outcome}")
+        head = outcome.head
+
+
+async def _send(ledger: Ledger[Any], sender: Sender, step: Step) -> None:
+    """Commit a step. What an actor says goes in its order: sequences are taken as they come."""
+    assert not isinstance(step, Later), "a server's clock cannot be moved"
+    at, state = ledger.clock.wall(), ledger.durable.state
+    sent = [ledger.submit(sender.envelope(state, actor, command, at)) for actor, command in step]
+    for (_, command), answer in zip(step, await asyncio.gather(*sent), strict=True):
+        is_taken = isinstance(answer, Landed) and not answer.answer
+        must(is_taken, f"{type(command).__name__} was refused: {answer}")
+
+
+async def _renew(ledger: Ledger[Any]) -> None:
+    """Whoever has a session keeps it, as over a stream."""
+    while True:
+        for number, (uid, session) in enumerate(ledger.durable.state.sessions.items(), 1):
+            if uid in ledger.durable.state.sessions:
+                ledger.renew(session.principal, uid)
+            if number % 100 == 0:
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)

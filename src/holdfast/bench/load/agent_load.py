@@ -1,0 +1,113 @@
+"""The other end of `agent.sessions2000`: one process that is many agents, each as if it were alone on its machine.
+
+The agents are those of `holdfast agent`, with a driver that starts nothing. Each has its own connections: heartbeats of
+two agents never share one. They come one after the other, and their heartbeats stay apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.agent.agent import Agent
+from holdfast.bench.load.load_process import live, say
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.ports.clock import Clock, SystemClock
+from holdfast.host.ports.transport import Reply, Request, Serving
+from holdfast.host.protocol.commands import RENEWALS
+from holdfast.host.protocol.session_client import Sender
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.transports.http_transport import HttpTransport
+from holdfast.wiring.dev.simulated_nodes import CAPACITY, PORTS, played
+from holdfast.wiring.process import allow_many_files
+
+#: Between two that begin: their heartbeats are then spread over a lease.
+BETWEEN_SECONDS = 0.004
+
+
+class Crowd(Struct, frozen=True):
+    """So many agents at a server, with a token that stands for all of them."""
+
+    server: str
+    token: str
+    agents: int
+
+
+class Lived(Struct, frozen=True):
+    """What all agents have seen until then: heartbeats that were answered, streams that broke, sessions that ended."""
+
+    when: float
+    renewed: int
+    broken: int
+    over: int
+
+
+class Listened:
+    """An agent's transport, and what it has heard: heartbeats that were answered, and whether its stream has begun."""
+
+    def __init__(self, inner: HttpTransport) -> None:
+        self._inner = inner
+        self.renewed = 0
+        self.is_told = asyncio.Event()
+
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        reply = await self._inner.ask(peer, request, timeout_ms)
+        self.renewed += request.path == RENEWALS and reply.status == 200
+        return reply
+
+    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        async for message in self._inner.stream(peer, request, idle_ms):
+            self.is_told.set()
+            yield message
+
+    def serve(self, serving: Serving) -> None:
+        self._inner.serve(serving)
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+        await self._inner.close()
+
+
+async def attend(crowd: Crowd) -> None:
+    """Be all of them; after each line that comes, say how they fare; end with the last."""
+    meters, clock = Meters(), SystemClock()
+    lines: list[Listened] = []
+    tasks: list[asyncio.Task[None]] = []
+    for number in range(crowd.agents):
+        transport = HttpTransport(clock)
+        await transport.start()
+        lines.append(Listened(transport))
+        tasks.append(asyncio.create_task(_agent(crowd, f"agent-{number:04}", lines[-1], clock, meters).run()))
+        await asyncio.sleep(BETWEEN_SECONDS)
+    for line in lines:
+        await line.is_told.wait()
+    say("ready")
+    while await asyncio.to_thread(sys.stdin.readline):
+        broken, over = meters.counted("agent_streams_broken"), meters.counted("agent_sessions_over")
+        say(Lived(time.monotonic(), sum(line.renewed for line in lines), broken, over))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*(line.close() for line in lines))
+
+
+def _agent(crowd: Crowd, name: str, line: Listened, clock: Clock, meters: Meters) -> Agent:
+    proof = (("authorization", f"Bearer {crowd.token}"), ("holdfast-actor", f"agent/{name}"))
+    sender = Sender(f"agent/{name}", (crowd.server,), lambda: proof)
+    node = RegisterNode(name, "general", "a", CAPACITY["general"], ports=PORTS)
+    return played(line, clock, sender, node, meters)
+
+
+def main() -> None:
+    """Be what the first line says."""
+    allow_many_files()
+    live(attend(msgspec.json.decode(sys.stdin.readline(), type=Crowd)))
+
+
+if __name__ == "__main__":
+    main()

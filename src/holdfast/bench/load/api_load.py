@@ -1,0 +1,177 @@
+"""The other end of `bench api`: a process of its own that sends commands over HTTP, or watches.
+
+It is told what to do by one line of JSON on its standard input, says `ready` and then what it found, as lines of JSON.
+Times are of the machine's even clock, which both processes read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.bench.load.http_connection import Plain, connected
+from holdfast.bench.load.load_process import live, say
+from holdfast.bench.report import must
+from holdfast.host.ports.transport import Reply
+from holdfast.host.protocol.commands import ENVELOPES, MSGPACK, Said, read_answered
+
+
+class Task(Struct, frozen=True):
+    """What to do: send the envelopes in a file over so many connections, or open so many watches."""
+
+    server: str
+    token: str
+    envelopes: str = ""
+    connections: int = 32
+    watches: int = 0
+    path: str = ""
+    #: What every change that is measured says, before its number.
+    note: str = ""
+
+
+class Sent(Struct, frozen=True):
+    """When it began, when it ended, and how many commands were accepted."""
+
+    began: float
+    ended: float
+    landed: int
+
+
+class Heard(Struct, frozen=True):
+    """Of one change: which it was, and when the last watcher had heard of it."""
+
+    number: int
+    last: float
+
+
+async def send(task: Task) -> None:
+    """Send every envelope, as fast as so many connections take them."""
+    bodies = iter(msgspec.msgpack.decode(Path(task.envelopes).read_bytes(), type=list[bytes]))
+    opened = await connected(task.server, lambda: Sender(task, bodies), task.connections)
+    senders = [sender for _, sender in opened]
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    began = time.monotonic()
+    for sender in senders:
+        sender.go_on()
+    await asyncio.gather(*(sender.done for sender in senders))
+    say(Sent(began, time.monotonic(), sum(sender.landed for sender in senders)))
+
+
+class Sender(Plain):
+    """One connection that sends one request after the other."""
+
+    def __init__(self, task: Task, bodies: Iterator[bytes]) -> None:
+        host = task.server.removeprefix("http://")
+        self._head = (
+            f"POST {ENVELOPES} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {task.token}\r\n"
+            f"content-type: {MSGPACK[1]}\r\ncontent-length: "
+        ).encode()
+        self._bodies = bodies
+        self.landed = 0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(exc or ConnectionError("the server closed the connection"))
+
+    def go_on(self) -> None:
+        """Send the next request; after the last one, be done."""
+        body = next(self._bodies, None)
+        if body is None:
+            self.done.set_result(None)
+            return
+        self.send(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+
+    def answered(self, head: bytes, body: bytes) -> None:
+        try:
+            _must_land(head, body)
+        except Exception as error:
+            self.done.set_exception(error)
+            return
+        self.landed += 1
+        self.go_on()
+
+
+def _must_land(head: bytes, body: bytes) -> None:
+    answered = read_answered(Reply(int(head[9:12]), (MSGPACK,), body))
+    must(answered.said is Said.LANDED and not answered.answer, f"a placement was refused: {answered}")
+
+
+class Watcher(asyncio.Protocol):
+    """One watch over a plain socket: it looks for numbers in lines, so that what is measured is the server.
+
+    Counting lines is not enough: bookmarks come now and then, and others may change the object as well.
+    """
+
+    def __init__(self, task: Task, count: Count) -> None:
+        self._task = task
+        self._count = count
+        self._note = re.compile(task.note.encode() + rb" (\d+)\"")
+        self._begun = b""
+        self._number = 0
+        self._is_open = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        host = self._task.server.removeprefix("http://")
+        head = f"GET {self._task.path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {self._task.token}\r\n\r\n"
+        transport.write(head.encode())
+
+    def data_received(self, data: bytes) -> None:
+        lines, _, self._begun = (self._begun + data).rpartition(b"\n")
+        if b'"type":"BOOKMARK"' in lines and not self._is_open:
+            self._is_open = True
+            self._count.opened += 1
+            self._count.look()
+        for told in self._note.finditer(lines):
+            if (number := int(told[1])) > self._number:
+                self._number = number
+                self._count.hear(number)
+
+
+class Count:
+    """How many watchers are open, and how many have heard of each change."""
+
+    def __init__(self, watches: int) -> None:
+        self._watches = watches
+        self.opened = 0
+        self._heard: dict[int, int] = {}
+        self.all_open = asyncio.Event()
+
+    def look(self) -> None:
+        if self.opened >= self._watches:
+            self.all_open.set()
+
+    def hear(self, number: int) -> None:
+        self._heard[number] = self._heard.get(number, 0) + 1
+        if self._heard[number] == self._watches:
+            say(Heard(number, time.monotonic()))
+
+
+async def watch(task: Task) -> None:
+    """Open the watches, say so, and tell of each change when the last of them has heard."""
+    count = Count(task.watches)
+    opened = await connected(task.server, lambda: Watcher(task, count), task.watches)
+    await count.all_open.wait()
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    for transport, _ in opened:
+        transport.abort()
+
+
+def main() -> None:
+    """Do what the first line says."""
+    task = msgspec.json.decode(sys.stdin.readline(), type=Task)
+    live(watch(task) if task.watches else send(task))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The other end of `road.c1m_s`: one process that is the nodes of every region, and does nothing but keep them alive.
+
+Each node is an agent of its own to its region: it opens a session, registers, and sends its heartbeats. What is bound
+to it is not read and nothing is started: what is measured ends where a replica is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.bench.load.load_process import live, say
+from holdfast.bench.report import must
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.ports.clock import SystemClock
+from holdfast.host.protocol.commands import Said
+from holdfast.host.protocol.session_client import Sender, Voice
+from holdfast.transports.http_transport import HttpTransport
+
+ZONES = 3
+#: So many come at a time.
+AT_ONCE = 20
+
+
+class Standing(Struct, frozen=True):
+    """So many nodes in each region, at its server, with a token that stands for all of them."""
+
+    servers: dict[str, str]
+    token: str
+    nodes: int
+    capacity: Resources
+
+
+async def stand(standing: Standing) -> None:
+    """Be all of them, until the last line."""
+    clock = SystemClock()
+    transport = HttpTransport(clock)
+    await transport.start()
+    voices: list[Voice] = []
+    at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def come(region: str, server: str, number: int) -> None:
+        name = f"{region}-{number:03}"
+        proof = (("authorization", f"Bearer {standing.token}"), ("holdfast-actor", f"agent/{name}"))
+        voice = Voice(transport, clock, Sender(f"agent/{name}", (server,), lambda: proof), clock.boot)
+        node = RegisterNode(name, f"{region}-general", f"{region}-{number % ZONES}", standing.capacity)
+        async with at_once:
+            for answered in (await voice.open(), await voice.send(node)):
+                must(answered.said is Said.LANDED, f"{name} was refused: {answered.message}")
+        voices.append(voice)
+
+    for region, server in standing.servers.items():
+        await asyncio.gather(*(come(region, server, number) for number in range(standing.nodes)))
+    beating = [asyncio.create_task(voice.keep_alive()) for voice in voices]
+    say("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+    over = [task.exception() for task in beating if task.done()]
+    for task in beating:
+        task.cancel()
+    await asyncio.gather(*beating, return_exceptions=True)
+    await transport.close()
+    must(not over, f"{len(over)} nodes lost their sessions: {over[0] if over else ''}")
+    say("ready")
+
+
+def main() -> None:
+    """Be what the first line says."""
+    live(stand(msgspec.json.decode(sys.stdin.readline(), type=Standing)))
+
+
+if __name__ == "__main__":
+    main()

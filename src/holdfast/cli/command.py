@@ -1,0 +1,189 @@
+"""How commands are defined: a function `(options, ...)` that returns its exit code, or nothing when all is well.
+
+`command` adds the options that every command takes to the function's own, so that people may type them before the
+command's name or after it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.errors import misused
+from holdfast.cli.options import Options, ended
+from holdfast.cli.output.printer import Data
+
+Unchecked = Annotated[
+    bool, typer.Option("--unchecked", help="Let only the server check fields: for one newer than this program.")
+]
+
+
+#: The variable by which a shell asks for completions.
+COMPLETE = "_HOLDFAST_COMPLETE"
+_KEY = "holdfast.options"
+
+Context = Annotated[str, typer.Option("--context", metavar="NAME", help="Use this context of the configuration.")]
+Server = Annotated[str, typer.Option("--server", metavar="URL", help="Ask this server; several with commas.")]
+Tenant = Annotated[str, typer.Option("--tenant", "-t", metavar="NAME", help="The tenant that is meant.")]
+Region = Annotated[str, typer.Option("--region", "-r", metavar="NAME", help="Ask this region, not the platform.")]
+TokenFile = Annotated[str, typer.Option("--token-file", metavar="PATH", help="Read the token from this file.")]
+Timeout = Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to try, such as 30s or 5m.")]
+Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr.", show_default=False)]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Ask other machines over plain http, too.", show_default=False)
+]
+
+COMMON: dict[str, Any] = {
+    "context": Context,
+    "server": Server,
+    "tenant": Tenant,
+    "region": Region,
+    "token_file": TokenFile,
+    "timeout": Timeout,
+    "verbose": Verbose,
+    "insecure": Insecure,
+}
+#: What an option is when nobody says it, where that is not an empty text.
+_UNSAID: dict[str, Any] = {"verbose": 0, "insecure": False}
+
+#: For commands that print an answer rather than objects.
+Printed = Annotated[Data, typer.Option("--output", "-o", help="How to print.")]
+Files = Annotated[
+    list[str], typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="A file, a folder, or - for stdin.")
+]
+Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Folders within folders, too.")]
+
+
+def known_words(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What may come next where objects are named: a kind, then its names as far as a server gives them in a second."""
+    from holdfast.api.kinds import KINDS, find
+
+    before = list(ctx.params.get("words") or ())
+    if not before:
+        return [plural for plural in KINDS if plural.startswith(incomplete)]
+    kind = find(before[0])
+    return [] if kind is None else [name for name in _names(ctx, kind.plural) if name.startswith(incomplete)]
+
+
+def known_tenants(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Tenants that have a quota, as far as a server gives them in a second."""
+    return [name for name in _names(ctx, "quotas") if name.startswith(incomplete)]
+
+
+def known_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Workloads, as far as a server gives them in a second."""
+    return [name for name in _names(ctx, "workloads") if name.startswith(incomplete)]
+
+
+def _names(ctx: typer.Context, plural: str) -> list[str]:
+    from holdfast.api.kinds import KINDS
+    from holdfast.cli.connect import connect
+    from holdfast.cli.context import resolve
+    from holdfast.cli.targets import region_for
+
+    options = _merged(ctx, {one: ctx.params.get(one) for one in COMMON})._replace(timeout="1s", verbose=0)
+    try:
+        context = resolve(options)
+        client = connect(options, context, region=region_for(KINDS[plural], context, options.region))
+        found = [one["metadata"] for one in client.list(plural, tenant=context.tenant or "*").items]
+    except Exception:
+        return []  # nothing is said into a line that somebody is typing
+    return [
+        f"{one['tenant']}/{one['name']}" if one.get("tenant") and not context.tenant else one["name"] for one in found
+    ]
+
+
+OneObject = Annotated[
+    list[str],
+    typer.Argument(metavar="KIND NAME", help="A kind and a name, or KIND/NAME.", autocompletion=known_words),
+]
+
+
+def everywhere(
+    ctx: typer.Context,
+    context: Context = "",
+    server: Server = "",
+    tenant: Tenant = "",
+    region: Region = "",
+    token_file: TokenFile = "",
+    timeout: Timeout = "",
+    verbose: Verbose = 0,
+    insecure: Insecure = False,
+) -> None:
+    """Keep what was given before the command's name."""
+    ctx.meta[_KEY] = Options(context, server, tenant, region, token_file, timeout, verbose, insecure)
+
+
+def an_app(help: str = "", **settings: Any) -> typer.Typer:
+    """A plain application: no colours of typer's own, which cost a tenth of a second."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=help,
+        **settings,
+    )
+
+
+Body = Callable[..., int | None]
+
+
+def command(
+    app: typer.Typer, name: str | None = None, without: Sequence[str] = (), **settings: Any
+) -> Callable[[Body], Body]:
+    """Make the function a command of the application. Its first argument is the `Options`.
+
+    Those that it is `without` are refused: whoever says one means less than what the answer would tell of. One that the
+    function has a meaning of its own for is its own.
+    """
+
+    def wrap(function: Body) -> Body:
+        def run(ctx: typer.Context, **given: Any) -> None:
+            options = _merged(ctx, {one: given.pop(one) for one in common})
+
+            def act() -> int | None:
+                _refuse(options, without)
+                return function(options, **given)
+
+            raise typer.Exit(ended(act, options.verbose))
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        common = {one: kind for one, kind in COMMON.items() if one not in {parameter.name for parameter in own}}
+        named = inspect.Parameter.KEYWORD_ONLY
+        parameters = [
+            inspect.Parameter("ctx", named, annotation=typer.Context),
+            *(one.replace(kind=named) for one in own),
+            *(
+                inspect.Parameter(one, named, annotation=kind, default=_UNSAID.get(one, ""))
+                for one, kind in common.items()
+            ),
+        ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__doc__, run.__name__ = function.__doc__, function.__name__
+        app.command(name, **settings)(run)
+        return function
+
+    return wrap
+
+
+def _refuse(options: Options, without: Sequence[str]) -> None:
+    """Raise `Trouble` when an option was said that makes no difference here."""
+    for one in without:
+        if getattr(options, one):
+            raise misused(f"--{one.replace('_', '-')} makes no difference here", "leave it out")
+
+
+def _merged(ctx: typer.Context, given: dict[str, Any]) -> Options:
+    """What was given after the name of the command wins over what was given before."""
+    before: Options = ctx.meta.get(_KEY, Options())
+    return before._replace(**{name: value for name, value in given.items() if value})
+
+
+Words = Annotated[
+    list[str], typer.Argument(metavar="workload NAME", help="Which workload.", autocompletion=known_words)
+]

@@ -1,0 +1,168 @@
+"""What `get` does: list objects, show some by name, or watch them. Defined apart from its options (`get`), so that it
+can be done without the library that reads them: see `main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from holdfast.api.kinds import Column
+from holdfast.cli.connect import Client, as_trouble, connect, is_missing
+from holdfast.cli.context import resolve
+from holdfast.cli.errors import Ending, misused, tell
+from holdfast.cli.options import Options, note
+from holdfast.cli.output import field_path, printer
+from holdfast.cli.targets import Kind, Named, named_in, region_for, the_objects
+
+
+class Form(StrEnum):
+    """How objects are printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class Level(StrEnum):
+    """How fresh a read is."""
+
+    ANY = "any"
+    LINEAR = "linear"
+
+
+class Asked(NamedTuple):
+    """What `get` was asked for."""
+
+    words: Sequence[str]
+    output: Form = Form.TABLE
+    selector: str = ""
+    all_tenants: bool = False
+    sort_by: str = ""
+    watch: bool = False
+    read: Level = Level.ANY
+
+
+def get(options: Options, asked: Asked) -> int:
+    """Print what was asked for."""
+    context = resolve(options)
+    if asked.sort_by:
+        field_path.steps(asked.sort_by)
+    kind, names = the_objects(asked.words, context)
+    tenant = "" if asked.all_tenants or not kind.tenanted else context.tenant
+    if names and (asked.selector or asked.all_tenants):
+        raise misused("names, or --selector and --all-tenants: not both")
+    client = connect(options, context, region=region_for(kind, context, options.region))
+    if asked.watch:
+        wanted = {(one.tenant, one.name) for one in names}
+        Watching(client, kind, wanted, asked.output, tenants=not tenant).run(tenant or "*", asked.selector)
+        return Ending.DONE
+    ending = Ending.DONE
+    if names:
+        found, ending = _by_name(client, names, asked.read)
+    else:
+        found = list(
+            client.list(kind.plural, tenant=tenant or "*", selector=asked.selector, read=asked.read.value).items
+        )
+    if asked.sort_by:
+        found = sorted(found, key=lambda one: field_path.rank(field_path.at(one, asked.sort_by)))
+    _print(kind, found, asked.output, single=len(names) == 1, tenants=not tenant)
+    if not found and not names:
+        note(f"no {kind.plural} found{_where(tenant, asked.selector)}")
+    return ending
+
+
+def _where(tenant: str, selector: str) -> str:
+    said = [f"in tenant {tenant}" if tenant else "", f"with {selector}" if selector else ""]
+    return "".join(f" {one}" for one in said if one)
+
+
+def _by_name(client: Client, names: Sequence[Named], read: Level) -> tuple[list[dict[str, Any]], Ending]:
+    """Those that are there; the others are told one by one."""
+    found, ending = [], Ending.DONE
+    for one in names:
+        try:
+            found.append(client.get(one.kind.plural, one.name, tenant=one.tenant, read=read.value))
+        except Exception as error:
+            if not is_missing(error):
+                raise
+            tell(as_trouble(error, what=str(one)))
+            ending = Ending.REFUSED
+    return found, ending
+
+
+def _print(kind: Kind, found: Sequence[dict[str, Any]], output: Form, *, single: bool, tenants: bool) -> None:
+    if output is Form.NAME:
+        for one in found:
+            printer.say(named_in(one))
+    elif output in (Form.JSON, Form.YAML):
+        whole: Any = found[0] if single and found else {"apiVersion": "holdfast/v1", "kind": "List", "items": found}
+        if found or not single:
+            printer.say(printer.as_json(whole) if output is Form.JSON else printer.as_yaml(whole))
+    elif found:
+        headings, rows = _rows(kind, found, wide=output is Form.WIDE, tenants=tenants)
+        printer.say(printer.table(headings, rows))
+
+
+#: What `-o wide` shows besides.
+WIDE = (
+    Column("LABELS", "metadata.labels", "map"),
+    Column("GENERATION", "metadata.generation"),
+    Column("REVISION", "metadata.revision"),
+)
+
+
+def _rows(
+    kind: Kind, found: Sequence[dict[str, Any]], *, wide: bool, tenants: bool
+) -> tuple[list[str], list[list[str]]]:
+    columns = [one for one in (*kind.columns, *(WIDE if wide else ())) if tenants or one.path != "metadata.tenant"]
+    rows = [[printer.hinted(field_path.at(one, column.path), column.hint) for column in columns] for one in found]
+    return [column.title for column in columns], rows
+
+
+class Watching:
+    """Prints what is there, then every change as it comes."""
+
+    def __init__(
+        self, client: Client, kind: Kind, wanted: set[tuple[str, str]], output: Form, *, tenants: bool
+    ) -> None:
+        self._client, self._kind, self._wanted, self._output, self._tenants = client, kind, wanted, output, tenants
+        self._columns = printer.Columns(())
+
+    def run(self, tenant: str, selector: str) -> None:
+        """Until the user has seen enough."""
+        listed = self._client.list(self._kind.plural, tenant=tenant, selector=selector)
+        there = [one for one in listed.items if self._means(one)]
+        if self._output in (Form.TABLE, Form.WIDE):
+            headings, rows = self._rows(there)
+            self._columns = printer.Columns(["CHANGE  ", *headings], [["", *row] for row in rows])
+            printer.say("\n".join(self._columns.lines()))
+        else:
+            for one in there:
+                self._print("ADDED", one)
+        printer.flush()
+        for event in self._client.watch(self._kind.plural, tenant=tenant, selector=selector, since=listed.token):
+            if event.type != "BOOKMARK" and self._means(event.object):
+                self._print(event.type, event.object)
+                printer.flush()
+
+    def _means(self, document: dict[str, Any]) -> bool:
+        meta = document.get("metadata") or {}
+        return not self._wanted or (meta.get("tenant", ""), meta.get("name")) in self._wanted
+
+    def _rows(self, found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+        return _rows(self._kind, found, wide=self._output is Form.WIDE, tenants=self._tenants)
+
+    def _print(self, change: str, document: dict[str, Any]) -> None:
+        event = {"type": change, "object": document}
+        if self._output in (Form.TABLE, Form.WIDE):
+            printer.say(self._columns.line([change.lower(), *self._rows([document])[1][0]]))
+        elif self._output is Form.NAME:
+            printer.say(f"{change.lower()} {named_in(document)}")
+        elif self._output is Form.JSON:
+            printer.say(printer.as_json(event, compact=True))
+        else:
+            printer.say("---\n" + printer.as_yaml(event))

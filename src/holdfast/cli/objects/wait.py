@@ -1,0 +1,102 @@
+"""`holdfast wait`: wait until an object is as it should be. For scripts and CI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.command import OneObject, an_app, command
+from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.context import resolve
+from holdfast.cli.errors import Trouble, misused
+from holdfast.cli.options import Options
+from holdfast.cli.output import field_path, printer
+from holdfast.cli.output.conditions import brief
+from holdfast.cli.targets import region_for, the_object
+
+app = an_app()
+
+For = Annotated[
+    str,
+    typer.Option(
+        "--for", metavar="WHAT", help="condition=TYPE[=true|false], delete, observed, or PATH=VALUE (status.ready=3)."
+    ),
+]
+Predicate = Callable[[dict[str, Any] | None], bool]
+
+
+@command(app)
+def wait(options: Options, words: OneObject, wanted: For) -> None:
+    """Wait until an object is as it should be, for --timeout at most (30s).
+
+    `observed` waits until what was changed last has been looked at; a condition counts only from then on.
+    """
+    context = resolve(options)
+    holds = predicate(wanted)
+    one = the_object(words, context)
+    client = connect(options, context, region=region_for(one.kind, context, options.region))
+    try:
+        client.wait_for(one.kind.plural, one.name, holds, options.timeout_ms, tenant=one.tenant)
+    except Exception as error:
+        raise _late(error, str(one), wanted, options) from None
+    printer.say(f"{one} {'deleted' if wanted == 'delete' else f'met {wanted}'}")
+
+
+def _late(error: Exception, what: str, wanted: str, options: Options) -> Trouble:
+    """It did not come about: say how it stands instead."""
+    told = as_trouble(error, options.verbose, what=what)
+    if not hasattr(error, "last"):
+        return told
+    last = error.last
+    stands = [brief(one) for one in field_path.conditions_of(last)] if last else ["there is no such object"]
+    kind, _, name = what.partition("/")
+    hint = f"`holdfast describe {kind} {name}` tells more; `--timeout 5m` waits longer"
+    return Trouble(f"{what}: not {wanted} within {options.timeout_ms} ms", ending=told.ending, hint=hint, lines=stands)
+
+
+def predicate(wanted: str) -> Predicate:
+    """What is waited for, as a question to an object."""
+    if wanted in ("delete", "deleted"):
+        return lambda found: found is None
+    if wanted in ("create", "created"):
+        return lambda found: found is not None
+    if wanted == "observed":
+        return lambda found: found is not None and _observed(found)
+    subject, _, rest = wanted.partition("=")
+    if subject == "condition" and rest:
+        kind, _, truth = rest.partition("=")
+        return lambda found: found is not None and _condition(found, kind, truth.lower() or "true")
+    if subject == "jsonpath" and rest:
+        wanted = rest.strip("'\"")
+    path, equals, value = wanted.rpartition("=")
+    if not equals or not path:
+        raise misused(f"--for {wanted}: not understood", "condition=Available, delete, observed, or status.ready=3")
+    path = path.strip("'\"")
+    field_path.steps(path)
+    return lambda found: found is not None and _text(field_path.at(found, path)) == value
+
+
+def _observed(found: dict[str, Any]) -> bool:
+    status = found.get("status") or {}
+    seen = status.get("observedGeneration")
+    if seen is None and isinstance(status.get("conditions"), dict):
+        seen = status["conditions"].get("observedGeneration")
+    return int(seen or 0) >= int((found.get("metadata") or {}).get("generation", 0))
+
+
+def _condition(found: dict[str, Any], kind: str, truth: str) -> bool:
+    """Whether it has the condition, about its newest generation: what is said about an older one is no answer."""
+    generation = int((found.get("metadata") or {}).get("generation", 0))
+    for one in field_path.conditions_of(found):
+        if str(one.get("type", "")).lower() == kind.lower():
+            current = int(one.get("observedGeneration") or generation) >= generation
+            return current and str(one.get("status", "")).lower() == truth
+    return False
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

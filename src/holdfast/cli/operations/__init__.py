@@ -1,0 +1,9 @@
+"""Commands for operators of the platform.
+
+- `status`  leader, degraded parts, age of each region's report
+- `quota`   quota, grants and usage
+- `audit`   who sent which command
+- `repair`  operations that have not completed
+- `region`  address of a region; declare it lost, attest, forget
+- `policy`  activate, inspect and roll back scheduler policies
+"""

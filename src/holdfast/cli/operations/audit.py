@@ -1,0 +1,72 @@
+"""`holdfast audit`: who did what, when, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.connect import connect
+from holdfast.cli.context import resolve
+from holdfast.cli.options import Options, moment_of, note
+from holdfast.cli.output import printer
+from holdfast.cli.output.printer import Data
+
+app = an_app()
+
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
+Actor = Annotated[str, typer.Option("--actor", metavar="PRINCIPAL", help="Only what this principal did.")]
+Tag = Annotated[str, typer.Option("--command", metavar="TAG", help="Only these commands, such as declare-lost.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more than so many.")]
+#: How much of what was asked a table shows.
+SHOWN = 60
+
+
+@command(app, without=("tenant",))
+def audit(
+    options: Options,
+    since: Since = "",
+    actor: Actor = "",
+    tag: Tag = "",
+    limit: Limit = 100,
+    output: Printed = Data.TEXT,
+) -> None:
+    """Show what people did, newest first; of a region with --region."""
+    context = resolve(options)
+    client = connect(options, context, region=options.region)
+    found = client.audit(since=moment_of(since, "--since"), actor=actor, command=tag, limit=limit)
+    if printer.printed({"items": list(found)}, output):
+        return
+    if not found:
+        note("nothing found")
+        return
+    rows = [[*_entry(one), _what(one)] for one in found]
+    printer.say(printer.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
+
+
+def _entry(one: Mapping[str, Any]) -> list[str]:
+    at, actor, command, outcome = (printer.cell(one.get(key)) for key in ("at", "actor", "command", "outcome"))
+    return [at, f"{actor} via {one['via']}" if one.get("via") else actor, command, outcome]
+
+
+def _often(one: Mapping[str, Any]) -> bool:
+    return int(one.get("count") or 1) > 1
+
+
+def _what(one: Mapping[str, Any]) -> str:
+    """What was asked, in few words; all of it is in JSON."""
+    body = one.get("body")
+    if isinstance(body, Mapping):
+        inner = next((value for value in body.values() if isinstance(value, Mapping) and "metadata" in value), body)
+        meta = inner.get("metadata")
+        if isinstance(meta, Mapping):
+            words = (inner.get("kind", ""), meta.get("tenant", ""), meta.get("name", ""))
+            return "/".join(str(word) for word in words if word)
+        body = {key: value for key, value in body.items() if value not in (None, "", [], {})}
+    if body is None:  # a denial: of whom it was asked, and how often
+        said = [f"tenant {one['tenant']}" if one.get("tenant") else "", f"{one['count']} times" if _often(one) else ""]
+        return ", ".join(filter(None, said)) or "-"
+    text = printer.cell(body)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

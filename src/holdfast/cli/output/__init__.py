@@ -1,0 +1,10 @@
+"""Values in, text out. Nothing here sends a request to a server.
+
+- `printer`          tables, colours, times, JSON, YAML; stdout without terminal control characters
+- `field_path`       `spec.replicas`, `status.conditions[Ready].status`
+- `conditions`       conditions in one line each, and the hint for each
+- `reasons`          why something is pending, and the remedy
+- `regional_status`  workloads and regions with what regions reported
+- `explanation`      the text of `explain`, and of one decision
+- `simulation`       results of simulation runs and swarms
+"""

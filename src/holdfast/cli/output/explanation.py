@@ -1,0 +1,161 @@
+"""What `explain` says of a workload and of a slot: the nearest fit first, then everything else that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from holdfast.cli.output import conditions, field_path, printer, reasons
+
+Document = Mapping[str, Any]
+#: So many candidates and reasons of rejection are shown.
+BEST, REJECTED = 5, 8
+
+
+def workload(name: str, found: Document | None, queued: Sequence[Document], decided: Sequence[Document]) -> list[str]:
+    """A workload: how far it is, what waits and why, and what was decided lately."""
+    lines = [printer.paint(f"workload {name}", "bold"), *(_standing(found) if found is not None else [_gone(decided)])]
+    for one in queued:
+        lines += ["", *_waiting(one)]
+    if decided:
+        lines += ["", printer.paint("Decided lately", "bold"), *(f"  {_brief(one)}" for one in decided)]
+    return lines
+
+
+def _standing(found: Document) -> Iterator[str]:
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    over = [key for key in ("succeeded", "failed") if status.get(key)]
+    counts = ", ".join(f"{status.get(key) or 0} {key}" for key in ("bound", "ready", "serving", *over))
+    yield f"  {spec.get('replicas')} replicas wanted: {counts}"
+    deletion = (found.get("metadata") or {}).get("deletion")
+    if deletion:
+        yield f"  it is being deleted since {deletion.get('at')}"
+    for condition in field_path.conditions_of(found):
+        if conditions.is_bad(condition):
+            yield f"  {conditions.brief(condition)}"
+
+
+def _gone(decided: Sequence[Document]) -> str:
+    return "  there is no such workload now" + ("; this is what was decided for it" if decided else "")
+
+
+def _waiting(one: Document) -> Iterator[str]:
+    """A request that waits: nearest fit, reasons, since when, who can act, what would change it."""
+    region, tenant, code = (str(one.get(key) or "") for key in ("region", "tenant", "reason"))
+    title = "Will never fit" if one.get("never") else "Not yet examined" if not one.get("reasons") else "Waiting"
+    yield printer.paint(f"{title} in {region}: {one.get('open')} replicas, for {printer.ago(one.get('since'))}", "bold")
+    said = one.get("reasons") or ()
+    near = reasons.nearest(said)
+    if near:
+        yield f"  {near}"
+    if said:
+        yield "  reasons, by how many nodes or replicas each keeps out:"
+        yield from reasons.tree(said, "    ")
+    cure = reasons.cure(code, region, tenant)
+    rows = [
+        ("who can act", cure.who),
+        ("what would change it", cure.what),
+        ("place in the queue", f"{one.get('position')}, class {one.get('priorityClass')}"),
+        ("looked at", f"{one.get('attempts')} times" if one.get("attempts") else "never"),
+    ]
+    if one.get("deadline"):
+        rows.append(("deadline", f"in {printer.until(one['deadline'])}"))
+    yield printer.pairs(rows, "  ")
+
+
+def slot(name: str, replica: Document | None, decided: Document | None) -> list[str]:
+    """A slot: where it is, and why it went there."""
+    lines = [printer.paint(f"slot {name}", "bold"), *_phase(replica)]
+    if decided is None:
+        return [*lines, "", "  no decision about it is kept"]
+    return [*lines, "", *decision(decided)]
+
+
+def _phase(replica: Document | None) -> Iterator[str]:
+    if replica is None:
+        yield "  there is no such slot now"
+        return
+    status = replica.get("status") or {}
+    node = f" on {status['node']}" if status.get("node") else ""
+    cause = f": {status['cause']}" if status.get("cause") else ""
+    yield f"  {status.get('phase')}{node}, for {printer.ago(status.get('since'))}, by {status.get('by')}{cause}"
+
+
+def decision(one: Document) -> Iterator[str]:
+    """All that is kept of one decision."""
+    went: Document = next(iter(one.get("placements") or ()), {})
+    title = f"Decided at {one.get('at')}: {one.get('outcome')}" + (f", on {went['node']}" if went else "")
+    yield printer.paint(title, "bold")
+    rows = [
+        ("for", f"{workloads_of(one)}, {one.get('placed')} placed in this decision"),
+        ("scheduler", f"{one.get('scheduler')}, by what was so at batch {_batch(one)}, under {_policy(one)}"),
+        ("queued", _queued(one)),
+        ("nodes examined", printer.cell(one.get("examined"))),
+        ("revision", printer.cell(one.get("revision"))),
+        ("quota seen", "; ".join(map(_quota, one.get("quota") or ())) or "-"),
+        ("next", printer.cell(one.get("nextOwner"))),
+    ]
+    yield printer.pairs([row for row in rows if row[1] not in ("", "-")], "  ")
+    yield from _section("Rejected", map(_kept, (one.get("rejected") or ())[:REJECTED]))
+    yield from _section("Refused by the ledger", map(_kept, one.get("refused") or ()))
+    yield from _section("Reasons", reasons.tree(one.get("reasons") or ()))
+    yield from _section("Best candidates", _candidates(one, str(went.get("node") or "")))
+
+
+def _section(title: str, lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield f"  {printer.paint(title, 'bold')}"
+        yield from (f"    {line}" for line in found)
+
+
+def _batch(one: Document) -> str:
+    return str(one.get("view")).partition(".")[0]
+
+
+def _policy(one: Document) -> str:
+    revision = str(one.get("policy"))
+    return "the policy that is built in" if revision == "0.0" else f"policy {revision}"
+
+
+def _queued(one: Document) -> str:
+    since, at = printer.moment(str(one.get("queuedSince") or "")), printer.moment(str(one.get("at") or ""))
+    return "-" if since is None or at is None else printer.roughly((at - since).total_seconds())
+
+
+def _quota(one: Document) -> str:
+    return f"{one.get('account')} was charged {printer.cell(one.get('charged'))} of {printer.cell(one.get('target'))}"
+
+
+def _kept(one: Document) -> str:
+    detail = f": {one['detail']}" if one.get("detail") else ""
+    return f"{one.get('count')} {one.get('code')}{detail}"
+
+
+def _candidates(one: Document, chosen: str) -> list[str]:
+    found = (one.get("candidates") or ())[:BEST]
+    if not found:
+        count = int(one.get("candidateCount") or 0)
+        return [f"{count} were compared; which they were is told to those who see all tenants"] if count else []
+    rows = [
+        ["*" if best.get("node") == chosen else "", printer.cell(best.get("node")), printer.cell(best.get("score")),
+         printer.cell(best.get("parts"))]
+        for best in found
+    ]  # fmt: skip
+    return printer.table(["", "NODE", "SCORE", "PARTS"], rows).splitlines()
+
+
+def _brief(one: Document) -> str:
+    first: Document = next(iter(one.get("reasons") or ()), {})
+    why = f": {first.get('message') or first.get('code')}" if first else ""
+    placed = f" {one.get('placed')}" if one.get("placed") else ""
+    return f"{one.get('at')} {one.get('region')}: {one.get('outcome')}{placed}, by {one.get('scheduler')}{why}"
+
+
+def workloads_of(one: Mapping[str, Any]) -> str:
+    """Whom a decision is about, in few words."""
+    named = [str(request.get("workload")) for request in one.get("requests") or ()]
+    more = int(one.get("requestCount") or 0) - len(named)
+    few = ",".join(named[:3])
+    left = more + len(named[3:])
+    return f"{few} and {left} more" if left > 0 else few

@@ -1,0 +1,80 @@
+"""What regions have told, as tables: where a workload stands in each region, and of a region what its nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from holdfast.cli.output import printer
+
+#: Parts of a status that are shown here and not with its other fields.
+PARTS = ("regions", "summary")
+#: So much of a template's digest tells the few templates of one workload apart.
+DIGEST_SHOWN = 12
+
+Section = tuple[str, list[str]]
+
+
+def sections(status: Mapping[str, Any]) -> Iterator[Section]:
+    """Titles and lines; nothing where nothing was told."""
+    regions = status.get("regions")
+    if regions:
+        yield "Regions", _table(("REGION", "TEMPLATE", *map(str.upper, _COUNTS), "HEARD"), map(_in_region, regions))
+    for title, told in (("Waiting", _waiting), ("Failing", _failing)):
+        lines = [line for one in regions or () for line in told(one)]
+        if lines:
+            yield title, lines
+    summary = status.get("summary")
+    if isinstance(summary, Mapping):
+        yield from _summary(summary)
+
+
+_COUNTS = ("assigned", "bound", "ready", "serving", "done", "failed", "generation")
+
+
+def _in_region(one: Mapping[str, Any]) -> list[str]:
+    template = str(one.get("template") or "")[:DIGEST_SHOWN]
+    counts = [printer.cell(one.get(name)) for name in _COUNTS]
+    return [printer.cell(one.get("region")), printer.cell(template), *counts, printer.ago(one.get("heard"))]
+
+
+def _waiting(one: Mapping[str, Any]) -> Iterator[str]:
+    for reason in one.get("waiting") or ():
+        said = ": ".join(str(reason[key]) for key in ("code", "message") if reason.get(key))
+        yield f"{one.get('region')}: {reason.get('count')} wait for {printer.ago(reason.get('since'))}: {said}"
+
+
+def _failing(one: Mapping[str, Any]) -> Iterator[str]:
+    for failing in one.get("failing") or ():
+        where = f" on {failing['node']}" if failing.get("node") else ""
+        said = ": ".join(str(failing[key]) for key in ("code", "detail") if failing.get(key))
+        yield f"{one.get('region')}: {failing.get('count')}{where}: {said}"
+
+
+def _summary(summary: Mapping[str, Any]) -> Iterator[Section]:
+    told = f"Nodes, as told {printer.ago(summary.get('at'))} ago"
+    nodes = [
+        [printer.cell(one.get(key)) for key in ("pool", "labels", "count", "capacity", "free")]
+        + [_pieces(one.get("largest")), _pieces(one.get("largestFree"))]
+        for one in summary.get("nodes") or ()
+    ]
+    headings = ("POOL", "LABELS", "NODES", "CAPACITY", "FREE", "LARGEST", "LARGEST FREE")
+    yield told, _table(headings, nodes) if nodes else ["none take work"]
+    uses = [[name, printer.cell(charged)] for name, charged in (summary.get("uses") or {}).items()]
+    if uses:
+        yield "Charged", _table(("ACCOUNT", "AMOUNT"), uses)
+    troubles = [
+        [printer.cell(one.get("kind")), printer.cell(one.get("count")), printer.ago(one.get("since")),
+         printer.cell(one.get("message"))]
+        for one in summary.get("troubles") or ()
+    ]  # fmt: skip
+    if troubles:
+        yield "Troubles", _table(("KIND", "COUNT", "SINCE", "MESSAGE"), troubles)
+
+
+def _pieces(pieces: Sequence[Mapping[str, Any]] | None) -> str:
+    return " or ".join(printer.cell(piece) for piece in pieces or ()) or "-"
+
+
+def _table(headings: Sequence[str], rows: Any) -> list[str]:
+    return printer.table(headings, rows).splitlines()

@@ -1,0 +1,194 @@
+"""`holdfast agent`: the agent of a node, which runs what is bound to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.command import an_app
+from holdfast.cli.processes.machine_options import (
+    Certificate,
+    Form,
+    Insecure,
+    Key,
+    Level,
+    Listen,
+    Server,
+    TokenFile,
+    Trust,
+    begin,
+    servers_in,
+)
+from holdfast.core.model.records.nodes import Device
+from holdfast.core.model.values.quantities import parse_cpu, parse_memory
+from holdfast.core.model.values.resources import Resources
+
+Node = Annotated[str, typer.Option("--node", metavar="NAME", help="The node's name: its agent speaks as agent/NAME.")]
+Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="Where it keeps what it needs to know.")]
+Pool = Annotated[str, typer.Option("--pool", metavar="P", help="The pool that the node is of.")]
+Zone = Annotated[str, typer.Option("--zone", metavar="Z", help="The zone that the node is in.")]
+Address = Annotated[str, typer.Option("--address", metavar="HOST", help="Where the ports of the node are reached.")]
+Label = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="A label of the node; several.")]
+Cpu = Annotated[str, typer.Option("--cpu", metavar="AMOUNT", help="Processors: 8, 500m. Default: what there is.")]
+Memory = Annotated[str, typer.Option("--memory", metavar="AMOUNT", help="Memory: 16Gi. Default: what there is.")]
+Disk = Annotated[str, typer.Option("--disk", metavar="AMOUNT", help="Disk: 100Gi. Default: what is free.")]
+Gpu = Annotated[
+    list[str] | None, typer.Option("--gpu", metavar="MODEL", help="One GPU of the node, by its model; several.")
+]
+Ports = Annotated[str, typer.Option("--ports", metavar="A-B", help="The ports that work may ask for.")]
+TenantUsers = Annotated[
+    str, typer.Option("--tenant-users", metavar="A-B", help="The numbers of tenants' users, if the agent is root.")
+]
+TenantMap = Annotated[
+    Path,
+    typer.Option("--tenant-map", metavar="FILE", help="Whose they are; the same file for all agents of a machine."),
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option("--allow-user", metavar="TENANT=USER", help="Another user that the tenant may name; several."),
+]
+SecretFolder = Annotated[
+    Path | None,
+    typer.Option("--secret-folder", metavar="DIR", help="DIR/TENANT holds a tenant's secrets.", show_default=False),
+]
+SecretVariable = Annotated[
+    list[str] | None,
+    typer.Option("--secret-variable", metavar="TENANT=NAME", help="A variable of the agent's for a tenant; several."),
+]
+Present = Annotated[
+    Path | None,
+    typer.Option("--present", metavar="DIR", help="What lies ready here: the names in it.", show_default=False),
+]
+Environment = Annotated[
+    list[str] | None, typer.Option("--environment", metavar="K=V", help="A variable for all that runs here; several.")
+]
+Tenant = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", help="Take work of this tenant only.", show_default=False)
+]
+ShareUser = Annotated[
+    bool,
+    typer.Option("--share-user", help="Let tenants run as one user, where they cannot have their own: not apart."),
+]
+StopWork = Annotated[bool, typer.Option("--stop-work", help="When asked to stop, stop all that runs here, too.")]
+NoCgroups = Annotated[bool, typer.Option("--no-cgroups", help="Keep limits by looking, not by the kernel.")]
+
+NoNamespaces = Annotated[
+    bool, typer.Option("--no-namespaces", help="Let all that runs here see the node's processes and /tmp.")
+]
+
+
+def agent(  # long: one line for each option
+    server: Server,
+    node: Node,
+    data: Data,
+    pool: Pool = "general",
+    zone: Zone = "default",
+    address: Address = "127.0.0.1",
+    label: Label = None,
+    cpu: Cpu = "",
+    memory: Memory = "",
+    disk: Disk = "",
+    gpu: Gpu = None,
+    ports: Ports = "30000-30999",
+    present: Present = None,
+    environment: Environment = None,
+    tenant_users: TenantUsers = "200000-265535",
+    tenant_map: TenantMap = Path("/var/lib/holdfast-tenants/users.json"),
+    allow_user: Allow = None,
+    secret_folder: SecretFolder = None,
+    secret_variable: SecretVariable = None,
+    no_cgroups: NoCgroups = False,
+    no_namespaces: NoNamespaces = False,
+    tenant: Tenant = "",
+    share_user: ShareUser = False,
+    stop_work: StopWork = False,
+    token_file: TokenFile = "",
+    tls_certificate: Certificate = "",
+    tls_key: Key = "",
+    tls_trust: Trust = "",
+    insecure: Insecure = False,
+    log_level: Level = "info",
+    log_form: Form = "text",
+    listen: Listen = "",
+) -> None:
+    """Run what is bound to a node.
+
+    What it starts outlives it: stop it, start it again, and it goes on with what runs. A node has one agent: a second
+    one under the same name takes over, and the first one ends.
+
+    An agent that is not root runs all as its own user: it takes the work of one tenant at a time, that of `--tenant` or
+    the first that comes, unless `--share-user` says otherwise.
+    """
+    from holdfast.wiring.agent import AGENT, NodeWish, run, wrong
+    from holdfast.wiring.machine import MachineWish
+
+    wish = MachineWish(
+        AGENT, servers_in(server), node, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
+        log_form, listen,
+    )  # fmt: skip
+    unreadable: list[str] = []
+    found = NodeWish(
+        data=data.expanduser().absolute(),
+        pool=pool,
+        zone=zone,
+        address=address,
+        labels=tuple(sorted(_pairs("label", label, unreadable).items())),
+        capacity=_capacity(cpu, memory, disk, unreadable),
+        devices=tuple(Device(model) for model in gpu or ()),
+        ports=_range("ports", ports, unreadable),
+        present=present,
+        environment=tuple(_pairs("variable", environment, unreadable).items()),
+        tenant_users=_range("tenant users", tenant_users, unreadable),
+        tenant_map=tenant_map.expanduser().absolute(),
+        users=tuple(_each("user", allow_user, unreadable)),
+        secret_folder=secret_folder.expanduser().absolute() if secret_folder is not None else None,
+        secret_variables=tuple(_each("secret variable", secret_variable, unreadable)),
+        cgroups=not no_cgroups,
+        namespaces=not no_namespaces,
+        hidden=tuple(file for file in (token_file, tls_key) if file),
+        tenant=tenant,
+        share_user=share_user,
+        stop_work=stop_work,
+    )
+    begin(wish, [*unreadable, *([] if unreadable else wrong(found))], lambda: run(wish, found))
+
+
+def _pairs(what: str, said: Iterable[str] | None, unreadable: list[str]) -> dict[str, str]:
+    return dict(_each(what, said, unreadable, "KEY=VALUE"))
+
+
+def _each(
+    what: str, said: Iterable[str] | None, unreadable: list[str], form: str = "TENANT=NAME"
+) -> Iterator[tuple[str, str]]:
+    for one in said or ():
+        key, equals, value = one.partition("=")
+        if not key or not equals or (form != "KEY=VALUE" and not value):
+            unreadable.append(f"{what} {one!r} is not {form}")
+        yield key, value
+
+
+def _capacity(cpu: str, memory: str, disk: str, unreadable: list[str]) -> Resources:
+    """What was declared; 0 where nothing was."""
+    amounts = []
+    for name, text, read in (("cpu", cpu, parse_cpu), ("memory", memory, parse_memory), ("disk", disk, parse_memory)):
+        try:
+            amounts.append(read(text) if text else 0)
+        except ValueError as error:
+            unreadable.append(f"--{name} {text!r}: {error}")
+            amounts.append(0)
+    return Resources(amounts[0], amounts[1], amounts[2])
+
+
+def _range(what: str, said: str, unreadable: list[str]) -> tuple[int, int]:
+    first, _, last = said.partition("-")
+    if first.isdecimal() and last.isdecimal():
+        return int(first), int(last)
+    unreadable.append(f"{what} {said!r} are not A-B")
+    return 1, 1
+
+
+app = an_app()
+app.command("agent")(agent)

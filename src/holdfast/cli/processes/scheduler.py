@@ -1,0 +1,55 @@
+"""`holdfast scheduler`: a scheduler of a region, in a process of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.command import an_app
+from holdfast.cli.processes.machine_options import (
+    Certificate,
+    Form,
+    Insecure,
+    Key,
+    Level,
+    Listen,
+    Server,
+    TokenFile,
+    Trust,
+    begin,
+    servers_in,
+)
+
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Its name: it speaks as scheduler/NAME.")]
+
+
+def scheduler(
+    server: Server,
+    name: Name,
+    token_file: TokenFile = "",
+    tls_certificate: Certificate = "",
+    tls_key: Key = "",
+    tls_trust: Trust = "",
+    insecure: Insecure = False,
+    log_level: Level = "info",
+    log_form: Form = "text",
+    listen: Listen = "",
+) -> None:
+    """Schedule for a region, in a process of its own.
+
+    For regions whose servers run with `scheduler: none`. A name is for one scheduler: a second one under the same name
+    takes over, and the first one ends.
+    """
+    from holdfast.wiring.machine import MachineWish
+    from holdfast.wiring.scheduler import SCHEDULER, run
+
+    wish = MachineWish(
+        SCHEDULER, servers_in(server), name, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
+        log_form, listen,
+    )  # fmt: skip
+    begin(wish, (), lambda: run(wish))
+
+
+app = an_app()
+app.command("scheduler")(scheduler)

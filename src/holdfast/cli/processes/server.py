@@ -1,0 +1,104 @@
+"""`holdfast server`: run one server. Its flags are the table of settings, nothing else
+(`wiring/config/server_settings.py`)."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from holdfast.cli.command import an_app
+from holdfast.observe import log_output
+from holdfast.wiring.config.server_settings import SETTINGS, Form, ServerSettings, Setting
+from holdfast.wiring.config.sources import BadSetting, Gathered, gather, shown, write
+from holdfast.wiring.config.validation import contradictions
+
+CANNOT_START = 1
+#: Set by benchmarks that want to know what holds a server's loop (`bench/fixtures/loop_stalls.py`, which names it too).
+MEASURED = "HOLDFAST_BENCH_STALLS"
+_FORMS = {Form.YES_NO: bool | None, Form.NAMES: list[str] | None, Form.PAIRS: list[str] | None}
+
+
+def server(settings: str = "", show_settings: bool = False, **said: Any) -> None:
+    """Run one server, of the platform's ledger or of a region's.
+
+    Settings come from defaults, then a file, then the environment, then flags; the later wins.
+    """
+    try:
+        gathered = gather(settings, os.environ, said)
+    except BadSetting as error:
+        _refuse([str(error)])
+    if show_settings:
+        _show(gathered)
+        return
+    wrong = contradictions(gathered.settings)
+    if wrong:
+        _refuse(wrong)
+    raise typer.Exit(_run(gathered.settings))
+
+
+def _run(settings: ServerSettings) -> int:
+    from holdfast.wiring.server import run
+
+    if not os.environ.get(MEASURED):
+        return run(settings)
+    from holdfast.bench.fixtures.loop_stalls import written  # a benchmark has started this server
+
+    with written(Path(settings.data)):
+        return run(settings)
+
+
+def _show(gathered: Gathered) -> None:
+    rows = shown(gathered)
+    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    for key, value, source in rows:
+        typer.echo(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {source}")
+    for why in contradictions(gathered.settings):
+        log_output.say(f"warning: {why}")
+
+
+def _refuse(wrong: list[str]) -> NoReturn:
+    for why in wrong:
+        log_output.say(f"holdfast server: cannot start: {why}")
+    log_output.say("hint: `holdfast server --show-settings` shows every setting and where it came from")
+    raise typer.Exit(CANNOT_START)
+
+
+def _option(setting: Setting) -> inspect.Parameter:
+    """The flag of a setting. Nothing said is None: then the environment and the file have their say."""
+    default = setting.made or write(setting, getattr(ServerSettings(), setting.field))
+    meant = f" One of: {', '.join(setting.choices)}." if setting.choices else ""
+    shown_default = f" Default: {default}." if default not in ("", "no") else ""
+    is_switch = setting.form is Form.YES_NO
+    option = typer.Option(
+        f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
+        metavar=None if is_switch else setting.form.value.upper(),
+        help=f"{setting.why}{meant}{shown_default}",
+        show_default=False,
+    )
+    kind: Any = _FORMS.get(setting.form, str | None)
+    return inspect.Parameter(
+        setting.field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+    )
+
+
+def _signature() -> inspect.Signature:
+    file = typer.Option("--settings", metavar="FILE", help="A YAML file of settings.", show_default=False)
+    show = typer.Option("--show-settings", help="Print every setting and where it came from, and end.")
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Signature(
+        [
+            inspect.Parameter("settings", keyword, default="", annotation=Annotated[str, file]),
+            inspect.Parameter("show_settings", keyword, default=False, annotation=Annotated[bool, show]),
+            *(_option(setting) for setting in SETTINGS),
+        ]
+    )
+
+
+server.__signature__ = _signature()  # type: ignore[attr-defined]
+
+app = an_app()
+app.command("server")(server)

@@ -1,0 +1,47 @@
+"""Asking regions: the one that is named, or every one that the platform knows and that has joined it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.cli.connect import Client, as_trouble, connect
+from holdfast.cli.context import Context
+from holdfast.cli.options import Options, note
+
+Asking = Callable[[Client], Mapping[str, Any]]
+
+
+def regions(options: Options, context: Context, named: str = "") -> dict[str, Client]:
+    """By name: clients of the regions that are meant. `named` is the one that a slot names.
+
+    A region's own server is asked as it is.
+    """
+    region = options.region or ("" if named else context.region)
+    if region:
+        return {region: connect(options, context, region=region)}
+    client = connect(options, context)
+    status = client.status()
+    kind, _, name = str(status.get("ledger", "")).partition("/")
+    if kind == "region":
+        return {name: client}
+    if named:
+        return {named: client.region(named)}
+    joined = [str(one["name"]) for one in status.get("regions") or () if one.get("joined")]
+    return {name: client.region(name) for name in joined}
+
+
+def answers(asked: Mapping[str, Client], ask: Asking, verbose: int = 0) -> dict[str, Mapping[str, Any]]:
+    """What each says. One that cannot be asked is told of on stderr, and does not keep back the others."""
+    found: dict[str, Mapping[str, Any]] = {}
+    failed: Exception | None = None
+    for name, client in asked.items():
+        try:
+            found[name] = ask(client)
+        except Exception as error:
+            failed = error
+            if len(asked) > 1:
+                note(f"region {name} is not shown: {as_trouble(error, verbose)}")
+    if failed is not None and not found:
+        raise failed
+    return found

@@ -1,0 +1,149 @@
+"""`holdfast certificate`: an authority of one's own, and what it signs. No server is asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.errors import Trouble, misused
+from holdfast.cli.options import Options, duration, note
+from holdfast.cli.output import printer
+from holdfast.cli.output.printer import Data
+
+app = an_app("Make an authority, sign certificates with it, and show them.", no_args_is_help=True)
+
+#: Asked of no server, so none of these makes a difference.
+ALONE = ("context", "server", "tenant", "region", "token_file", "timeout")
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to put it into.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What it is called; after whom it is for.")]
+Life = Annotated[str, typer.Option("--life", metavar="TIME", help="How long it is good, such as 30d.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+Authority = Annotated[Path, typer.Option("--authority", metavar="DIR", help="The folder of the authority.")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option("--server", metavar="HOST", help="A name or an address by which a server is reached; several."),
+]
+Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="Whom it proves: agent/n1, person/oncall.")]
+Wildcard = Annotated[bool, typer.Option("--wildcard", help="A name with a * in it is meant.")]
+ServerPrincipal = Annotated[bool, typer.Option("--server-principal", help="The principal of a region is meant.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, PEM.")]
+
+
+@command(app, without=ALONE)
+def authority(
+    options: Options, out: Out, name: Name = "holdfast", life: Life = "3650d", force: Force = False,
+    output: Printed = Data.TEXT,
+) -> None:  # fmt: skip
+    """Make an authority: `holdfast certificate authority --out authority`.
+
+    Whoever has its key can be anybody. Keep it where no server runs; everybody else needs authority.pem alone.
+    """
+    from holdfast.wiring.certificate_authority import NotIssued, new_authority
+
+    try:
+        made = new_authority(out.expanduser(), name, _span(life), _now(), force=force)
+    except NotIssued as error:
+        raise _trouble(error) from None
+    _tell(made.certificate, made.key, output)
+
+
+@command(app, without=ALONE)
+def issue(
+    options: Options, authority: Authority, out: Out = Path("."), server: Hosts = None, principal: Principal = "",
+    name: Name = "", life: Life = "90d", wildcard: Wildcard = False, server_principal: ServerPrincipal = False,
+    force: Force = False, output: Printed = Data.TEXT,
+) -> None:  # fmt: skip
+    """Sign a certificate for a server, an agent, a scheduler or a person, with a new key.
+
+    `--server HOST[,HOST...]` makes it a server's, `--principal agent/n1` one by which that principal is known.
+    """
+    from holdfast.wiring.certificate_authority import CertificateWish, NotIssued, wrong
+    from holdfast.wiring.certificate_authority import issue as sign
+
+    hosts = tuple(one for said in server or () for one in said.replace(",", " ").split())
+    wish = CertificateWish(hosts, principal, _span(life), wildcard, server_principal)
+    found = list(wrong(wish))
+    if found:
+        raise misused(f"nothing was signed: {found[0]}", lines=found[1:])
+    try:
+        made = sign(authority.expanduser(), out.expanduser(), name or wish.name, wish, _now(), force=force)
+    except NotIssued as error:
+        raise _trouble(error) from None
+    _tell(made.certificate, made.key, output)
+
+
+@command(app, without=ALONE)
+def show(options: Options, file: File, output: Printed = Data.TEXT) -> None:
+    """Show whose a certificate is, which hosts and which principal it names, and until when it is good."""
+    told = _told(file.expanduser())
+    if not printer.printed(told, output):
+        printer.say(printer.pairs([(_HEADINGS[key], _cell(value)) for key, value in told.items()]))
+
+
+_HEADINGS = {
+    "file": "File", "subject": "Subject", "hosts": "Hosts", "principal": "Principal", "issuer": "Issuer",
+    "from": "From", "until": "Until", "daysLeft": "Days left", "authority": "Signs others",
+    "fingerprint": "Fingerprint", "key": "Key",
+}  # fmt: skip
+
+
+def _told(file: Path) -> dict[str, Any]:
+    from holdfast.transports.certificates import NoCertificate, facts_of
+
+    try:
+        facts = facts_of(file.read_bytes())
+    except OSError as error:
+        raise misused(f"{file} cannot be read: {error.strerror}") from None
+    except NoCertificate as error:
+        raise misused(
+            f"{file} is no certificate: {error}", "name the file that begins with BEGIN CERTIFICATE"
+        ) from None
+    left = (facts.ends - _now()).days
+    return {
+        "file": str(file),
+        "subject": facts.subject,
+        "hosts": list(facts.hosts),
+        "principal": facts.principal,
+        "issuer": facts.issuer,
+        "from": _moment(facts.begins),
+        "until": _moment(facts.ends),
+        "daysLeft": left,
+        "authority": facts.is_authority,
+        "fingerprint": facts.fingerprint,
+    }
+
+
+def _tell(certificate: Path, key: Path, output: Data) -> None:
+    told = {**_told(certificate), "key": str(key)}
+    if not printer.printed(told, output):
+        printer.say(f"{certificate}\n{key}")
+        whom = told["principal"] or ", ".join(told["hosts"]) or told["subject"]
+        note(f"{whom}: good until {told['until']} ({told['daysLeft']} days); only its owner can read {key}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) or "-" if isinstance(value, list) else str(value) or "-"
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def _span(life: str) -> timedelta:
+    return timedelta(milliseconds=duration(life, "--life"))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _trouble(error: Exception) -> Trouble:
+    message, _, hint = str(error).partition("\nhint: ")
+    return Trouble(message, hint=hint)

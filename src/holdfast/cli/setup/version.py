@@ -1,0 +1,66 @@
+"""`holdfast version`: the versions of this program and of the server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import holdfast
+from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.context import resolve
+from holdfast.cli.options import Options, note
+from holdfast.cli.output import printer
+from holdfast.cli.output.printer import Data
+
+app = an_app()
+
+#: How long to look for a server when nobody said: whoever asks for a version does not want to wait.
+SHORT = "2s"
+
+
+@command(app)
+def version(
+    options: Options,
+    client: Annotated[bool, typer.Option("--client", help="Only this program's; ask no server.")] = False,
+    output: Printed = Data.TEXT,
+) -> None:
+    """Show the versions of this program and of the server, or with --region of that region's, and whether they fit."""
+    found = {"client": holdfast.__version__}
+    if not client:
+        found |= _served(options)
+    if printer.printed(found, output):
+        return
+    printer.say(printer.pairs([(name, value) for name, value in found.items() if name != "skew"]))
+    if found.get("skew"):
+        note(f"warning: {found['skew']}")
+
+
+def _served(options: Options) -> dict[str, Any]:
+    from holdfast.cli.connect import as_trouble, connect
+
+    try:
+        hasty = options._replace(timeout=options.timeout or SHORT)
+        status = connect(hasty, resolve(options), region=options.region).status()
+    except Exception as error:
+        note(f"no server answered: {as_trouble(error, options.verbose)}")
+        return {}
+    server = str(status.get("version", ""))
+    return {"server": server, "skew": skew(holdfast.__version__, server)}
+
+
+def skew(ours: str, theirs: str) -> str:
+    """What is to be said about two versions: nothing while they are at most one minor version apart."""
+    if not theirs or ours == theirs:
+        return ""
+    mine, other = _numbers(ours), _numbers(theirs)
+    if mine is None or other is None:
+        return f"this program is {ours} and the server is {theirs}"
+    if mine[0] != other[0] or abs(mine[1] - other[1]) > 1:
+        return f"this program ({ours}) and the server ({theirs}) are more than one minor version apart"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, int] | None:
+    parts = version.split(".")
+    return (int(parts[0]), int(parts[1])) if len(parts) > 1 and all(one.isdigit() for one in parts[:2]) else None

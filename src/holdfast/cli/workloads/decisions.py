@@ -1,0 +1,102 @@
+"""`holdfast decisions`: what schedulers decided, newest first, for as long as it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli import region_requests
+from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.context import Context, resolve
+from holdfast.cli.errors import misused
+from holdfast.cli.options import Options, moment_of, note
+from holdfast.cli.output import printer
+from holdfast.cli.output.explanation import workloads_of
+from holdfast.cli.output.printer import Data
+from holdfast.core.model.records.decisions import Outcome
+
+app = an_app()
+
+
+Workload = Annotated[str, typer.Option("--workload", metavar="NAME", help="Of this workload, also if it is gone.")]
+Slot = Annotated[str, typer.Option("--slot", metavar="SLOT", help="Of this slot: WORKLOAD/REGION/ORDINAL.")]
+Node = Annotated[str, typer.Option("--node", metavar="NAME", help="What went to this node.")]
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Not newer: 1h, 2d, or 2026-11-15T17:00:00Z.")]
+Of = Annotated[Outcome | None, typer.Option("--outcome", help="Only what ended so.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more than so many of each region.")]
+HEADINGS = ("AT", "REGION", "TENANT", "WORKLOAD", "OUTCOME", "PLACED", "EXAMINED", "SCHEDULER", "WHAT")
+#: How much of what was decided a table shows.
+SHOWN = 80
+
+
+@command(app)
+def decisions(
+    options: Options,
+    workload: Workload = "",
+    slot: Slot = "",
+    node: Node = "",
+    since: Since = "",
+    until: Until = "",
+    outcome: Of = None,
+    limit: Limit = 50,
+    output: Printed = Data.TEXT,
+) -> None:
+    """Show what schedulers decided, newest first; in one region with --region, or in all.
+
+    One line for each group of equal placements. `holdfast explain SLOT` tells all of the one that placed a slot.
+    """
+    context = resolve(options)
+    if workload and slot:
+        raise misused("--workload, or --slot: a slot names its workload itself")
+    asked = {
+        "workload": owned(workload, context, 0),
+        "slot": owned(slot, context, 2),
+        "node": node,
+        "tenant": "" if workload or slot else options.tenant,
+        "since": moment_of(since, "--since"),
+        "until": moment_of(until, "--until"),
+        "outcome": outcome.value if outcome is not None else "",
+    }
+    where = region_requests.regions(options, context, region_in(slot) if slot else "")
+    found = region_requests.answers(where, lambda client: client.decisions(limit=limit, **asked), options.verbose)
+    items = [{"region": name, **one} for name, answer in found.items() for one in answer.get("items") or ()]
+    items.sort(key=lambda one: str(one.get("at")), reverse=True)
+    if printer.printed({"kind": "DecisionList", "items": items}, output):
+        return
+    if not items:
+        note("nothing found")
+        return
+    printer.say(printer.table(HEADINGS, map(_row, items)))
+    if any((answer.get("metadata") or {}).get("continue") for answer in found.values()):
+        note("there are more; `--limit` shows more of them, `--since` and `--until` others")
+
+
+def owned(name: str, context: Context, slashes: int) -> str:
+    """The name with its tenant before it, where that is known and not said; a slot has two slashes by itself."""
+    return f"{context.tenant}/{name}" if name and context.tenant and name.count("/") == slashes else name
+
+
+def region_in(slot: str) -> str:
+    """The region that a slot names."""
+    parts = slot.split("/")
+    if len(parts) not in (3, 4) or not parts[-1].isdigit() or not all(parts):
+        raise misused(f"--slot {slot}: not the name of a slot", "[TENANT/]WORKLOAD/REGION/ORDINAL, such as web/eu/0")
+    return parts[-2]
+
+
+def _row(one: Mapping[str, Any]) -> list[str]:
+    said = [printer.cell(one.get(key)) for key in ("at", "region", "tenant")]
+    numbers = [printer.cell(one.get(key)) for key in ("outcome", "placed", "examined", "scheduler")]
+    return [*said, printer.cell(workloads_of(one)), *numbers, _what(one)]
+
+
+def _what(one: Mapping[str, Any]) -> str:
+    went = [f"{str(place['slot']).rpartition('/')[2]} to {place['node']}" for place in one.get("placements") or ()]
+    first: Mapping[str, Any] = next(iter(one.get("reasons") or ()), {})
+    why = ": ".join(str(first[key]) for key in ("code", "message") if first.get(key))
+    refused = ", ".join(f"{part['count']} refused: {part['code']}" for part in one.get("refused") or ())
+    text = "; ".join(part for part in (", ".join(went), refused, why) if part) or "-"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

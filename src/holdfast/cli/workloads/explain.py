@@ -1,0 +1,129 @@
+"""`holdfast explain`: why a workload waits, or why a slot went where it is. Elsewhere the word means help for fields;
+here that is `schema`. What it says is in `explained`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.api.kinds import BY_NAME, find
+from holdfast.cli import region_requests
+from holdfast.cli.command import Printed, an_app, command, known_workloads
+from holdfast.cli.connect import Client, connect, is_missing
+from holdfast.cli.context import Context, resolve
+from holdfast.cli.errors import Trouble, misused
+from holdfast.cli.options import Options
+from holdfast.cli.output import explanation, printer
+from holdfast.cli.output.printer import Data
+from holdfast.cli.targets import Named, named
+
+app = an_app()
+
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="WORKLOAD|SLOT",
+        help="[TENANT/]NAME, or a slot: [TENANT/]WORKLOAD/REGION/ORDINAL.",
+        autocompletion=known_workloads,
+    ),
+]
+#: So many of the newest decisions are told with a workload.
+LATELY = 5
+
+
+@command(app)
+def explain(options: Options, words: Words, output: Printed = Data.TEXT) -> None:
+    """Tell why a workload waits, who can act and what would change it; or when, why and by whom a slot was placed.
+
+    What was decided is kept for a while after a workload is gone.
+    """
+    context = resolve(options)
+    one = _meant(words, context)
+    if one.kind.name == "Replica":
+        _slot(options, context, one, output)
+    else:
+        _workload(options, context, one, output)
+
+
+def _meant(words: list[str], context: Context) -> Named:
+    """The workload or the slot, of which the kind may be said before its name."""
+    first, slash, rest = words[0].partition("/")
+    if len(words) == 1 and not slash and find(first.partition(".")[0]) is not None:
+        raise misused(f"{first}: the fields of a kind are explained by schema", f"`holdfast schema {first}`")
+    kind = find(first) if len(words) == 2 or slash else None
+    if len(words) > 2 or (len(words) == 2 and kind is None):
+        raise misused("which one? give one workload, or one slot", "`holdfast explain shop/web`")
+    if kind is not None and kind.name not in ("Workload", "Replica"):
+        hint = f"`holdfast describe {kind.name.lower()} NAME` tells about it"
+        raise misused(f"{kind.name.lower()}: workloads and slots are explained", hint)
+    name = words[1] if len(words) == 2 else rest if kind is not None else words[0]
+    if kind is None:
+        kind = BY_NAME["Replica" if name.count("/") > 1 else "Workload"]
+    found = named(kind, name, context)
+    if kind.name == "Replica" and not _is_slot(found.name):
+        raise misused(f"{name}: not the name of a slot", "[TENANT/]WORKLOAD/REGION/ORDINAL, such as web/eu/0")
+    return found
+
+
+def _is_slot(name: str) -> bool:
+    return name.count("/") == 2 and name.rpartition("/")[2].isdigit()
+
+
+def _workload(options: Options, context: Context, one: Named, output: Data) -> None:
+    name = f"{one.tenant}/{one.name}"
+    found = _object(connect(options, context), one)
+    where = region_requests.regions(options, context)
+    waits = region_requests.answers(where, lambda client: client.queue(workload=name), options.verbose)
+    past = region_requests.answers(where, lambda client: client.decisions(workload=name, limit=LATELY), options.verbose)
+    queued = [request for answer in waits.values() for request in answer.get("items") or ()]
+    decided = [{"region": region, **item} for region, answer in past.items() for item in answer.get("items") or ()]
+    decided = sorted(decided, key=lambda item: str(item.get("at")), reverse=True)[:LATELY]
+    if printer.printed({"workload": found, "queue": queued, "decisions": decided}, output):
+        return
+    if found is None and not queued and not decided:
+        hint = "`holdfast get workloads` shows which there are; decisions are kept for the retention time of a region"
+        raise Trouble(f"nothing is known of workload {name}", hint=hint)
+    printer.say("\n".join(explanation.workload(name, found, queued, decided)))
+    printer.say("\n".join(_next(name, queued, decided)))
+
+
+def _object(client: Client, one: Named) -> Mapping[str, Any] | None:
+    """The object; None: there is none, or the server that is asked does not keep such."""
+    try:
+        return client.get(one.kind.plural, one.name, tenant=one.tenant)
+    except Exception as error:
+        if is_missing(error) or getattr(getattr(error, "problem", None), "code", "") == "no-such-route":
+            return None
+        raise
+
+
+def _next(name: str, queued: list[Any], decided: list[Any]) -> list[str]:
+    lines = [f"  `holdfast decisions --workload {name}` shows everything that was decided for it"]
+    went = [place["slot"] for item in decided for place in item.get("placements") or ()]
+    if went:
+        tenant = name.partition("/")[0]
+        lines.append(f"  `holdfast explain {tenant}/{went[0]}` tells why a slot went where it is")
+    if queued:
+        lines.append(f"  `holdfast queue --region {queued[0].get('region')}` shows who is looked at before it")
+    return ["", printer.paint("Next", "bold"), *lines]
+
+
+def _slot(options: Options, context: Context, one: Named, output: Data) -> None:
+    name = f"{one.tenant}/{one.name}"
+    region = one.name.split("/")[1]
+    ((_, client),) = region_requests.regions(options, context, region).items()
+    replica = _object(client, one)
+    items = client.decisions(slot=name, limit=1)["items"]
+    decided = items[0] if items else None
+    if printer.printed({"slot": replica, "decision": decided}, output):
+        return
+    if replica is None and decided is None:
+        hint = f"`holdfast get replicas --region {region} --tenant {one.tenant}` shows which there are"
+        raise Trouble(f"nothing is known of slot {name}", hint=hint)
+    printer.say("\n".join(explanation.slot(name, replica, decided)))
+    if replica is not None and not (replica.get("status") or {}).get("node"):
+        workload = name.rsplit("/", 2)[0]
+        printer.say(f"\n  it waits: `holdfast explain {workload}` tells why")

@@ -1,0 +1,40 @@
+"""`holdfast scale`: change how many replicas a workload has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.command import Words, an_app, command
+from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.context import resolve
+from holdfast.cli.options import Options
+from holdfast.cli.output import printer
+from holdfast.cli.targets import region_for, the_object, the_workload
+
+app = an_app()
+
+Replicas = Annotated[int, typer.Option("--replicas", min=0, help="How many there should be.")]
+
+
+@command(app)
+def scale(options: Options, words: Words, replicas: Replicas) -> None:
+    """Change how many replicas a workload has. Everything else of it stays as it is."""
+    context = resolve(options)
+    workload = the_workload(the_object(words, context))
+    client = connect(options, context, region=region_for(workload.kind, context, options.region))
+    before: list[int] = []
+
+    def change(found: dict[str, Any]) -> dict[str, Any] | None:
+        before.append(found["spec"]["replicas"])
+        if before[-1] == replicas:
+            return None
+        return {**found, "spec": {**found["spec"], "replicas": replicas}}
+
+    try:
+        client.edit("workloads", workload.name, change, tenant=workload.tenant)
+    except Exception as error:
+        raise as_trouble(error, options.verbose, what=str(workload)) from None
+    same = before[-1] == replicas
+    printer.say(f"{workload} {'unchanged' if same else f'scaled from {before[-1]} to {replicas}'}")

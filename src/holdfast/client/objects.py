@@ -1,0 +1,225 @@
+"""Reading and writing objects: get, list, put, delete, batch, edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.client.effects import Call, Document
+from holdfast.client.errors import Conflict, Gone, HoldfastError, Problem, etag_of
+from holdfast.client.paths import ALL_TENANTS, TENANTED, collection, plural, single
+from holdfast.client.requester import LINEAR, Caller, decoded, document_in, matching
+from holdfast.host.ports.transport import Pairs, Reply, named
+
+PAGE = 500
+#: A batch goes in slices of so many documents, and of so many bytes: half of what a server takes by default.
+SLICE = 200
+SLICE_BYTES = 512 << 10
+#: How often a list begins anew because its pages are gone before it has read them all.
+LIST_STARTS = 5
+#: How often an edit looks again because somebody else was faster.
+EDITS = 8
+
+
+class Listed(Struct, frozen=True):
+    """All objects of a list, as they were at one point of the log: a watch since `token` goes on from there."""
+
+    items: tuple[Document, ...]
+    token: str
+
+
+class Written(Struct, frozen=True):
+    """What a write left behind. `outcome`: created, configured, unchanged; of a delete: deleted, or deleting while
+    something still holds the object."""
+
+    object: Document
+    outcome: str
+    revision: str
+
+
+class Applied(Struct, frozen=True):
+    """What became of one document of a batch: created, configured or unchanged; or, with a problem, refused, or
+    unknown: it may have been done."""
+
+    outcome: str
+    object: Document = {}
+    problem: Problem | None = None
+
+
+class _PageMeta(Struct, rename={"going_on": "continue"}):
+    token: str = ""
+    going_on: str = ""
+
+
+class _Page(Struct):
+    items: list[dict[str, Any]]
+    metadata: _PageMeta
+
+
+class _Batch(Struct):
+    items: list[Applied]
+
+
+def get(caller: Caller, kind: str, name: str, tenant: str = "", *, read: str = "") -> Call[Document]:
+    """One object. `NotFound` when there is none."""
+    path = single(kind, name, tenant or caller.access.tenant)
+    return document_in((yield from caller.read("GET", path, level=read)))
+
+
+def list_all(
+    caller: Caller, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
+) -> Call[Listed]:
+    """All objects, in pages of `limit`, of one point of the log. `Gone` when that point went away too often."""
+    path, query = collection(kind), (*selection(caller, kind, tenant, selector), ("limit", str(limit)))
+    for start in range(LIST_STARTS):
+        first = yield from caller.read("GET", path, query, level=read)
+        try:
+            return (yield from _join(caller, path, query, first))
+        except Gone:
+            if start == LIST_STARTS - 1:
+                raise
+    raise AssertionError("a list is returned or raises")
+
+
+def selection(caller: Caller, kind: str, tenant: str, selector: str) -> Pairs:
+    """What a list or a watch is narrowed down to."""
+    if not tenant and plural(kind) in TENANTED:
+        tenant = caller.access.tenant
+    asked = (("tenant", "" if tenant == ALL_TENANTS else tenant), ("selector", selector))
+    return tuple((name, value) for name, value in asked if value)
+
+
+def _join(caller: Caller, path: str, query: Pairs, first: Reply) -> Call[Listed]:
+    """The first page and all that follow it. What they show was fixed by the first: they name no level."""
+    page = decoded(first, _Page)
+    items, token = page.items, page.metadata.token or named(first.headers, "holdfast-token")
+    while page.metadata.going_on:
+        further = (*query, ("continue", page.metadata.going_on))
+        page = decoded((yield from caller.ask(caller.request("GET", path, further))), _Page)
+        items += page.items
+    return Listed(tuple(items), token)
+
+
+def put(
+    caller: Caller,
+    document: Document,
+    *,
+    if_match: str | None = None,
+    create_only: bool = False,
+    dry_run: bool = False,
+    idempotency_key: str = "",
+) -> Call[Written]:
+    """Make the object what the document says. `Conflict` when it is not at `if_match`, or exists and should not."""
+    document = owned(caller, document)
+    metadata = document["metadata"]
+    path = single(document["kind"], metadata["name"], metadata.get("tenant", ""))
+    headers = (*matching(if_match), *((("if-none-match", "*"),) if create_only else ()))
+    request = caller.request("PUT", path, _dry(dry_run), headers, msgspec.json.encode(document))
+    key = caller.key(idempotency_key)
+    reply = yield from caller.write(request, key, changes=not dry_run)
+    return _written(reply, None if dry_run else key, "")
+
+
+def delete(
+    caller: Caller,
+    kind: str,
+    name: str,
+    tenant: str = "",
+    *,
+    if_match: str | None = None,
+    dry_run: bool = False,
+    idempotency_key: str = "",
+) -> Call[Written]:
+    """Delete an object. `NotFound` when there is none."""
+    path = single(kind, name, tenant or caller.access.tenant)
+    key = caller.key(idempotency_key)
+    request = caller.request("DELETE", path, _dry(dry_run), matching(if_match))
+    reply = yield from caller.write(request, key, changes=not dry_run)
+    return _written(reply, None if dry_run else key, "deleted")
+
+
+def batch(
+    caller: Caller, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
+) -> Call[tuple[Applied, ...]]:
+    """Put many documents, each judged by itself, in order. What is raised says in `done` what was done before it."""
+    whole = [owned(caller, document) for document in documents]
+    key = caller.key(idempotency_key)
+    done: list[Applied] = []
+    slices = list(_slices([msgspec.json.encode(document) for document in whole]))
+    for number, items in enumerate(slices):
+        # A single slice has the key itself: its items are KEY.0, KEY.1 and so on at the server.
+        slice_key = f"{key}-{number}" if len(slices) > 1 else key
+        body = b'{"items":[' + b",".join(items) + b"]}"
+        request = caller.request("POST", "/v1/batch", _dry(dry_run), body=body)
+        try:
+            reply = yield from caller.write(request, slice_key, changes=not dry_run)
+            done += decoded(reply, _Batch, wrote=None if dry_run else slice_key).items
+        except HoldfastError as error:
+            error.done = tuple(done)
+            raise
+    return tuple(done)
+
+
+def _slices(documents: list[bytes]) -> Iterator[list[bytes]]:
+    """The documents in their order, as many together as one request may hold; one that is too large goes alone."""
+    items: list[bytes] = []
+    for document in documents:
+        if items and (len(items) == SLICE or sum(map(len, items)) + len(document) > SLICE_BYTES):
+            yield items
+            items = []
+        items.append(document)
+    if items:
+        yield items
+
+
+def edit(
+    caller: Caller, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
+) -> Call[Written]:
+    """Get, change, put: again with the newest when somebody else was faster. `change` gives the document to put, or
+    None to leave the object as it is. The last `Conflict` when others were always faster."""
+    level = ""
+    for attempt in range(EDITS):
+        found = yield from get(caller, kind, name, tenant, read=level)
+        revision = revision_of(found)
+        wanted = change(found)
+        if wanted is None:
+            return Written(found, "unchanged", revision)
+        try:
+            return (yield from put(caller, wanted, if_match=revision))
+        except Conflict as conflict:
+            if not conflict.is_stale or attempt == EDITS - 1:
+                raise
+        level = LINEAR
+    raise AssertionError("an edit is returned or raises")
+
+
+def revision_of(document: Document) -> str:
+    """The revision at which an object was read; empty when it does not say."""
+    metadata = document.get("metadata")
+    return str(metadata.get("revision", "")) if isinstance(metadata, dict) else ""
+
+
+def owned(caller: Caller, document: Document) -> Document:
+    """The document with the default tenant, where it needs one and names none. `ValueError` when it names nothing."""
+    metadata = document.get("metadata")
+    if not document.get("kind") or not isinstance(metadata, dict) or not metadata.get("name"):
+        raise ValueError("a document needs `kind` and `metadata.name`")
+    if plural(document["kind"]) in TENANTED and not metadata.get("tenant") and caller.access.tenant:
+        return {**document, "metadata": {**metadata, "tenant": caller.access.tenant}}
+    return document
+
+
+def _dry(dry_run: bool) -> Pairs:
+    return (("dryRun", "All"),) if dry_run else ()
+
+
+def _written(reply: Reply, wrote: str | None, otherwise: str) -> Written:
+    found = document_in(reply, wrote=wrote)
+    metadata = found.get("metadata")
+    if otherwise and isinstance(metadata, dict) and metadata.get("deletion"):
+        otherwise = "deleting"
+    outcome = named(reply.headers, "holdfast-outcome") or otherwise
+    return Written(found, outcome, etag_of(reply) or revision_of(found))

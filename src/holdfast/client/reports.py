@@ -1,0 +1,111 @@
+"""Computed answers of a server: status, identity, quota, audit, queue, decisions, repairs, schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.client.effects import Call, Document
+from holdfast.client.requester import Caller, decoded, document_in
+
+
+class Allowed(Struct, frozen=True):
+    """Whether something may be done, and why, or why not."""
+
+    allowed: bool
+    why: str = ""
+
+
+class _AuditMeta(Struct, frozen=True, rename={"going_on": "continue"}):
+    going_on: str = ""
+
+
+class _Audit(Struct):
+    items: list[dict[str, Any]]
+    metadata: _AuditMeta = _AuditMeta()
+
+
+def status(caller: Caller) -> Call[Document]:
+    """What the server that is asked says of itself: role, leader, token, conditions."""
+    return document_in((yield from caller.ask(caller.request("GET", "/v1/status"))))
+
+
+def whoami(caller: Caller) -> Call[Document]:
+    """The principal that this client acts as, with its rights and scope."""
+    return document_in((yield from caller.read("GET", "/v1/whoami")))
+
+
+def quota(caller: Caller, tenant: str = "") -> Call[Document]:
+    """How quotas stand: of one tenant, or of all that this client may see."""
+    if "/" in tenant or tenant in (".", ".."):
+        raise ValueError(f"not the name of a tenant: {tenant!r}")
+    return document_in((yield from caller.read("GET", f"/v1/quota/{tenant}" if tenant else "/v1/quota")))
+
+
+def can_i(
+    caller: Caller, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
+) -> Call[Allowed]:
+    """Whether this client may send a command, or has a right, in that place."""
+    asked = {"command": command, "right": right, "tenant": tenant, "region": region, "node": node}
+    body = msgspec.json.encode({name: value for name, value in asked.items() if value})
+    return decoded((yield from caller.read("POST", "/v1/can-i", body=body)), Allowed)
+
+
+def audit(
+    caller: Caller, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
+) -> Call[tuple[Document, ...]]:
+    """What was done lately and by whom, newest first: the newest `limit`, in as many pages as the server makes of them.
+
+    A server looks at a part of its log for each page, so a page may be empty and yet not be the last.
+    """
+    found: list[Document] = []
+    going_on = ""
+    while True:
+        asked = (("since", since), ("actor", actor), ("command", command), ("limit", str(limit - len(found))))
+        query = tuple((name, value) for name, value in (*asked, ("continue", going_on)) if value)
+        page = decoded((yield from caller.read("GET", "/v1/audit", query)), _Audit)
+        found += page.items
+        going_on = page.metadata.going_on
+        if not going_on or len(found) >= limit:
+            return tuple(found[:limit])
+
+
+def repairs(caller: Caller, *, tenant: str = "", limit: int = 0) -> Call[Document]:
+    """What waits to be ended or put right, the most urgent first; `metadata.total` is how much there is in all."""
+    asked = (("tenant", tenant), ("limit", str(limit) if limit else ""))
+    query = tuple((name, value) for name, value in asked if value)
+    return document_in((yield from caller.read("GET", "/v1/repairs", query)))
+
+
+def queue(caller: Caller, *, workload: str = "", tenant: str = "", limit: int = 0) -> Call[Document]:
+    """What waits to be placed in a region, first what is looked at first; `metadata.total` is how much there is."""
+    asked = (("workload", workload), ("tenant", tenant), ("limit", str(limit) if limit else ""))
+    query = tuple((name, value) for name, value in asked if value)
+    return document_in((yield from caller.read("GET", "/v1/queue", query)))
+
+
+def decisions(caller: Caller, *, limit: int = 50, **asked: str) -> Call[Document]:
+    """What a region's schedulers decided, newest first: the newest `limit`, in as many pages as the server makes.
+
+    What may be asked for: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty and
+    yet not be the last. `metadata.continue` of the whole says that there is more.
+    """
+    found: list[Document] = []
+    going_on = ""
+    while True:
+        said = (*asked.items(), ("limit", str(limit - len(found))), ("continue", going_on))
+        query = tuple((name, value) for name, value in said if value)
+        page = document_in((yield from caller.read("GET", "/v1/decisions", query)))
+        found += page["items"]
+        going_on = page["metadata"].get("continue", "")
+        if not going_on or len(found) >= limit:
+            return {**page, "items": found}
+
+
+def schema(caller: Caller, kind: str) -> Call[Document]:
+    """The JSON Schema of a kind, by the name that documents write: `Workload`."""
+    if not kind.isalnum():
+        raise ValueError(f"not a kind: {kind!r}")
+    return document_in((yield from caller.ask(caller.request("GET", f"/v1/schemas/{kind}"))))

@@ -1,0 +1,161 @@
+"""One request until it is answered, and reads that see this client's own writes."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.client.config import Access, Means, made_at, new_key
+from holdfast.client.effects import Call, Document, Pause, Send
+from holdfast.client.errors import SHOWN, Gone, OutcomeUnknown, Problem, Unavailable
+from holdfast.client.paths import through
+from holdfast.client.retry import Tries
+from holdfast.client.server_pool import Servers, Tokens
+from holdfast.host.ports.transport import Pairs, Reply, Request, TransportError, named
+
+T = TypeVar("T")
+
+LINEAR = "linear"
+KEY = "idempotency-key"
+SENT = "holdfast-sent"
+#: A key that is older than this is one of an earlier call.
+LATER_MS = 600_000
+
+
+class Caller:
+    """What the calls of one client share. Through a region it is the same client: servers and patience are shared,
+    and that region's ledger has a token of its own."""
+
+    def __init__(self, access: Access, means: Means) -> None:
+        self.access = access
+        self.means = means
+        self.region = ""
+        self.servers = Servers(access.servers)
+        self.tokens = Tokens()
+
+    def through(self, region: str) -> Caller:
+        """The same client, at that region."""
+        if not region or "/" in region or region in (".", ".."):
+            raise ValueError(f"not the name of a region: {region!r}")
+        other = copy(self)
+        other.region = region
+        return other
+
+    def hurried(self, patience_ms: int) -> Caller:
+        """The same client with no more patience than that."""
+        other = copy(self)
+        patience, timeout = min(self.access.patience_ms, patience_ms), min(self.access.timeout_ms, patience_ms)
+        other.access = msgspec.structs.replace(self.access, patience_ms=patience, timeout_ms=max(1, timeout))
+        return other
+
+    def key(self, given: str) -> str:
+        """The idempotency key of a write: made once, and repeated with it."""
+        keys = self.means.keys
+        return given or (keys() if keys is not None else new_key(self.means.wall()))
+
+    def request(self, verb: str, path: str, query: Pairs = (), headers: Pairs = (), body: bytes = b"") -> Request:
+        """A request of this client, with an end in time."""
+        # The server gives up a little earlier than we do: that it did is an answer, and silence is not.
+        limit = ("holdfast-timeout-ms", str(max(1, self.access.timeout_ms * 9 // 10)))
+        return self.endless(verb, path, query, (limit, *headers), body)
+
+    def endless(self, verb: str, path: str, query: Pairs = (), headers: Pairs = (), body: bytes = b"") -> Request:
+        """A request of this client whose answer goes on."""
+        ours = [("user-agent", self.access.agent)]
+        if self.access.token:
+            ours.append(("authorization", f"Bearer {self.access.token}"))
+        if body and not any(name == "content-type" for name, _ in headers):
+            ours.append(("content-type", "application/json"))
+        return Request(verb, through(self.region, path), query, (*ours, *headers), body)
+
+    def tries(self, *, forever: bool = False, writes: bool = False, key: str = "") -> Tries:
+        """The attempts of one request, none made yet."""
+        patience = None if forever else self.access.patience_ms
+        return Tries(self.means, self.servers, self.region, patience, writes=writes, key=key)
+
+    def ask(self, request: Request, *, writes: bool = False, key: str = "") -> Call[Reply]:
+        """The answer to this request, the same in every attempt. Raises why there is none.
+
+        The last attempt of a read ends with our patience. That of a write has all its time: one that is cut short would
+        leave behind an unknown outcome more often than an answer.
+        """
+        tries = self.tries(writes=writes, key=key)
+        while True:
+            limit = self.access.timeout_ms if writes else min(self.access.timeout_ms, tries.left_ms())
+            try:
+                reply: Reply = yield Send(tries.server, request, limit)
+            except TransportError as error:
+                tries.failed(error, was_hurried=limit < self.access.timeout_ms)
+            else:
+                if reply.status < 300:
+                    tries.worked()
+                    return reply
+                tries.answered(reply)
+            wait = tries.pause_ms()
+            if wait:
+                yield Pause(wait)
+
+    def write(self, request: Request, key: str, *, changes: bool = True) -> Call[Reply]:
+        """A write under this key. From its answer on, reads see what it did; a dry run `changes` nothing."""
+        keyed = msgspec.structs.replace(request, headers=(*request.headers, (KEY, key), *self._first_sent(key)))
+        reply = yield from self.ask(keyed, writes=changes, key=key)
+        if changes:
+            self.tokens.wrote(self.region, reply)
+        return reply
+
+    def _first_sent(self, key: str) -> Pairs:
+        """When a write that is repeated much later was first sent: beyond their window keys are forgotten, and the
+        server must not take it for a new one. Of a key that was just made nothing is said: our clock may be wrong."""
+        at = made_at(key)
+        if not at or self.means.wall() - at < LATER_MS:
+            return ()
+        from datetime import UTC, datetime
+
+        said = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+        return ((SENT, said.replace("+00:00", "Z")),)
+
+    def read(self, verb: str, path: str, query: Pairs = (), *, level: str = "", body: bytes = b"") -> Call[Reply]:
+        """A read that sees this client's own writes, or whatever the level says that the caller names.
+
+        Where the log has lost them (it was restored, or trimmed), it says so once by going on without them.
+        """
+        token = self.tokens.of(self.region)
+        chosen = level or (f"at-least={token}" if token else "")
+        try:
+            return (yield from self.ask(self._reading(verb, path, query, chosen, body)))
+        except Gone:
+            if level or not token:
+                raise
+        self.tokens.forget(self.region, token)
+        return (yield from self.ask(self._reading(verb, path, query, LINEAR, body)))
+
+    def _reading(self, verb: str, path: str, query: Pairs, level: str, body: bytes) -> Request:
+        headers = (("holdfast-read", level),) if level else ()
+        return self.request(verb, path, query, headers, body)
+
+
+def matching(if_match: str | None) -> Pairs:
+    """The condition that the object is at this revision, or that there is one (`*`), as a header."""
+    if if_match is None:
+        return ()
+    return (("if-match", if_match if if_match == "*" else f'"{if_match}"'),)
+
+
+def decoded(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T:
+    """What a success says, in JSON or msgpack. `wrote` is the key of the write that it answers, if it answers one: when
+    the answer cannot be read, that write has an unknown outcome."""
+    decode = msgspec.msgpack.decode if "msgpack" in named(reply.headers, "content-type") else msgspec.json.decode
+    try:
+        return decode(reply.body, type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        shown = reply.body[:SHOWN].decode(errors="replace")
+        detail = f"the answer cannot be read ({error}): {shown}"
+        problem = Problem("not-understood", reply.status, detail=detail, hint="is this a Holdfast server?")
+        raise (Unavailable(problem) if wrote is None else OutcomeUnknown(problem, wrote)) from None
+
+
+def document_in(reply: Reply, *, wrote: str | None = None) -> Document:
+    """An answer that is one document."""
+    return decoded(reply, dict, wrote=wrote)

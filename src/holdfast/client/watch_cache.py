@@ -1,0 +1,73 @@
+"""What a watch has handed out: enough to tell what changed when it has to list again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.client.effects import Document
+from holdfast.client.objects import revision_of
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+
+
+class Known:
+    """Objects by identity, each with the revision at which it was handed out and what is needed to name it.
+
+    With a `name` it knows that one object only. A deletion may say nothing but a uid: it is recognised by that, and
+    told with the name it had.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name
+        self._handed_out: dict[str, tuple[str, Document]] = {}
+
+    def saw(self, change: str, found: Document) -> Document | None:
+        """Take note of a change. What to hand out: the object, named; None when it is not one that is watched."""
+        identity = _identity(found)
+        before = self._handed_out.get(identity)
+        if change == DELETED and before is not None:
+            found = _named_by(before[1], found)
+        if self._name is not None and _metadata(found).get("name") != self._name:
+            return None
+        if change == DELETED:
+            self._handed_out.pop(identity, None)
+        else:
+            self._handed_out[identity] = (revision_of(found), _stub(found))
+        return found
+
+    def compare(self, listed: Iterable[Document]) -> Iterator[tuple[str, Document]]:
+        """What changed between what was handed out and this list; deletions first, so that a name is free before it is
+        taken again. Each change counts as handed out when the next is asked for."""
+        present = {_identity(found): found for found in listed}
+        gone = [stub for identity, (_, stub) in self._handed_out.items() if identity not in present]
+        for stub in gone:
+            self.saw(DELETED, stub)
+            yield DELETED, stub
+        for identity, found in present.items():
+            before = self._handed_out.get(identity)
+            if before is not None and before[0] == revision_of(found):
+                continue
+            if self.saw(MODIFIED, found) is not None:
+                yield (ADDED if before is None else MODIFIED), found
+
+
+def _metadata(found: Document) -> Document:
+    metadata = found.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _identity(found: Document) -> str:
+    """The uid; for what has none, its name within its tenant."""
+    metadata = _metadata(found)
+    return str(metadata.get("uid") or f"{metadata.get('tenant', '')}/{metadata.get('name', '')}")
+
+
+def _stub(found: Document) -> Document:
+    """What names an object: all that is kept of it."""
+    metadata = _metadata(found)
+    kept = {field: metadata[field] for field in ("name", "tenant", "uid") if metadata.get(field)}
+    return {"apiVersion": found.get("apiVersion", ""), "kind": found.get("kind", ""), "metadata": kept}
+
+
+def _named_by(stub: Document, found: Document) -> Document:
+    return {**stub, **found, "metadata": {**stub["metadata"], **_metadata(found)}}

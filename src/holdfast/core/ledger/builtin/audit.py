@@ -1,0 +1,126 @@
+"""What a batch of the log says of people: what they did, which lies beside its records, and what they were denied.
+
+    record + audit event beside it ──▶ Entry: accepted        denials-recorded ──▶ Entry for each denial, with its code
+
+Told from the log alone, in its order. `tenant` is whom it is about, as far as the command itself says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ledger.builtin.denials import DenialsRecorded, RecordDenials
+from holdfast.core.ledger.builtin.overrides import OpenOverride
+from holdfast.core.ledger.codec import Batch, BatchReader, EnvelopeReader, Evidence, encode, read_evidence
+from holdfast.core.ledger.commit.authorization import PEOPLE
+from holdfast.core.ledger.revision import revision
+from holdfast.core.model.objects.override_effects import EmergencyQuota, PauseScheduling, effect_of
+from holdfast.core.model.objects.principals import Principal, Token
+from holdfast.core.model.objects.tenants import Quota, Tenant
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.decisions import AuditEvent, Denial
+from holdfast.core.model.values.structs import Instant, Revision, Row
+
+ACCEPTED = "accepted"
+DENIALS = str(RecordDenials.__struct_config__.tag)
+_denials = msgspec.msgpack.Decoder(Denial)
+
+
+class Entry(Row, frozen=True):
+    """What was done or denied: in which batch, which of its entries, and by whom, what, how it ended, about whom.
+
+    `raw` is the audit event or the denial, encoded.
+    """
+
+    seq: int
+    part: int
+    revision: Revision
+    at: Instant
+    actor: str
+    command: str
+    outcome: str
+    tenant: str
+    raw: bytes
+
+    def done(self) -> AuditEvent | None:
+        """What was done; None: it is of a version that cannot be read, or was denied."""
+        return _audited(self.raw) if self.outcome == ACCEPTED else None
+
+    def denied(self) -> Denial:
+        """What was denied."""
+        return _denials.decode(self.raw)
+
+
+def has_entries(batch: Batch[Any]) -> bool:
+    """Whether people did something in the batch, or were denied something."""
+    return any(one.actor.partition("/")[0] in PEOPLE or one.command == DENIALS for one in batch.records)
+
+
+def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: EnvelopeReader) -> list[Entry]:
+    """Everything of a batch, in its order. Raises as reading the batch does."""
+    batch = batches.read(raw, batches.header(raw).previous, digest)
+    if not has_entries(batch):
+        return []
+    seq, beside = batch.header.seq, _beside(batches.evidence(raw))
+    found: list[Entry] = []
+    position = revision(seq)
+    for number, record in enumerate(batch.records):
+        payload = beside.get(number, b"")
+        done = _audited(payload) if record.actor.partition("/")[0] in PEOPLE else None
+        if done is not None:
+            tenant = tenant_of(commands.command(done.body))
+            said = (done.at, record.actor, done.command, ACCEPTED, tenant, payload)
+            found.append(Entry(seq, len(found), position, *said))
+        for event in record.events:
+            for denial in event.denials if isinstance(event, DenialsRecorded) else ():
+                said = (denial.last, denial.actor, denial.what, denial.code, denial.tenant, encode(denial))
+                found.append(Entry(seq, len(found), position, *said))
+            position += 1
+    return found
+
+
+def _beside(evidence: tuple[Evidence, ...]) -> dict[int, bytes]:
+    """By record: what lies beside it first. There a draft puts what a person did; what follows a sender has sent along,
+    and could be made to look like it."""
+    found: dict[int, bytes] = {}
+    for one in evidence:
+        found.setdefault(one.record, one.payload)
+    return found
+
+
+def _audited(payload: bytes) -> AuditEvent | None:
+    try:
+        found = read_evidence(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, AuditEvent) else None
+
+
+def tenant_of(command: Any) -> str:
+    """The one tenant that a command is about; empty where it names none, or only by a number."""
+    sent = getattr(command, "object", None)
+    if isinstance(sent, Tenant | Quota):
+        return sent.meta.name
+    if isinstance(sent, Principal):
+        return _of_principal(sent.meta.name) or sent.spec.scope.tenant
+    if isinstance(sent, Token):
+        return _of_principal(sent.spec.principal)
+    workload = getattr(command, "workload", None)
+    if isinstance(workload, Workload):
+        return workload.meta.tenant
+    if isinstance(command, OpenOverride):
+        effect = effect_of(command.action, command.target, command.facts)
+        return effect.tenant if isinstance(effect, EmergencyQuota | PauseScheduling) else ""
+    kind, name = getattr(command, "kind", ""), getattr(command, "name", "")
+    if kind in (Tenant.__name__, Quota.__name__):
+        return str(name)
+    if kind == Principal.__name__:
+        return _of_principal(str(name))
+    return str(getattr(command, "tenant", "") or getattr(command, "scope", ""))
+
+
+def _of_principal(name: str) -> str:
+    kind, _, rest = name.partition("/")
+    return rest if kind == "tenant" else ""

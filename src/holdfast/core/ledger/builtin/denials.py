@@ -1,0 +1,55 @@
+"""RecordDenials: who was denied what, on record.
+
+What is refused leaves no record by itself, so that nobody can grow the log by asking. That somebody tried, though, is
+for operators to know: the host adds denials up and records the sums, at most once a second (`host.denials`). Nothing is
+folded: they are read from the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
+from holdfast.core.ledger.commit.rules import Case, Lane, Rule
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.records.decisions import Denial
+from holdfast.core.model.values.limits import DENIALS_MAX, TEXT_MAX
+from holdfast.core.model.values.structs import Row
+
+
+class RecordDenials(Row, frozen=True, tag="record-denials"):
+    """Who was denied what since the last such record."""
+
+    denials: tuple[Denial, ...]
+
+
+class DenialsRecorded(Row, frozen=True, tag="denials-recorded"):
+    denials: tuple[Denial, ...]
+
+
+def record_denials(state: LedgerState, command: RecordDenials, case: Case) -> Accepted | Refused:
+    """Some, not too many, each of which happened."""
+    count = len(command.denials)
+    if not 0 < count <= DENIALS_MAX:
+        return too_large("denials in a record, which has at least one", count, DENIALS_MAX)
+    for one in command.denials:
+        longest = max(map(len, (one.actor, one.what, one.code, one.tenant)))
+        if longest > TEXT_MAX or not one.code or one.count < 1 or not 0 <= one.first <= one.last:
+            facts = {"actor": one.actor[:TEXT_MAX], "count": one.count, "characters": longest}
+            return Refused(Code.MALFORMED, "a denial has a code, a count, and a first and a last time", facts)
+    return Accepted((DenialsRecorded(command.denials),))
+
+
+def denials_recorded(state: LedgerState, event: DenialsRecorded, stamp: Stamp) -> None:
+    """Operators read it in the log; it changes nothing."""
+
+
+RULE: Rule[Any] = Rule(
+    RecordDenials,
+    record_denials,
+    ("ledger",),
+    Lane.OPERATORS,
+    "operators see who tried",
+    "nothing to undo: it is a fact",
+)

@@ -1,0 +1,203 @@
+"""Commands and events that every ledger has: the log itself, terms, levels, digests, sessions, settings; and those of
+`denials` and `servers`.
+
+Size: seven small commands, each with its event, its judgement and what it does, read side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.builtin.sessions import (
+    _is_fenced,
+)
+from holdfast.core.ledger.commit.rules import Case, Subject
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.levels import FIRST, LEVEL, members
+from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.values.structs import Revision, Row
+
+# Commands
+
+
+class StartLog(Row, frozen=True, tag="start-log"):
+    """Begin a log: its identity, whose ledger it is, and the first person who may operate it."""
+
+    log_id: str
+    ledger: str
+    operator: str
+    settings: Settings = DEFAULTS
+
+
+class StartTerm(Row, frozen=True, tag="start-term"):
+    """A leader stands: its record in the log is its leadership."""
+
+    term: int
+    leader: str
+    level: int = LEVEL
+
+
+class RaiseLevel(Row, frozen=True, tag="raise-level"):
+    """All servers can read this level: write it from now on."""
+
+    level: int
+
+
+class RecordDigest(Row, frozen=True, tag="record-digest"):
+    """What the state was at an earlier batch: a follower that differs stops."""
+
+    seq: int
+    digest: bytes
+
+
+class Configure(Row, frozen=True, tag="configure"):
+    """Change the numbers the ledger judges by."""
+
+    settings: Settings
+
+
+# Events
+
+
+class LogStarted(Row, frozen=True, tag="log-started"):
+    log_id: str
+    ledger: str
+    operator: str
+    settings: Settings
+    level: int = FIRST
+
+    ADDED: ClassVar[Mapping[str, int]] = {"level": 2}
+
+
+class TermStarted(Row, frozen=True, tag="term-started"):
+    term: int
+    leader: str
+    level: int
+
+
+class LevelRaised(Row, frozen=True, tag="level-raised"):
+    level: int
+
+
+class StateDigested(Row, frozen=True, tag="state-digested"):
+    seq: int
+    digest: bytes
+
+
+class Configured(Row, frozen=True, tag="configured"):
+    settings: Settings
+
+
+# Decide
+
+
+def start_log(state: LedgerState, command: StartLog, case: Case) -> Accepted | Refused:
+    """Only an empty log can be started, and only once."""
+    if state.facts.log_id:
+        return Refused(Code.EXISTS, f"the log {state.facts.log_id} is started", {"log_id": state.facts.log_id})
+    wrong = unsafe(command.settings)
+    if wrong or not command.log_id or not command.operator.startswith("person/"):
+        return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
+    started = LogStarted(command.log_id, command.ledger, command.operator, command.settings, case.level)
+    return Accepted((started,))
+
+
+def start_term(state: LedgerState, command: StartTerm, case: Case) -> Accepted | Refused:
+    """Terms grow. A leader that cannot write the log's level does not stand."""
+    facts = {"term": state.facts.term, "level": state.facts.level}
+    if not state.facts.log_id:
+        return not_found("log", "here")
+    if command.term <= state.facts.term:
+        return Refused(Code.STALE, f"term {state.facts.term} has started; a new one is higher", facts)
+    if command.level < state.facts.level or command.level > case.level:
+        return Refused(Code.CONTRADICTORY, f"this log is of level {state.facts.level}", facts)
+    return Accepted((TermStarted(command.term, command.leader, state.facts.level),))
+
+
+def raise_level(state: LedgerState, command: RaiseLevel, case: Case) -> Accepted | Refused:
+    """Levels only rise, and never above what this writer knows."""
+    if command.level <= state.facts.level:
+        return Refused(Code.ALREADY, f"the log is of level {state.facts.level}", {"level": state.facts.level})
+    if command.level > case.level:
+        return Refused(Code.CONTRADICTORY, f"this version writes level {case.level} at most", {"level": case.level})
+    return Accepted((LevelRaised(command.level),))
+
+
+def record_digest(state: LedgerState, command: RecordDigest, case: Case) -> Accepted | Refused:
+    """A digest is of a batch that is in the log."""
+    if not 0 < command.seq <= state.facts.seq:
+        return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.facts.seq})
+    return Accepted((StateDigested(command.seq, command.digest),))
+
+
+def configure(state: LedgerState, command: Configure, case: Case) -> Accepted | Refused:
+    """An unsafe set is refused with every reason."""
+    wrong = unsafe(command.settings)
+    if wrong:
+        return Refused(Code.CONTRADICTORY, "; ".join(wrong), {"unsafe": wrong})
+    if command.settings == state.facts.settings:
+        return Refused(Code.ALREADY, "these are the settings in force", {})
+    return Accepted((Configured(command.settings),))
+
+
+def settings_subject(state: LedgerState, command: Configure) -> Subject | None:
+    """The settings, at the revision that configured them; below level 2 that is not kept."""
+    return Subject("Settings", settings_revision(state)) if state.facts.level >= 2 else None
+
+
+def settings_revision(state: LedgerState) -> Revision:
+    """The revision that configured the settings; until somebody has, the log's first."""
+    return state.facts.configured or revision(1)
+
+
+# Evolve
+
+
+def _set_facts(state: LedgerState, **changes: Any) -> None:
+    state.facts = msgspec.structs.replace(state.facts, **changes)
+
+
+def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
+    _set_facts(state, log_id=event.log_id, ledger=event.ledger, settings=event.settings, level=event.level)
+    spec = PrincipalSpec(rights=members(Right, event.level))
+    uid = stamp.revision
+    meta = Meta(name=event.operator, uid=uid, revision=uid, created_by=stamp.actor, created=stamp.at)
+    state.principals.put(event.operator, Principal(meta=meta, spec=spec))
+
+
+def term_started(state: LedgerState, event: TermStarted, stamp: Stamp) -> None:
+    _set_facts(state, term=event.term, level=event.level, term_at=stamp.at)
+
+
+def level_raised(state: LedgerState, event: LevelRaised, stamp: Stamp) -> None:
+    _set_facts(state, level=event.level)
+
+
+def state_digested(state: LedgerState, event: StateDigested, stamp: Stamp) -> None:
+    """Followers compare it in their host; it changes nothing."""
+
+
+def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
+    forgotten = max(state.facts.forgotten, stamp.at - state.facts.settings.retry_window)
+    _count_fences(state, event.settings)
+    since = stamp.revision if state.facts.level >= 2 else 0
+    _set_facts(state, settings=event.settings, forgotten=forgotten, configured=since)
+
+
+def _count_fences(state: LedgerState, settings: Settings) -> None:
+    """An agent may act by the numbers of before for as long as its session lasts: the longest of its fences counts."""
+    before, after = state.facts.settings.fence_time, settings.fence_time
+    if before == after:
+        return
+    for uid, session in list(state.sessions.items()):
+        fence = max(session.fence or before, after)
+        if _is_fenced(state, session.principal) and fence != session.fence:
+            state.sessions.put(uid, msgspec.structs.replace(session, fence=fence))

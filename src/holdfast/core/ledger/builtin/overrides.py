@@ -1,0 +1,233 @@
+"""Human decisions with scope, reason, owner and an absolute end, in both ledgers.
+
+An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19). `in_force` is
+the one function that says what overrides restrict and allow now: every gate of both ledgers, every controller and every
+scheduler asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
+from holdfast.core.ledger.commit.rules import Case, Lane, Rule, Subject
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.override_effects import (
+    AvoidZone,
+    DeclareLost,
+    EmergencyQuota,
+    PauseAutoscaler,
+    PauseRepair,
+    PauseScheduling,
+    effect_of,
+    misread,
+)
+from holdfast.core.model.objects.policies import OF_TENANTS, OF_THE_PLATFORM, Action, Override
+from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.values.limits import OVERRIDES_MAX, REASON_MAX
+from holdfast.core.model.values.metadata import Labels
+from holdfast.core.model.values.structs import Instant, Revision, Row
+
+
+class OpenOverride(Row, frozen=True, tag="open-override"):
+    """Take authority over something, for a reason, until an end."""
+
+    action: Action
+    region: str
+    target: str
+    reason: str
+    ends: Instant
+    facts: Labels = ()
+
+
+class EndOverride(Row, frozen=True, tag="end-override"):
+    """Give the authority back: a person before the end, the override controller once it has passed."""
+
+    uid: Revision
+    reason: str
+
+
+class OverrideOpened(Row, frozen=True, tag="override-opened"):
+    override: Override
+
+
+class OverrideEnded(Row, frozen=True, tag="override-ended"):
+    uid: Revision
+    reason: str
+
+
+def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Accepted | Refused:
+    """It needs a reason, parameters that its kind knows, and an end in the future that is not too far away."""
+    if not command.reason.strip() or len(command.reason) > REASON_MAX:
+        return Refused(Code.MALFORMED, f"an override says why, in 1 to {REASON_MAX} characters", {})
+    wrong = misread(command.action, command.region, command.target, command.facts)
+    if wrong:
+        return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
+    if command.action in OF_THE_PLATFORM and state.facts.ledger != "platform":
+        message = f"{command.action} is opened on the platform, which alone can keep it"
+        return Refused(Code.CONTRADICTORY, message, {"action": command.action.value, "ledger": state.facts.ledger})
+    latest = case.at + state.facts.settings.override_life
+    if not case.at < command.ends <= latest:
+        facts = {"at": case.at, "ends": command.ends, "latest": latest}
+        return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
+    refused = _refuse_scope(state, case, command)
+    if refused is not None:
+        return refused
+    opened = len(state.overrides)
+    if opened >= OVERRIDES_MAX:
+        return too_large("overrides that have not ended, with this one", opened + 1, OVERRIDES_MAX)
+    override = Override(
+        uid=case.revision,
+        action=command.action,
+        region=command.region,
+        target=command.target,
+        reason=command.reason,
+        owner=case.actor,
+        opened=case.at,
+        ends=command.ends,
+        facts=command.facts,
+    )
+    return Accepted((OverrideOpened(override),))
+
+
+def end_override(state: LedgerState, command: EndOverride, case: Case) -> Accepted | Refused:
+    """The controller may not end it early: only people may."""
+    override = state.overrides.get(command.uid)
+    if override is None:
+        return not_found("override", command.uid)
+    if case.kind == "controller" and case.at < override.ends:
+        return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": case.at, "ends": override.ends})
+    refused = _refuse_scope(state, case, override)
+    if refused is not None:
+        return refused
+    return Accepted((OverrideEnded(command.uid, command.reason),))
+
+
+def _refuse_scope(state: LedgerState, case: Case, override: OpenOverride | Override) -> Refused | None:
+    """A right holds in its scope: a region's operator acts there, a tenant's on that tenant alone, a node's on none.
+
+    A region's own ledger takes overrides of that region only.
+    """
+    region, target = override.region, override.target
+    here = state.facts.ledger.removeprefix("region/") if state.facts.ledger != "platform" else region
+    scope = case.principal.spec.scope if case.principal else None
+    tenants = {target, *(value for key, value in override.facts if key == "tenant")}
+    own = scope is not None and override.action in OF_TENANTS and tenants == {scope.tenant}
+    narrow = scope is not None and (
+        (scope.region and scope.region != region) or (scope.tenant and not own) or scope.node
+    )
+    if narrow or region != here:
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not do that there", {"region": region, "target": target})
+    return None
+
+
+def override_opened(state: LedgerState, event: OverrideOpened, _stamp: Stamp) -> None:
+    state.overrides.put(event.override.uid, event.override)
+
+
+def override_ended(state: LedgerState, event: OverrideEnded, _stamp: Stamp) -> None:
+    state.overrides.drop(event.uid)
+
+
+class InForce(Struct, frozen=True):
+    """What overrides restrict and allow in one place at one time; of several alike, the one that ends last."""
+
+    #: By tenant whose scheduling is paused; empty: everybody's.
+    pauses: Mapping[str, Override] = {}
+    #: By zone that is to be avoided.
+    zones: Mapping[str, Override] = {}
+    repair: Override | None = None
+    autoscaler: Override | None = None
+    #: By region that is declared lost; empty: every one.
+    lost: Mapping[str, Override] = {}
+    #: By uid, oldest first.
+    emergencies: Mapping[Revision, EmergencyQuota] = {}
+
+    def pause_of(self, tenant: str) -> Override | None:
+        """The override that keeps this tenant's work from being placed."""
+        return _later(self.pauses.get(""), self.pauses.get(tenant))
+
+    def loss_of(self, region: str) -> Override | None:
+        """The override by which a person holds that this region is lost."""
+        return _later(self.lost.get(""), self.lost.get(region))
+
+
+#: What holds almost everywhere and almost always.
+NOTHING_IN_FORCE = InForce()
+
+
+def in_force(state: LedgerState, at: Instant, region: str = "") -> InForce:
+    """What overrides restrict and allow now in a region; a region's own ledger has those of that region only.
+
+    Ends are judged against `at` alone: an override that has passed holds nothing, even while it is still listed.
+    """
+    if state.has_no_overrides():
+        return NOTHING_IN_FORCE
+    pauses: dict[str, Override] = {}
+    zones: dict[str, Override] = {}
+    lost: dict[str, Override] = {}
+    emergencies: dict[Revision, EmergencyQuota] = {}
+    repair = autoscaler = None
+    for override in _holding(state, at, region):
+        match effect_of(override.action, override.target, override.facts):
+            case PauseScheduling(tenant):
+                pauses[tenant] = _last(pauses.get(tenant), override)
+            case AvoidZone(zone):
+                zones[zone] = _last(zones.get(zone), override)
+            case PauseRepair():
+                repair = _last(repair, override)
+            case PauseAutoscaler():
+                autoscaler = _last(autoscaler, override)
+            case DeclareLost(name):
+                lost[name] = _last(lost.get(name), override)
+            case EmergencyQuota() as quota:
+                emergencies[override.uid] = quota
+            case never:
+                assert_never(never)
+    return InForce(pauses, zones, repair, autoscaler, lost, emergencies)
+
+
+def emergency(override: Override | None) -> EmergencyQuota | None:
+    """What an override adds to a tenant's quota, if it is of that kind, whether it has ended or not."""
+    effect = effect_of(override.action, override.target, override.facts) if override is not None else None
+    return effect if isinstance(effect, EmergencyQuota) else None
+
+
+def paused(override: Override | None, what: str) -> Refused | None:
+    """The refusal of what an override keeps from happening: whose it is, and until when it holds."""
+    if override is None:
+        return None
+    facts = {"override": override.uid, "ends": override.ends, "owner": override.owner}
+    return Refused(Code.PAUSED, f"{what} by an override until {override.ends}", facts)
+
+
+def subject(state: LedgerState, command: EndOverride) -> Subject:
+    """The override of this uid. It never changes, so that is its revision."""
+    return Subject(f"Override/{command.uid}", command.uid if command.uid in state.overrides else 0)
+
+
+def _holding(state: LedgerState, at: Instant, region: str) -> Iterator[Override]:
+    elsewhere = {"", region} if region else None
+    for override in state.every_override():
+        if override.ends > at and (elsewhere is None or override.region in elsewhere):
+            yield override
+
+
+def _last(known: Override | None, override: Override) -> Override:
+    return override if known is None or override.ends > known.ends else known
+
+
+def _later(one: Override | None, other: Override | None) -> Override | None:
+    return _last(one, other) if other is not None else one
+
+
+APPLY: dict[type, Any] = {OverrideOpened: override_opened, OverrideEnded: override_ended}
+
+RULES: tuple[Rule[Any], ...] = (
+    Rule(OpenOverride, open_override, ("person",), Lane.OPERATORS, "a person holds authority over the target", "EndOverride; the override controller at its end", Right.OVERRIDE),
+    Rule(EndOverride, end_override, ("person", "controller/override"), Lane.OPERATORS, "authority returns to its controller", "OpenOverride again", Right.OVERRIDE, subject=subject),
+)  # fmt: skip

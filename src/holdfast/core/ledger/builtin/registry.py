@@ -1,0 +1,102 @@
+"""The commands and events that every ledger has, in one place: rules, appliers, watch keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ledger.builtin import denials, log, overrides, servers, sessions
+from holdfast.core.ledger.builtin.denials import RULE, DenialsRecorded, RecordDenials, denials_recorded
+from holdfast.core.ledger.builtin.log import (
+    Configure,
+    Configured,
+    LevelRaised,
+    LogStarted,
+    RaiseLevel,
+    RecordDigest,
+    StartLog,
+    StartTerm,
+    StateDigested,
+    TermStarted,
+    configure,
+    configured,
+    level_raised,
+    log_started,
+    raise_level,
+    record_digest,
+    settings_subject,
+    start_log,
+    start_term,
+    state_digested,
+    term_started,
+)
+from holdfast.core.ledger.builtin.sessions import (
+    EndSession,
+    OpenSession,
+    SessionEnded,
+    SessionOpened,
+    end_session,
+    open_session,
+    session_ended,
+    session_opened,
+)
+from holdfast.core.ledger.commit.rules import Lane, Rule
+from holdfast.core.ledger.commit.watch import LOG, OVERRIDE, PRINCIPAL, SERVER, SESSION, KeysOf
+
+HouseCommand = (
+    StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure | RecordDenials
+    | servers.AdmitServer | servers.RevokeServer | servers.ForgetServer
+)  # fmt: skip
+
+HouseEvent = (
+    LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured | DenialsRecorded
+    | servers.ServerStored | servers.ServerForgotten
+)  # fmt: skip
+
+APPLY: dict[type, Any] = {
+    LogStarted: log_started,
+    TermStarted: term_started,
+    LevelRaised: level_raised,
+    StateDigested: state_digested,
+    SessionOpened: session_opened,
+    SessionEnded: session_ended,
+    Configured: configured,
+    DenialsRecorded: denials_recorded,
+    **servers.APPLY,
+}
+
+_RULES: tuple[Rule[Any], ...] = (
+    Rule(StartLog, start_log, ("ledger",), Lane.PROOFS, "a log exists", "an empty log is deleted with its store"),
+    Rule(StartTerm, start_term, ("ledger",), Lane.PROOFS, "a leader stands", "the next term"),
+    Rule(RaiseLevel, raise_level, ("ledger", "person"), Lane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays", whole=True),
+    Rule(RecordDigest, record_digest, ("ledger",), Lane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
+    Rule(OpenSession, open_session, (), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
+    Rule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
+    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
+    RULE,
+    *servers.RULES,
+)  # fmt: skip
+
+KEYS: Mapping[type, KeysOf] = {
+    log.LogStarted: lambda event, _: ((LOG, "started"), (PRINCIPAL, event.operator)),
+    log.TermStarted: lambda _event, _: ((LOG, "term"),),
+    log.LevelRaised: lambda _event, _: ((LOG, "level"),),
+    log.StateDigested: lambda _event, _: ((LOG, "digest"),),
+    log.Configured: lambda _event, _: ((LOG, "settings"),),
+    denials.DenialsRecorded: lambda _event, _: ((LOG, "denials"),),
+    sessions.SessionOpened: lambda event, revision: ((SESSION, revision), (PRINCIPAL, event.principal)),
+    sessions.SessionEnded: lambda event, _: ((SESSION, event.session), (PRINCIPAL, event.principal)),
+    servers.ServerStored: lambda event, _: ((SERVER, event.server.name),),
+    servers.ServerForgotten: lambda event, _: ((SERVER, event.name),),
+    overrides.OverrideOpened: lambda event, _: ((OVERRIDE, event.override.uid),),
+    overrides.OverrideEnded: lambda event, _: ((OVERRIDE, event.uid),),
+}
+
+
+def rules(*machines: str) -> Iterator[Rule[Any]]:
+    """The rules of every ledger, in one where these kinds of machines have sessions."""
+    for rule in _RULES:
+        is_of_sessions = rule.command in (OpenSession, EndSession)
+        yield msgspec.structs.replace(rule, owners=(*machines, *rule.owners)) if is_of_sessions else rule

@@ -1,0 +1,67 @@
+"""Sessions of machines: opened, and ended."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.commit.dedup import forget
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.ledger_state import LedgerState, Session
+from holdfast.core.model.values.structs import Row
+
+
+class OpenSession(Row, frozen=True, tag="open-session"):
+    """A new life of a machine principal; an older one of the same name ends."""
+
+
+class EndSession(Row, frozen=True, tag="end-session"):
+    """The end of a life: from here on its fences are counted."""
+
+    session: int
+    reason: str
+
+
+class SessionOpened(Row, frozen=True, tag="session-opened"):
+    principal: str
+
+
+class SessionEnded(Row, frozen=True, tag="session-ended"):
+    session: int
+    principal: str
+    reason: str
+
+
+def open_session(state: LedgerState, command: OpenSession, case: Case) -> Accepted | Refused:
+    """One life at a time: the older session of the same name ends in the same commit."""
+    opened = SessionOpened(case.actor)
+    old = state.session_of.get(case.actor)
+    if old is None:
+        return Accepted((opened,))
+    return Accepted((SessionEnded(old, case.actor, "superseded"), opened))
+
+
+def end_session(state: LedgerState, command: EndSession, case: Case) -> Accepted | Refused:
+    """Node health and the ledger may end any session, a machine only its own."""
+    session = state.sessions.get(command.session)
+    if session is None:
+        return Refused(Code.NO_SESSION, f"there is no session {command.session}", {"session": command.session})
+    if case.principal is not None and session.principal != case.actor:
+        return Refused(Code.NOT_OWNER, f"that is the session of {session.principal}", {"owner": session.principal})
+    return Accepted((SessionEnded(session.uid, session.principal, command.reason),))
+
+
+def session_opened(state: LedgerState, event: SessionOpened, stamp: Stamp) -> None:
+    fence = state.facts.settings.fence_time if _is_fenced(state, event.principal) else 0
+    state.sessions.put(stamp.revision, Session(stamp.revision, event.principal, stamp.at, 0, fence))
+    state.session_of.put(event.principal, stamp.revision)
+
+
+def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None:
+    state.sessions.drop(event.session)
+    forget(state, event.session)
+    if state.session_of.get(event.principal) == event.session:
+        state.session_of.drop(event.principal)
+
+
+def _is_fenced(state: LedgerState, principal: str) -> bool:
+    return state.facts.level >= 2 and principal.startswith("agent/")

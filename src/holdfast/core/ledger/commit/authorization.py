@@ -1,0 +1,112 @@
+"""The checks that come before any handler: is this command known, may this sender send it, was it answered before.
+
+unknown command -> malformed     sender -> no-right, no-session, wrong-scope     repeat -> the first answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from holdfast.core.ledger.answers import Answer, Code, Refused, Repeated
+from holdfast.core.ledger.commit.dedup import earlier_answer
+from holdfast.core.ledger.commit.preconditions import handled
+from holdfast.core.ledger.commit.rules import Case, Rule
+from holdfast.core.ledger.commit.size_limits import refuse_excess
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.records.servers import looks_like_a_server
+from holdfast.core.model.values.structs import Instant, Revision
+
+S = TypeVar("S", bound=LedgerState)
+
+#: Machine principals act in sessions; people name keys; controllers run beside the leader, whose term is their fence.
+MACHINES = ("agent", "scheduler", "region")
+PEOPLE = ("person", "tenant")
+BUILT_IN = ("controller", "ledger")
+#: Texts that an envelope carries are bounded, so that no sender can grow the log with them.
+NAME_MAX = 256
+
+
+def judge(rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision) -> Answer:
+    """The answer to a command. Pure: the same arguments give the same answer, always."""
+    received = receive(rules, state, envelope, at, revision)
+    if not isinstance(received, Case):
+        return received
+    return handled(rules[type(envelope.command)], state, received)
+
+
+def receive(
+    rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
+) -> Case | Refused | Repeated:
+    """The case that a handler is to judge, or the answer that needs no handler."""
+    rule = rules.get(type(envelope.command))
+    if rule is None:
+        return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
+    case = Case(envelope, at, revision)
+    answer = _refuse_sender(state, case, rule) or earlier_answer(state, case)
+    return answer or refuse_excess(case.command) or case
+
+
+def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    envelope, actor, kind = case.envelope, case.actor, case.kind
+    if max(len(actor), len(envelope.key), len(envelope.via)) > NAME_MAX:
+        return Refused(Code.MALFORMED, f"names and keys have at most {NAME_MAX} characters", {})
+    if kind in BUILT_IN:
+        if envelope.session or envelope.key:
+            return Refused(Code.MALFORMED, f"{kind} has neither session nor key: the term is its fence", {})
+        return None if actor in rule.owners else _no_right(case, rule)
+    case.principal = state.principals.get(actor) or state.principals.get(f"{kind}/*")
+    if case.principal is None or case.principal.spec.disabled or kind not in rule.owners:
+        return _no_right(case, rule)
+    if kind in MACHINES:
+        return _outside_region(state, case) or _refuse_machine(state, case, rule)
+    if kind not in PEOPLE or rule.right not in case.principal.spec.rights:
+        return _no_right(case, rule)
+    if not envelope.key or envelope.session:
+        return Refused(Code.MALFORMED, "people name an idempotency key and no session", {})
+    return _refuse_scope(state, case, rule)
+
+
+def _refuse_scope(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    """A right holds in its scope. Of what a command names, its handler judges; here, whether anything can be within."""
+    refused = _outside_region(state, case)
+    if refused is not None:
+        return refused
+    assert case.principal is not None
+    scope, ledger = case.principal.spec.scope, state.facts.ledger
+    if scope.node and ledger == "platform":
+        facts = {"scope": scope.node, "ledger": ledger}
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act on node {scope.node} only, which is not here", facts)
+    if rule.whole and (scope.tenant or scope.node or (scope.region and ledger == "platform")):
+        facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns all of {ledger}", facts)
+    return None
+
+
+def _outside_region(state: LedgerState, case: Case) -> Refused | None:
+    """The sender's scope is a region, and this is the ledger of another one: principals are known in all of them."""
+    assert case.principal is not None
+    region, ledger = case.principal.spec.scope.region, state.facts.ledger
+    if not region or ledger in ("platform", f"region/{region}"):
+        return None
+    facts = {"scope": region, "ledger": ledger}
+    return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {region} only", facts)
+
+
+def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+    if looks_like_a_server(case.actor):
+        return _no_right(case, rule)  # it acts for others, and never in its own name
+    number = case.envelope.session
+    if number == 0 and rule.command.__name__ == "OpenSession":
+        return None
+    session = case.session = state.sessions.get(number)
+    if session is None or session.principal != case.actor:
+        facts = {"session": number, "current": state.session_of.get(case.actor) or 0}
+        return Refused(Code.NO_SESSION, f"{case.actor} has no session {number}; open one", facts)
+    return None
+
+
+def _no_right(case: Case, rule: Rule[Any]) -> Refused:
+    facts = {"actor": case.actor, "owners": list(rule.owners), "right": rule.right.value}
+    return Refused(Code.NO_RIGHT, f"{case.actor} may not send {rule.command.__name__}", facts)

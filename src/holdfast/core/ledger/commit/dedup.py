@@ -1,0 +1,149 @@
+"""Why a repeat gets the first answer back: what makes "timed out after commit" harmless.
+
+A machine numbers its commands within its session. The session keeps the highest number, and a ring keeps what was
+accepted lately: a number in the ring is a repeat; one above the mark, or a gap within the window, is decided; one
+further behind can no longer be told apart and is never executed. People name a key, bound to the body of the command.
+What was refused is not in the log: its repeat is decided anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+from holdfast.core.ledger.answers import Code, Refused, Repeated
+from holdfast.core.ledger.codec import Record, body_digest, key_id
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.state.ledger_state import KEY, KeyKept, LedgerState, Remembered, Session
+from holdfast.core.model.values.structs import Instant, Revision
+
+#: How many commands of one session may be in flight.
+WINDOW = 256
+
+
+def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
+    """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
+    envelope = case.envelope
+    settings = state.facts.settings
+    oldest = max(case.at - settings.retry_window, state.facts.forgotten)
+    if not oldest <= envelope.sent <= case.at + settings.sent_ahead:
+        return _wrong_time(envelope.sent, case.at)
+    session = case.session
+    if session is not None:
+        high = session.high
+        return None if high < envelope.sequence <= high + WINDOW else _in_ring(state, session, envelope.sequence)
+    if envelope.key:
+        return _in_keys(state, case)
+    return None
+
+
+def _wrong_time(sent: Instant, at: Instant) -> Refused:
+    """A command from the future would outlive the memory of its key, and could be executed twice."""
+    facts = {"sent": sent, "at": at}
+    if sent > at:
+        return Refused(Code.MALFORMED, "sent later than now: check the sender's clock", facts)
+    return Refused(Code.TOO_OLD_TO_RETRY, "first sent longer ago than repeats are remembered", facts)
+
+
+def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | Refused | None:
+    if sequence > session.high:
+        facts = {"sequence": sequence, "high": session.high}
+        return Refused(Code.TOO_MANY_IN_FLIGHT, f"at most {WINDOW} commands may be in flight", facts)
+    if sequence < 1:
+        return Refused(Code.MALFORMED, "sequence numbers begin at 1", {"sequence": sequence})
+    kept = state.answered.get((session.uid, sequence % WINDOW))
+    if kept is not None and kept.sequence == sequence:
+        return Repeated(kept.revision, kept.answer)
+    if sequence <= session.high - WINDOW:
+        facts = {"sequence": sequence, "high": session.high}
+        return Refused(Code.TOO_OLD_TO_RETRY, "so many came after it that its answer is forgotten", facts)
+    return None
+
+
+def forget(state: LedgerState, session: Revision) -> None:
+    """Drop what was kept for a session that has ended. Part of evolve."""
+    for place in range(WINDOW):
+        state.answered.drop((session, place))
+
+
+def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
+    kept = _kept_of(state, case.actor, case.envelope.key)
+    if kept is None or _is_over(state, kept, case.at):
+        if _too_many(state, case):
+            return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": case.actor})
+        return None
+    if kept.body != body_digest(case.envelope):
+        return Refused(Code.KEY_REUSED, "this key was used for another command", {"revision": kept.revision})
+    return Repeated(kept.revision, kept.answer)
+
+
+def is_kept(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
+    """Whether a command was accepted under this key: what comes under it again has an answer, and changes nothing."""
+    kept = _kept_of(state, actor, key)
+    return kept is not None and not _is_over(state, kept, at)
+
+
+def _kept_of(state: LedgerState, actor: str, key: str) -> KeyKept | None:
+    """What is kept of an actor's key. Another's may have the same number: it answers for its own commands alone."""
+    kept = state.keys.get(key_id(actor, key))
+    return kept if kept is not None and kept.actor == actor else None
+
+
+def _too_many(state: LedgerState, case: Case) -> bool:
+    most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(case.actor) or b""
+    # They end in the order in which they are listed: so many are left if the one that many from the end is.
+    first = len(mine) - most * KEY.size
+    return first >= 0 and not _is_over(state, _kept(state, mine, first), case.at)
+
+
+def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
+    """A key is kept as long as any repeat of its command may still come."""
+    return kept.at + state.facts.settings.retry_window < at
+
+
+def _kept(state: LedgerState, packed: bytes, place: int) -> KeyKept:
+    return state.keys[KEY.unpack_from(packed, place)[0]]
+
+
+def _keep(state: LedgerState, key: int, new: KeyKept, at: Instant) -> None:
+    """List a key among its actor's, where it ends, and drop those that are over: they come first, each once."""
+    mine = state.keys_of.get(new.actor) or b""
+    first = 0
+    while first < len(mine) and _is_over(state, _kept(state, mine, first), at):
+        state.keys.drop(KEY.unpack_from(mine, first)[0])
+        first += KEY.size
+    live = mine[first:]
+    other = state.keys.get(key)
+    if other is not None and other.actor != new.actor:
+        _unlist(state, other.actor, key)
+    # Mostly the last; but what was sent ahead of its time outlives what comes next.
+    place = bisect_right(range(len(live) // KEY.size), new.at, key=lambda n: _kept(state, live, n * KEY.size).at)
+    state.keys.put(key, new)
+    state.keys_of.put(new.actor, live[: place * KEY.size] + KEY.pack(key) + live[place * KEY.size :])
+
+
+def _unlist(state: LedgerState, actor: str, key: int) -> None:
+    """Another actor's key has the same number, which is theirs from now on: the older one is over."""
+    left = [one for (one,) in KEY.iter_unpack(state.keys_of.get(actor) or b"") if one != key]
+    if left:
+        state.keys_of.put(actor, b"".join(map(KEY.pack, left)))
+    else:
+        state.keys_of.drop(actor)
+
+
+def remember(state: LedgerState, record: Record[Any], revision: Revision) -> None:
+    """Keep what a repeat of this record is answered. Part of evolve: it reads the record and nothing else."""
+    if record.session:
+        session = state.sessions.get(record.session)
+        if session is None:
+            return
+        sequence = record.sequence
+        state.answered.put((session.uid, sequence % WINDOW), Remembered(sequence, revision, record.answer))
+        if session.high < sequence:
+            state.sessions.put(
+                session.uid, Session(session.uid, session.principal, session.opened, sequence, session.fence)
+            )
+    elif record.key:
+        # A repeat is judged by when it was first sent: a key lives from then on, if that is later than now.
+        since = max(record.at, record.sent)
+        _keep(state, record.key, KeyKept(record.actor, record.body, since, revision, record.answer), record.at)

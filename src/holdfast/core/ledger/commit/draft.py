@@ -1,0 +1,245 @@
+"""A batch being decided.
+
+    Draft(book, state) --consider(envelope, at)--> answers      on an overlay: readers of `state` see nothing of it
+                       --seal()-->  bytes, digest                the store appends them
+                       --land()-->  state                        once they are durable
+
+A command's events, its answer and its request key lie in one batch, always. A draft that is not landed is dropped and
+nothing has happened. What the log's level does not have is left out before it is applied and encoded (see `levels`).
+
+Size: what a ledger is, how it is decided and how it is folded are read together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, Repeated, too_large
+from holdfast.core.ledger.codec import (
+    COPY_BYTES_MAX,
+    EVIDENCE_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    Batch,
+    Evidence,
+    Header,
+    Record,
+    body_digest,
+    chain,
+    encode,
+    encode_batch,
+    key_id,
+)
+from holdfast.core.ledger.commit.authorization import PEOPLE, receive
+from holdfast.core.ledger.commit.dedup import remember
+from holdfast.core.ledger.commit.definition import Book, S
+from holdfast.core.ledger.commit.preconditions import handled
+from holdfast.core.ledger.commit.rules import Case, InARow
+from holdfast.core.ledger.envelope import Envelope, Stamp
+from holdfast.core.ledger.levels import LEVEL, Above, form, lowered
+from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
+from holdfast.core.model.records.decisions import AuditEvent
+from holdfast.core.model.values.structs import Instant, Revision
+
+#: What a number that a range stands for weighs in a batch: to write its row takes as long as to write so many bytes.
+ROW_BYTES = 32
+
+
+class Landed(Struct, frozen=True, gc=False):
+    """An accepted command of a draft: it is true once the batch is durable."""
+
+    revision: Revision
+    answer: bytes
+
+
+class Draft(Generic[S]):
+    """A batch under way."""
+
+    def __init__(self, book: Book[S], state: S) -> None:
+        self._book = book
+        self._base = state
+        self.state = state.overlay()
+        self._seq = state.facts.seq + 1
+        self._next = revision(self._seq)
+        self._last = revision(self._seq, INDEX_MAX)
+        self._records: list[bytes] = []
+        self._accepted: list[Record[Any]] = []
+        self._decisions: list[Evidence] = []
+        self._audit: list[Evidence] = []
+        self._at = state.facts.at
+        self._row: InARow | None = None
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def consider(self, envelope: Envelope[Any], at: Instant) -> Landed | Refused | Repeated:
+        """Judge a command on what the draft holds so far; what is accepted becomes part of it."""
+        assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
+        first = self._next
+        case = receive(self._book.rules, self.state, envelope, at, first)
+        if not isinstance(case, Case):
+            return case
+        case.level = self._book.level
+        answer = self._at_level(self._judge(case))
+        if isinstance(answer, Refused):
+            return answer
+        events = answer.events
+        record = _record(envelope, at, answer)
+        raw = encode(record if self._level() == LEVEL else form(record, self._level()))
+        refused = self._refuse_size(case, len(raw), len(events))
+        if refused is not None:
+            self._settle()
+            return refused
+        self._apply(record, first)
+        self._at = at
+        self._next = first + len(events)
+        self._keep_evidence(case, record.command)
+        self._records.append(raw)
+        self._accepted.append(record)
+        self.size_bytes += len(raw) + ROW_BYTES * answer.rows
+        return Landed(first, answer.answer)
+
+    def _refuse_size(self, case: Case, record_bytes: int, events: int) -> Refused | None:
+        """A record that is too large for the log, or whose events have no more numbers in this batch."""
+        most = COPY_BYTES_MAX if self._book.rules[type(case.command)].copies else RECORD_BYTES_MAX
+        if record_bytes > most:
+            return too_large("bytes in its record", record_bytes, most)
+        if self._next + events > self._last:
+            return too_large("events in its batch", self._next + events - revision(self._seq), INDEX_MAX)
+        return None
+
+    def _keep_evidence(self, case: Case, command: str) -> None:
+        """Keep what a sender based its command on; and what a person did, whatever that person sent along."""
+        number, envelope = len(self._records), case.envelope
+        if envelope.evidence:
+            self._decisions.append(Evidence(number, envelope.evidence))
+        if case.kind in PEOPLE:
+            done = AuditEvent(case.actor, case.at, command, encode(envelope.command), envelope.expect, envelope.via)
+            audit = encode(done if self._level() == LEVEL else form(done, self._level()))
+            self._audit.append(Evidence(number, audit))
+            self.size_bytes += len(audit)
+
+    def _judge(self, case: Case) -> Accepted | Refused:
+        """Judge in a row with those before it where that can be done, alone otherwise."""
+        rule = self._book.rules[type(case.command)]
+        if rule.in_a_row is not None:
+            if self._row is None or self._row.at != case.at:
+                self._settle()
+                self._row = rule.in_a_row(self.state, case.at)
+            answer = self._row.judge(case.command, case)
+            if answer is not None:
+                return answer
+        self._settle()
+        return handled(rule, self.state, case)
+
+    def _level(self) -> int:
+        """The level of what is written next: the log's, or of a log that begins, this server's."""
+        facts = self.state.facts
+        return facts.level if facts.log_id else self._book.level
+
+    def _at_level(self, answer: Accepted | Refused) -> Accepted | Refused:
+        """The answer without what the log's level does not have; refused when that leaves something out whole."""
+        level = self._level()
+        if level == LEVEL or isinstance(answer, Refused):
+            return answer
+        try:
+            return Accepted(lowered(answer.events, level), answer.answer)
+        except Above as above:
+            self._settle()
+            facts = {"level": level, "needs": above.level}
+            return Refused(Code.LEVEL, f"the log is of level {level}, and {above}: raise it first", facts)
+
+    def _apply(self, record: Record[Any], first: Revision) -> None:
+        if self._row is None:
+            apply_record(self._book, self.state, record, first)
+            return
+        self._row.put(record.events, first, record.actor)
+        if record.session or record.key:
+            remember(self.state, record, first)
+
+    def _settle(self) -> None:
+        if self._row is not None:
+            self._row.settle()
+            self._row = None
+
+    def seal(self) -> tuple[bytes, bytes]:
+        """The batch's bytes and its digest. Decisions that do not fit are left out; what people did never is."""
+        self._settle()
+        facts = self._base.facts
+        header = self._header()
+        raw = encode_batch(header, self._records, self._fitting_evidence())
+        digest = chain(facts.digest, raw)
+        self.state.facts = msgspec.structs.replace(self.state.facts, seq=self._seq, digest=digest, at=self._at)
+        return raw, digest
+
+    def _header(self) -> Header:
+        facts, term = self._base.facts, self.state.facts
+        # The first batch of a log is the one that names it.
+        return Header(facts.log_id or term.log_id, self._seq, term.term, term.level, facts.digest)
+
+    def batch(self) -> Batch[Any]:
+        """The sealed batch, as whoever reads it from the log decodes it. To be asked before it lands."""
+        assert self.state.facts.seq == self._seq, "a draft is a batch only after it was sealed"
+        return Batch(self._header(), tuple(self._accepted), self.state.facts.digest)
+
+    def _fitting_evidence(self) -> list[Evidence]:
+        """As much as there is room for. What a person did is always there, and first beside its record: so it is told
+        from what that person sent along."""
+        left = EVIDENCE_BYTES_MAX
+        kept = list(self._audit)
+        for one in self._decisions:
+            if len(one.payload) <= left:
+                kept.append(one)
+                left -= len(one.payload)
+        return sorted(kept, key=lambda one: one.record)
+
+    def land(self) -> None:
+        """The sealed batch is durable: make it the state."""
+        assert self.state.facts.seq == self._seq, "a draft lands only after it was sealed"
+        self._base.merge(self.state)
+
+
+def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> Record[Any]:
+    key, body = 0, b""
+    if envelope.key:
+        key, body = key_id(envelope.actor, envelope.key), body_digest(envelope)
+    return Record(
+        at,
+        envelope.sent,
+        envelope.actor,
+        type(envelope.command).__struct_config__.tag,
+        envelope.cause,
+        envelope.session,
+        envelope.sequence,
+        key,
+        body,
+        answer.answer,
+        answer.events,
+    )
+
+
+def apply_record(book: Book[S], state: S, record: Record[Any], first: Revision) -> Revision:
+    """Apply a record whose first event has this revision; returns the revision after its last."""
+    apply, at, actor = book.apply, record.at, record.actor
+    position = first
+    for event in record.events:
+        apply[type(event)](state, event, Stamp(position, at, actor))
+        position += 1
+    if record.session or record.key:
+        remember(state, record, first)
+    return position
+
+
+def fold(book: Book[S], state: S, batch: Batch[Any]) -> None:
+    """Apply a batch from the log: what a follower, a restart, a replay and a view do."""
+    header = batch.header
+    assert header.seq == state.facts.seq + 1, f"batch {header.seq} after {state.facts.seq}"
+    position = header.seq << INDEX_BITS
+    at = state.facts.at
+    for record in batch.records:
+        position = apply_record(book, state, record, position)
+        at = record.at
+    state.facts = msgspec.structs.replace(state.facts, seq=header.seq, digest=batch.digest, at=at)

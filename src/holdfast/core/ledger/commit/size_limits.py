@@ -1,0 +1,236 @@
+"""How much a command may carry: every text and every list in it has a most (RULES 26).
+
+    command ──▶ by its type: each text, each list, each text in a list ──▶ within its most, or refused with both numbers
+
+The one idea: what is not named here has the common most, so a field that is added later is bounded, too. Handlers may
+ask for less and say why; they never see more. What a region is shipped is a copy of what the platform has taken: there
+the record's size is the bound, so that a bound that was lowered never stops a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+from msgspec import inspect
+
+from holdfast.core.ledger.answers import Code, Refused, too_large
+from holdfast.core.model.values.limits import (
+    ACCOUNTS_MAX,
+    ANNOTATION_MAX,
+    ARGUMENT_MAX,
+    DENIALS_MAX,
+    DEPTH_MAX,
+    DEVICES_MAX,
+    ENTRIES_MAX,
+    IDENTITIES_MAX,
+    MARKS_MAX,
+    MESSAGE_MAX,
+    NODE_SLOTS_MAX,
+    PATH_MAX,
+    REASON_MAX,
+    RIGHTS_MAX,
+    TEXT_MAX,
+)
+
+#: By struct and field: the most of it. `[]` are the texts in a list.
+MOST: dict[str, int] = {
+    "AdministerNode.labels": MARKS_MAX,
+    "AdministerNode.note": REASON_MAX,
+    "AdministerNode.taints": MARKS_MAX,
+    "AdministerNode.tenancy": MARKS_MAX,
+    "Assign.ordinals": IDENTITIES_MAX,
+    "AttestRight.reason": REASON_MAX,
+    "BelieveRegion.reason": REASON_MAX,
+    "CloseBreach.key": MESSAGE_MAX,
+    "Condition.message": MESSAGE_MAX,
+    "DeclareLost.reason": REASON_MAX,
+    "EndOverride.reason": REASON_MAX,
+    "EndSession.reason": REASON_MAX,
+    "RecordDenials.denials": DENIALS_MAX,
+    "ExecProbe.command[]": ARGUMENT_MAX,
+    "Failing.detail": MESSAGE_MAX,
+    "GrantRight.ordinals": RIGHTS_MAX,
+    "HttpProbe.path": PATH_MAX,
+    "JoinRegion.address": PATH_MAX,
+    "JudgeRegion.reason": REASON_MAX,
+    "Meta.annotations": MARKS_MAX,
+    "Meta.annotations[]": ANNOTATION_MAX,
+    "Meta.labels": MARKS_MAX,
+    "OfferBack.message": MESSAGE_MAX,
+    "OpenOverride.facts": MARKS_MAX,
+    "OpenOverride.reason": REASON_MAX,
+    "PendingReason.message": MESSAGE_MAX,
+    "Placement.after": NODE_SLOTS_MAX,
+    "RegionStatus.address": PATH_MAX,
+    "RegisterNode.devices": DEVICES_MAX,
+    "RegisterNode.labels": MARKS_MAX,
+    "ReleaseRights.ordinals": RIGHTS_MAX,
+    "RetireRegion.reason": REASON_MAX,
+    "RollBackPolicy.reason": REASON_MAX,
+    "StandDown.reason": REASON_MAX,
+    "Summary.uses": ACCOUNTS_MAX,
+    "Template.apart": MARKS_MAX,
+    "Template.command[]": ARGUMENT_MAX,
+    "Template.environment[]": ARGUMENT_MAX,
+    "Template.folder": PATH_MAX,
+    "Template.gpu_models": MARKS_MAX,
+    "Template.near": MARKS_MAX,
+    "Template.require": MARKS_MAX,
+    "Template.secrets[]": PATH_MAX,
+    "Template.spread": MARKS_MAX,
+    "Template.tolerate": MARKS_MAX,
+    "Trouble.message": MESSAGE_MAX,
+    "Waiting.message": MESSAGE_MAX,
+}  # fmt: skip
+
+#: Lists of copies: how many is for their handler to say, how large for the record.
+COPIES = frozenset({"Ship.puts", "Ship.gone"})
+
+
+class Excess(NamedTuple):
+    """What is too much: where in the command, how much there is, and the most."""
+
+    field: str
+    size: int
+    most: int
+    unit: str
+
+
+#: Looks at all values that a command has in one place.
+Check = Callable[[Sequence[Any], int], Excess | None]
+
+
+def refuse_excess(command: Any) -> Refused | None:
+    """A text that is too long or a list with too many entries, wherever in the command it is."""
+    found = excess_in(command)
+    if found is None:
+        return None
+    refused = too_large(f"{found.unit} in {found.field}", found.size, found.most)
+    return refused if found.unit != "characters" else Refused(Code.MALFORMED, refused.message, refused.facts)
+
+
+def excess_in(value: Any) -> Excess | None:
+    """The first that is too much, of a command or a part of one."""
+    struct: type = type(value)
+    check = check_of(struct)
+    return check((value,), 0) if check is not None else None
+
+
+@cache
+def check_of(struct: type) -> Check | None:
+    """How commands of a type are looked at."""
+    return _Checks().of(inspect.type_info(struct), "")
+
+
+class _Checks:
+    """Makes checks from types. A struct that holds itself is made once, and looked into to a depth."""
+
+    def __init__(self) -> None:
+        self._structs: dict[type, _Struct] = {}
+
+    def of(self, info: inspect.Type, name: str) -> Check | None:
+        """How values of this type are looked at, in the field of this name; None: nothing in them can be too much."""
+        match info:
+            case inspect.Metadata(type=marked):
+                return self.of(marked, name)
+            case inspect.StrType() | inspect.BytesType():
+                return _sized(MOST.get(name, TEXT_MAX), "characters", None)
+            case inspect.VarTupleType(item_type=item):
+                inner = None if name in COPIES else self.of(item, f"{name.removesuffix('[]')}[]")
+                most = RECORD_ENTRIES if name in COPIES else MOST.get(name, ENTRIES_MAX)
+                return _sized(most, "entries", inner)
+            case inspect.TupleType(item_types=items):
+                return _places([self.of(item, name) for item in items])
+            case inspect.UnionType(types=types):
+                return self._union(types, name)
+            case inspect.StructType(cls=struct):
+                return self._struct(info, struct)
+        return None
+
+    def _union(self, types: tuple[inspect.Type, ...], name: str) -> Check | None:
+        others = [info for info in types if not isinstance(info, inspect.NoneType | inspect.IntType)]
+        if not all(isinstance(info, inspect.StructType) for info in others):
+            (only,) = others
+            return _present(self.of(only, name))
+        checks = {info.cls: self.of(info, name) for info in others if isinstance(info, inspect.StructType)}
+        return _by_type({struct: check for struct, check in checks.items() if check is not None})
+
+    def _struct(self, info: inspect.StructType, struct: type) -> Check:
+        known = self._structs.get(struct)
+        if known is None:
+            known = self._structs[struct] = _Struct()
+            for field in info.fields:
+                check = self.of(field.type, f"{struct.__name__}.{field.name}")
+                if check is not None:
+                    known.fields.append((field.encode_name, attrgetter(field.name), check))
+        return known
+
+
+#: A copy takes at least so many bytes that no record holds more of them.
+RECORD_ENTRIES = 1 << 20
+
+
+class _Struct:
+    """Looks at every field of a struct that can be too much."""
+
+    def __init__(self) -> None:
+        self.fields: list[tuple[str, Callable[[Any], Any], Check]] = []
+
+    def __call__(self, values: Sequence[Any], depth: int) -> Excess | None:
+        if depth > DEPTH_MAX:
+            return Excess("", depth, DEPTH_MAX, "levels") if values else None
+        for name, get, check in self.fields:
+            found = check(list(map(get, values)), depth + 1)
+            if found is not None:
+                return found._replace(field=f"{name}.{found.field}" if found.field else name)
+        return None
+
+
+def _sized(most: int, unit: str, inner: Check | None) -> Check:
+    """Looks at how large each value is, then at what is in them."""
+
+    def check(values: Sequence[Any], depth: int) -> Excess | None:
+        size = max(map(len, values), default=0)
+        if size > most:
+            return Excess("", size, most, unit)
+        return inner(list(chain.from_iterable(values)), depth) if inner is not None and size else None
+
+    return check
+
+
+def _places(checks: list[Check | None]) -> Check | None:
+    """Looks at each place of pairs."""
+    found = [(itemgetter(place), check) for place, check in enumerate(checks) if check is not None]
+    if not found:
+        return None
+
+    def check(values: Sequence[Any], depth: int) -> Excess | None:
+        return next((one for get, look in found if (one := look(list(map(get, values)), depth)) is not None), None)
+
+    return check
+
+
+def _present(inner: Check | None) -> Check | None:
+    """Looks at those that are there, and are not a mere number."""
+    if inner is None:
+        return None
+    return lambda values, depth: inner([one for one in values if one is not None and type(one) is not int], depth)
+
+
+def _by_type(checks: dict[type, Check]) -> Check | None:
+    """Looks at those of each type."""
+    if not checks:
+        return None
+
+    def check(values: Sequence[Any], depth: int) -> Excess | None:
+        for struct, look in checks.items():
+            found = look([one for one in values if type(one) is struct], depth)
+            if found is not None:
+                return found
+        return None
+
+    return check

@@ -1,0 +1,43 @@
+"""Commands that name many things are judged one by one: what was met becomes events, what was not is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
+from holdfast.core.ledger.codec import encode
+from holdfast.core.model.values.structs import Revision, Row
+
+#: How many placements, moves, stops or slots one command may name (RULES 11).
+NAMED_MAX = 1_000
+
+
+class Unmet(Row, frozen=True):
+    """One part of a command that was refused: which, why, and the revision to wait for (0: waiting does not help)."""
+
+    group: int
+    index: int
+    code: str
+    detail: str
+    catch_up_to: Revision = 0
+
+
+def answer(
+    events: tuple[Any, ...], lost: list[Unmet], view: Revision = 0, *, all_or_nothing: bool = False
+) -> Accepted | Refused:
+    """Accepted with what was not met as its answer; refused when nothing was met, or not all of all-or-nothing."""
+    if not lost or (events and not all_or_nothing):
+        return Accepted(events, encode(lost) if lost else b"")
+    first = lost[0]
+    facts: dict[str, Any] = {"refused": [[u.group, u.index, u.code, u.detail, u.catch_up_to] for u in lost]}
+    if first.catch_up_to:
+        facts = {**facts, "key": first.detail, "seen": view, "catch_up_to": first.catch_up_to}
+    message = f"{first.detail}: {first.code}" if len(lost) == 1 else f"{len(lost)} refused, the first {first.detail}"
+    return Refused(Code(first.code), message, facts)
+
+
+def wrong_count(count: int) -> Refused | None:
+    """A command names something, and not too much."""
+    if 0 < count <= NAMED_MAX:
+        return None
+    return too_large("things that a command names, which are at least one", count, NAMED_MAX)

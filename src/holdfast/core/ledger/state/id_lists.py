@@ -1,0 +1,27 @@
+"""Rows of derived tables that list what belongs to their key, in order; one that lists nothing is not there."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from holdfast.core.ledger.state.table import Table
+from holdfast.core.model.values.sorted_list import Ordered
+
+K = TypeVar("K")
+V = TypeVar("V", bound=Any)
+
+_NONE: Ordered[Any] = Ordered()
+
+
+def list_one(table: Table[K, Ordered[V]], key: K, value: V) -> None:
+    """Add one that is not listed yet."""
+    table.put(key, (table.get(key) or _NONE).with_(value))
+
+
+def unlist_one(table: Table[K, Ordered[V]], key: K, value: V) -> None:
+    """Take one off the list that it is on."""
+    left = table[key].without(value)
+    if left:
+        table.put(key, left)
+    else:
+        table.drop(key)

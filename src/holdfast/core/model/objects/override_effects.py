@@ -1,0 +1,116 @@
+"""What an override does: one type for each kind, with the parameters that this kind has.
+
+In the log an override is an action with a target and facts, all text. Here, and nowhere else, that text gets its
+meaning: gates and controllers match on an effect and never read `target` or `facts` themselves.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.values.metadata import Labels
+from holdfast.core.model.values.resources import AMOUNT_MAX, NOTHING, Resources
+from holdfast.core.model.values.structs import Row
+
+_AMOUNTS = ("cpu", "memory", "disk", "gpu")
+_DIGITS_MAX = 13
+
+
+class PauseScheduling(Row, frozen=True):
+    """Nothing of this tenant is placed, bound or held room for; empty: nothing of anybody."""
+
+    tenant: str
+
+
+class PauseAutoscaler(Row, frozen=True):
+    """No controller changes how many replicas are wanted."""
+
+
+class PauseRepair(Row, frozen=True):
+    """Repair gives up nothing and stops nothing."""
+
+
+class AvoidZone(Row, frozen=True):
+    """No node of this zone takes new work."""
+
+    zone: str
+
+
+class EmergencyQuota(Row, frozen=True):
+    """The tenant may spend so much beyond its quota."""
+
+    tenant: str
+    amount: Resources
+
+
+class DeclareLost(Row, frozen=True):
+    """The region does not count as healthy, whatever is heard of it; empty: no region does."""
+
+    region: str
+
+
+Effect = PauseScheduling | PauseAutoscaler | PauseRepair | AvoidZone | EmergencyQuota | DeclareLost
+
+
+def effect_of(action: Action, target: str, facts: Labels) -> Effect:
+    """The meaning of an action with this target and these facts. What cannot be read means as little as possible."""
+    match action:
+        case Action.PAUSE_SCHEDULING:
+            return PauseScheduling(target)
+        case Action.PAUSE_AUTOSCALER:
+            return PauseAutoscaler()
+        case Action.PAUSE_REPAIR:
+            return PauseRepair()
+        case Action.AVOID_ZONE:
+            return AvoidZone(target)
+        case Action.EMERGENCY_QUOTA:
+            said = dict(facts)
+            cpu, memory, disk, gpu = (_whole(said.get(name, "")) for name in _AMOUNTS)
+            return EmergencyQuota(said.get("tenant", ""), Resources(cpu, memory, disk, gpu))
+        case Action.DECLARE_LOST:
+            return DeclareLost(target)
+        case never:
+            assert_never(never)
+
+
+def is_permissive(action: Action) -> bool:
+    """Whether it allows what is otherwise refused. All others take something away (RULES 19)."""
+    return action is Action.EMERGENCY_QUOTA
+
+
+def misread(action: Action, region: str, target: str, facts: Labels) -> str:
+    """What in these parameters this kind of override does not know, or lacks; empty when it can be opened so."""
+    effect = effect_of(action, target, facts)
+    known = ("tenant", *_AMOUNTS) if isinstance(effect, EmergencyQuota) else ()
+    unknown = sorted({name for name, _ in facts if name not in known})
+    if unknown:
+        return f"{action} knows no fact {unknown[0]!r}"
+    if len({name for name, _ in facts}) < len(facts):
+        return "a fact is named once"
+    match effect:
+        case PauseAutoscaler() | PauseRepair() if target:
+            return f"{action} has no target: it holds for all of its region"
+        case AvoidZone(zone="") | DeclareLost(region=""):
+            return f"{action} names its target"
+        case DeclareLost() if region not in ("", target):
+            return f"{action} names one region, not {region} and {target}"
+        case EmergencyQuota():
+            return _misread_emergency(effect, target, facts)
+    return ""
+
+
+def _misread_emergency(effect: EmergencyQuota, target: str, facts: Labels) -> str:
+    if not effect.tenant or target not in ("", effect.tenant):
+        return "an emergency quota names its tenant in the fact tenant, and no other target"
+    unread = [name for name, text in facts if name in _AMOUNTS and str(_whole(text)) != text]
+    if unread:
+        return f"the fact {unread[0]} is a whole number of at most {AMOUNT_MAX}"
+    return "" if effect.amount != NOTHING else f"an emergency quota says how much, in {', '.join(_AMOUNTS)}"
+
+
+def _whole(text: str) -> int:
+    """A fact that is no whole number adds nothing: an unreadable emergency is no free pass."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        return 0
+    return min(int(text), AMOUNT_MAX)

@@ -1,0 +1,143 @@
+"""What a workload's spec cannot mean, whatever the world is like: each in one sentence that names the field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.core.model.objects.probes import Probe
+from holdfast.core.model.objects.topology import PRESENT_NAME_MAX
+from holdfast.core.model.objects.workloads import Failover, OnDeadline, OnDisconnect, Placement, Template, WorkloadSpec
+from holdfast.core.model.values.limits import PORTS_MAX
+
+#: Of so many things that it wants to find on a node may a template speak.
+USES_MAX = 32
+#: Who asks more often asks for the sake of asking.
+PERIOD_MIN_MS = 100
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATH = re.compile(r"/[!-~]*")
+_REFERENCE = re.compile(r"file:[^\0]+|env:[A-Za-z_][A-Za-z0-9_]*")
+
+
+def contradictions(spec: WorkloadSpec) -> list[str]:
+    """Settings that cannot all be meant; empty when the spec makes sense."""
+    found = []
+    if spec.replicas < 0 or spec.disruption_max < 0 or spec.recovery.min_serving < 0 or spec.deadline < 0:
+        found.append("counts and deadlines cannot be negative")
+    if spec.exclusive and spec.failover is Failover.ADDITIVE:
+        found.append("exclusive work cannot fail over additively: two would run; use acknowledged or leased")
+    if not spec.exclusive and spec.failover is not Failover.ADDITIVE:
+        found.append("only exclusive work has rights to move; other work fails over additively")
+    if spec.failover is Failover.LEASED and spec.on_disconnect is OnDisconnect.KEEP:
+        found.append("leased work must stop on disconnect: its right moves when the lease has lapsed")
+    if spec.batch and spec.exclusive:
+        found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")
+    if spec.deadline and not spec.batch:
+        found.append("only batch work is ever done: a service can meet no deadline")
+    if spec.on_deadline is OnDeadline.FAIL and not spec.deadline:
+        found.append("onDeadline is fail, and there is no deadline")
+    if spec.batch and spec.template.readiness is not None:
+        found.append("readiness is asked of what serves, and batch work serves nobody")
+    found += _unplaceable(spec.placement)
+    found += _ill_shaped(spec.template)
+    found += _unrunnable(spec.template)
+    return found
+
+
+def _unplaceable(placement: Placement) -> list[str]:
+    found = []
+    if placement.primary and placement.weights:
+        found.append("a primary region takes everything: it has no use for weights")
+    if placement.primary and placement.regions and placement.primary not in placement.regions:
+        found.append(f"the primary region {placement.primary} is not among the regions it may be in")
+    if any(rule.limit < 0 or rule.target < 0 or not rule.client for rule in placement.latency):
+        found.append("a latency rule names its client, and a limit or target that is not negative")
+    if any(not rule.limit and not rule.target for rule in placement.latency):
+        found.append("a latency rule has a limit, a target, or both")
+    if any(0 < rule.limit < rule.target for rule in placement.latency):
+        found.append("a latency target above its limit is met by whoever is allowed")
+    clients = [rule.client for rule in placement.latency]
+    if len(set(clients)) != len(clients):
+        found.append("each client has one latency rule")
+    return found
+
+
+def _ill_shaped(template: Template) -> list[str]:
+    """What no node can offer, or no scheduler can satisfy."""
+    found = []
+    if template.restarted < 0:
+        found.append("restarted is an instant and cannot be negative")
+    if template.gpus < 0 or template.ports < 0 or not 0 < template.gpu_milli <= 1000:
+        found.append("gpus and ports cannot be negative, and gpuMilli is between 1 and 1000")
+    if template.ports > PORTS_MAX:
+        found.append(f"a replica has at most {PORTS_MAX} ports, not {template.ports}")
+    if template.gpus > 1 and template.gpu_milli != 1000:
+        found.append("a share of a GPU is a share of one device: several devices are taken whole")
+    if template.need.gpu != template.gpus * template.gpu_milli:
+        found.append("need.gpu must be gpus times gpuMilli")
+    if any(rule.max_skew < 1 or rule.key not in ("zone", "pool") for rule in template.spread):
+        found.append("spread is over zone or pool, with a maxSkew of at least 1")
+    if any(rule.most < 1 or rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.apart):
+        found.append("apart needs a group, node, zone or pool as its key, and a most of at least 1")
+    if any(rule.key not in ("node", "zone", "pool") or not rule.group for rule in template.near):
+        found.append("near needs a group, and node, zone or pool as its key")
+    alone = {(rule.group, rule.key) for rule in template.apart if rule.most == 1}
+    found += [
+        f"near {near.group} and alone of it in each {near.key}: apart, with a most of 1, keeps it away"
+        for near in template.near
+        if (near.group, near.key) in alone
+    ]
+    uses = template.uses
+    if len(set(uses)) != len(uses) or len(uses) > USES_MAX or any(not 0 < len(one) <= PRESENT_NAME_MAX for one in uses):
+        found.append(f"uses has at most {USES_MAX} names, each once and of at most {PRESENT_NAME_MAX} characters")
+    return found
+
+
+def _unrunnable(template: Template) -> list[str]:
+    """What no agent can run, or watch over."""
+    found = []
+    if template.user == "root" or (template.user and not template.user.strip("0")):
+        found.append("user is root: no replica ever runs as that")
+    if template.folder and not template.folder.startswith("/"):
+        found.append("folder is not a whole path: it begins with /")
+    if template.pids < 0:
+        found.append("pids cannot be negative; 0 is what the node allows")
+    if template.grace < 0:
+        found.append("grace cannot be negative; 0 is what its region has")
+    if template.restarts_max < 0:
+        found.append("restartsMax cannot be negative")
+    given = {name for name, _ in template.environment}
+    for name, reference in template.secrets:
+        # What stands there is not repeated: it may be the secret itself.
+        if not _VARIABLE.fullmatch(name) or not _REFERENCE.fullmatch(reference):
+            found.append(f"secrets.{name} says where a variable's value lies on the node: file:PATH or env:NAME")
+        if name in given:
+            found.append(f"secrets.{name} is in environment, too: it can have one value")
+    for name in ("startup", "readiness", "liveness"):
+        probe: Probe | None = getattr(template, name)
+        if probe is not None:
+            found += _unasked(name, probe, template.ports)
+    return found
+
+
+def _unasked(name: str, probe: Probe, ports: int) -> Iterator[str]:
+    """Why a probe cannot be asked so."""
+    ways = [way for way in ("http", "tcp", "exec") if getattr(probe, way) is not None]
+    if len(ways) != 1:
+        yield f"{name} asks in one way, http, tcp or exec, and not in {' and '.join(ways) or 'none'}"
+    if probe.http is not None and not _PATH.fullmatch(probe.http.path):
+        yield f"{name}.http.path begins with / and has neither spaces nor other letters than those of ASCII"
+    for way, asked in (("http", probe.http), ("tcp", probe.tcp)):
+        if asked is not None and not 0 <= asked.port < ports:
+            yield f"{name}.{way}.port is {asked.port}: of {ports} ports, which are counted from 0"
+    if probe.exec is not None and not probe.exec.command:
+        yield f"{name}.exec.command is empty"
+    if probe.delay < 0:
+        yield f"{name}.delay cannot be negative"
+    if probe.period < PERIOD_MIN_MS:
+        yield f"{name}.period is at least {PERIOD_MIN_MS}ms"
+    if probe.timeout <= 0:
+        yield f"{name}.timeout is above zero"
+    if probe.failures < 1:
+        yield f"{name}.failures is at least 1"

@@ -1,0 +1,34 @@
+"""Topology keys and domains, and what a slot is counted under there."""
+
+from __future__ import annotations
+
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.values.structs import Revision
+
+
+def domain(node: Node, key: str) -> str:
+    """Which domain of a topology key (node, zone or pool) the node is in. It is fixed while work stands there."""
+    if key == "zone":
+        return node.zone
+    if key == REGION_WIDE:
+        return ""
+    return node.name if key == "node" else node.pool
+
+
+def is_counted(template: Template) -> bool:
+    """Whether its replicas are counted over domains, for its own rules or for those of its groups."""
+    return bool(template.spread or template.apart or template.near)
+
+
+def scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
+    """What a slot of this template is counted under where it stands: (scope, topology key)."""
+    spread = {(f"#{workload}", rule.key): None for rule in template.spread}
+    names = [*(rule.group for rule in template.apart), *(rule.group for rule in template.near)]
+    groups = dict.fromkeys(f"{tenant}/{name}" for name in names)
+    members = [(group, key) for group in groups for key in ("node", "zone", "pool", REGION_WIDE)]
+    return [*spread, *members]
+
+
+#: The topology key of the one domain in which all nodes of a region are.
+REGION_WIDE = ""

@@ -1,0 +1,139 @@
+"""Sets of numbers as bits, in blocks of numbers in a row: what `runs` is for sets that are full of holes.
+
+By block, the number of its first divided by `BLOCK`: one bit for each number. A block without numbers is not there. To
+put one in or take it out costs the copy of its block, wherever it lies and however many others there are; two sets are
+compared block by block. Far numbers cost no more than near ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from holdfast.core.model.values.ranges import Run, Runs
+
+#: How many numbers are in a block.
+BLOCK = 1024
+_FULL = (1 << BLOCK) - 1
+
+#: By block: its bits. Nobody changes one that another may have.
+Blocks = dict[int, int]
+
+_ones = re.compile("1+").finditer
+
+
+def blocks_of(runs: Iterable[Run]) -> Blocks:
+    """The set of all numbers in these runs."""
+    found: Blocks = {}
+    for first, after in runs:
+        while first < after:
+            block, place = divmod(first, BLOCK)
+            end = min(after, (block + 1) * BLOCK)
+            found[block] = found.get(block, 0) | ((1 << end - first) - 1) << place
+            first = end
+    return found
+
+
+def masks(numbers: Iterable[int]) -> Blocks:
+    """The set of these numbers."""
+    found: Blocks = {}
+    for number in numbers:
+        block = number // BLOCK
+        found[block] = found.get(block, 0) | 1 << number % BLOCK
+    return found
+
+
+def as_runs(blocks: Blocks) -> Runs:
+    """The set as runs."""
+    found: list[Run] = []
+    for block in sorted(blocks):
+        bits, base = blocks[block], block * BLOCK
+        spans = _spans(bits)
+        if found and spans and not spans[0][0] and found[-1][1] == base:
+            found[-1] = found[-1][0], base + spans[0][1]
+            del spans[0]
+        found += [(base + first, base + after) for first, after in spans]
+    return tuple(found)
+
+
+def _spans(bits: int) -> list[Run]:
+    """The runs within a block."""
+    if bits and not bits & bits - 1:  # one number, as of most
+        return [(bits.bit_length() - 1, bits.bit_length())]
+    return [(0, BLOCK)] if bits == _FULL else [one.span() for one in _ones(f"{bits:b}"[::-1])]
+
+
+def each(blocks: Blocks) -> Iterator[int]:
+    """Every number, the smallest first."""
+    if len(blocks) == 1:
+        ((block, bits),) = blocks.items()
+        if not bits & bits - 1:  # one number, as of most
+            return iter((block * BLOCK + bits.bit_length() - 1,) if bits else ())
+    return chain.from_iterable(range(first, after) for first, after in as_runs(blocks))
+
+
+def count(blocks: Blocks) -> int:
+    """How many numbers are in the set."""
+    return sum(map(int.bit_count, blocks.values()))
+
+
+def union(sets: Iterable[Blocks]) -> Blocks:
+    """What is in any of them."""
+    found: Blocks = {}
+    for blocks in sets:
+        for block, bits in blocks.items():
+            found[block] = found.get(block, 0) | bits
+    return found
+
+
+def shared(one: Blocks, other: Blocks) -> Blocks:
+    """What is in both."""
+    found = {block: bits & other.get(block, 0) for block, bits in one.items()}
+    return {block: bits for block, bits in found.items() if bits}
+
+
+def minus(one: Blocks, other: Blocks) -> Blocks:
+    """What is in the one and not in the other."""
+    found = {block: bits & ~other.get(block, 0) for block, bits in one.items()}
+    return {block: bits for block, bits in found.items() if bits}
+
+
+def lowest(blocks: Blocks, most: int) -> Blocks:
+    """The smallest numbers, so many or as many as there are."""
+    if len(blocks) == 1 and next(iter(blocks.values())).bit_count() <= most:
+        return blocks
+    found: Blocks = {}
+    for block in sorted(blocks):
+        if most <= 0:
+            break
+        bits = blocks[block]
+        found[block] = bits if bits.bit_count() <= most else _lowest_bits(bits, most)
+        most -= bits.bit_count()
+    return found
+
+
+def lowest_free(taken: Blocks, first: int, most: int) -> Blocks:
+    """The smallest numbers from a first one on that are not in the set."""
+    found: Blocks = {}
+    block, place = divmod(first, BLOCK)
+    while most > 0:
+        free = (_FULL & ~taken.get(block, 0)) >> place << place
+        bits = free if free.bit_count() <= most else _lowest_bits(free, most)
+        if bits:
+            found[block] = bits
+        most -= bits.bit_count()
+        block, place = block + 1, 0
+    return found
+
+
+def _lowest_bits(bits: int, most: int) -> int:
+    """So many of the lowest of more bits than that."""
+    low, high = 0, BLOCK
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (bits & ((1 << middle) - 1)).bit_count() <= most:
+            low = middle
+        else:
+            high = middle
+    return bits & ((1 << low) - 1)

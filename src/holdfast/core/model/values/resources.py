@@ -1,0 +1,183 @@
+"""Resource vectors and their arithmetic.
+
+cpu in milli-cpu, memory and disk in MiB, gpu in milli-GPU (1000 is one device), and named extended resources as sorted
+pairs. A resource that is not mentioned is zero: a quota that does not name a resource grants none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from holdfast.core.model.values.structs import Row
+
+Extended = tuple[tuple[str, int], ...]
+
+#: No single amount may pass this: sums of millions of them still fit into 63 bits.
+AMOUNT_MAX = 2**40
+#: What an extended resource is not called: a built-in one, or what a breach calls one device of a node.
+BUILT_IN = ("cpu", "memory", "disk", "gpu")
+DEVICE = "device/"
+
+
+class Resources(Row, frozen=True):
+    """An amount of each resource."""
+
+    cpu: int = 0
+    memory: int = 0
+    disk: int = 0
+    gpu: int = 0
+    extended: Extended = ()
+
+
+NOTHING = Resources()
+
+
+def _merge(left: Extended, right: Extended, sign: int) -> Extended:
+    amounts = dict(left)
+    for name, amount in right:
+        amounts[name] = amounts.get(name, 0) + sign * amount
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+
+
+def add(left: Resources, right: Resources) -> Resources:
+    """left + right."""
+    extended = _merge(left.extended, right.extended, 1) if right.extended else left.extended
+    return Resources(
+        left.cpu + right.cpu, left.memory + right.memory, left.disk + right.disk, left.gpu + right.gpu, extended
+    )
+
+
+def subtract(left: Resources, right: Resources) -> Resources:
+    """left - right; may be negative where less was there than is taken."""
+    extended = _merge(left.extended, right.extended, -1) if right.extended else left.extended
+    return Resources(
+        left.cpu - right.cpu, left.memory - right.memory, left.disk - right.disk, left.gpu - right.gpu, extended
+    )
+
+
+def times(one: Resources, count: int) -> Resources:
+    """one, count times."""
+    if count == 1:
+        return one
+    extended = tuple([(name, amount * count) for name, amount in one.extended]) if count and one.extended else ()
+    return Resources(one.cpu * count, one.memory * count, one.disk * count, one.gpu * count, extended)
+
+
+def total(amounts: Iterable[Resources]) -> Resources:
+    """The sum of all amounts."""
+    result = NOTHING
+    for amount in amounts:
+        result = add(result, amount)
+    return result
+
+
+def greatest(left: Resources, right: Resources) -> Resources:
+    """The larger amount of each resource."""
+    extended = left.extended
+    if left.extended or right.extended:
+        mine, other = dict(left.extended), dict(right.extended)
+        extended = tuple((name, max(mine.get(name, 0), other.get(name, 0))) for name in sorted({**mine, **other}))
+    return Resources(
+        max(left.cpu, right.cpu),
+        max(left.memory, right.memory),
+        max(left.disk, right.disk),
+        max(left.gpu, right.gpu),
+        extended,
+    )
+
+
+def least(left: Resources, right: Resources) -> Resources:
+    """The smaller amount of each resource."""
+    other = dict(right.extended)
+    extended = tuple((name, min(amount, other[name])) for name, amount in left.extended if other.get(name))
+    return Resources(
+        min(left.cpu, right.cpu),
+        min(left.memory, right.memory),
+        min(left.disk, right.disk),
+        min(left.gpu, right.gpu),
+        extended,
+    )
+
+
+def above_zero(amounts: Resources) -> Resources:
+    """The same amounts with every negative one raised to zero."""
+    extended = tuple((name, amount) for name, amount in amounts.extended if amount > 0)
+    return Resources(max(amounts.cpu, 0), max(amounts.memory, 0), max(amounts.disk, 0), max(amounts.gpu, 0), extended)
+
+
+def exceeded(use: Resources, limit: Resources) -> str:
+    """The name of the first resource of which `use` is more than `limit`; empty when all is within."""
+    if use.cpu > limit.cpu:
+        return "cpu"
+    if use.memory > limit.memory:
+        return "memory"
+    if use.disk > limit.disk:
+        return "disk"
+    if use.gpu > limit.gpu:
+        return "gpu"
+    if use.extended:
+        allowed = dict(limit.extended)
+        for name, amount in use.extended:
+            if amount > allowed.get(name, 0):
+                return name
+    return ""
+
+
+def lacking(need: Resources, use: Resources, limit: Resources) -> str:
+    """The name of the first resource that is needed and of which there is not so much left; empty when all is there."""
+    if need.cpu and use.cpu + need.cpu > limit.cpu:
+        return "cpu"
+    if need.memory and use.memory + need.memory > limit.memory:
+        return "memory"
+    if need.disk and use.disk + need.disk > limit.disk:
+        return "disk"
+    if need.gpu and use.gpu + need.gpu > limit.gpu:
+        return "gpu"
+    for name, amount in need.extended:
+        if amount_of(use, name) + amount > amount_of(limit, name):
+            return name
+    return ""
+
+
+def names_in(*amounts: Resources) -> list[str]:
+    """Every resource that could be told apart in these: the four that there always are, then the extended ones."""
+    extended = {name for amount in amounts for name, _ in amount.extended}
+    return [*BUILT_IN, *sorted(extended)]
+
+
+def of_amounts(amounts: Mapping[str, int]) -> Resources:
+    """Amounts by name as a vector; of what there is nothing, nothing is said."""
+    cpu, memory, disk, gpu = (amounts.get(name, 0) for name in BUILT_IN)
+    rest = sorted((name, amount) for name, amount in amounts.items() if amount)
+    extended = tuple(pair for pair in rest if pair[0] not in BUILT_IN)
+    return Resources(cpu, memory, disk, gpu, extended)
+
+
+def amount_of(amounts: Resources, name: str) -> int:
+    """How much of the named resource there is."""
+    if name in BUILT_IN:
+        return int(getattr(amounts, name))
+    return dict(amounts.extended).get(name, 0)
+
+
+def ill_formed(amounts: Resources) -> str:
+    """Why this is no amount that anybody may ask for or declare; empty when it is one."""
+    named = (
+        ("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu),
+        *amounts.extended
+    )  # fmt: skip
+    for name, amount in named:
+        if not 0 <= amount <= AMOUNT_MAX:
+            return f"{name} is {amount}; it must be between 0 and {AMOUNT_MAX}"
+    names = [name for name, _ in amounts.extended]
+    if names != sorted(set(names)) or not all(names) or not all(amount for _, amount in amounts.extended):
+        return "extended resources must be named once each, in order, with more than none of each"
+    taken = next((name for name in names if name in BUILT_IN or name.startswith(DEVICE)), "")
+    return f"no extended resource is called {taken}: that is something else" if taken else ""
+
+
+def amounts_in(of: Resources) -> Iterator[tuple[str, int]]:
+    """Every resource of which there is some."""
+    for name, amount in (("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended):
+        if amount > 0:
+            yield name, amount

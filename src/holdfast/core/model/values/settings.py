@@ -1,0 +1,98 @@
+"""The numbers the promises stand on, and the one function that refuses an unsafe set.
+
+All times are milliseconds. Each default is where we start; `unsafe` says which sets would break a promise, and why.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.core.model.values.structs import Document, Duration
+
+#: Ten years: what is added to a time stays a time that can be written down.
+NUMBER_MAX = 10 * 365 * 86_400_000
+#: A day: a fence that has begun is never shortened, so a slip of the pen lasts as long.
+FENCE_MAX = 86_400_000
+
+
+class Settings(Document, frozen=True):
+    """Every number that a ledger judges by."""
+
+    session_lease: Duration = 10_000
+    proof_interval: Duration = 500
+    drift_per_million: int = 1_000
+    grace: Duration = 10_000
+    kill_margin: Duration = 1_000
+    fence_time: Duration = 25_000
+    suspect_after: Duration = 6_000
+    lost_after: Duration = 20_000
+    right_lease: Duration = 60_000
+    right_margin: Duration = 5_000
+    proposal_life: Duration = 5_000
+    reservation_life: Duration = 30_000
+    grant_life: Duration = 86_400_000
+    retry_window: Duration = 86_400_000
+    sent_ahead: Duration = 300_000
+    keys_per_actor: int = 10_000
+    override_life: Duration = 7 * 86_400_000
+    breach_deadline: Duration = 600_000
+    finalizer_deadline: Duration = 600_000
+    overflow_after: Duration = 30_000
+    rebalance_window: Duration = 60_000
+    rebalance_max: int = 100
+    offer_life: Duration = 300_000
+
+
+DEFAULTS = Settings()
+
+
+class Times(Struct, frozen=True, rename="camel"):
+    """What an agent is told of its region's numbers, with every renewal: what it must keep for the fence to be one."""
+
+    lease: Duration
+    grace: Duration
+    kill_margin: Duration
+    fence: Duration
+
+
+def times_of(settings: Settings) -> Times:
+    """What agents are told."""
+    return Times(settings.session_lease, settings.grace, settings.kill_margin, settings.fence_time)
+
+
+DEFAULT_TIMES = times_of(DEFAULTS)
+
+
+def drifted(duration: int, settings: Settings) -> int:
+    """The longest that `duration` can last on a clock within the drift bound, rounded up."""
+    return duration + -(-duration * settings.drift_per_million // 1_000_000)
+
+
+def outlasting(settings: Settings) -> Duration:
+    """For how long at most what runs in a region by a leased right outlasts it there: a leader comes just before its
+    end and another one after that, each within a session lease, and what is not heard of then is fenced."""
+    return 2 * settings.session_lease + settings.fence_time
+
+
+def unsafe(settings: Settings) -> list[str]:
+    """Why this set would break a promise; empty when it is safe."""
+    s = settings
+    found = [
+        f"{name} must be above zero"
+        for name in s.__struct_fields__
+        if getattr(s, name) <= 0 and name not in ("drift_per_million", "grace")
+    ]
+    found += [f"{name} may be at most {NUMBER_MAX}" for name in s.__struct_fields__ if getattr(s, name) > NUMBER_MAX]
+    if s.fence_time > FENCE_MAX:
+        found.append(f"fence_time may be at most {FENCE_MAX}: what has begun by it is not shortened any more")
+    if s.drift_per_million < 0 or s.grace < 0:
+        found.append("drift_per_million and grace cannot be negative")
+    if s.proof_interval * 5 > s.session_lease:
+        found.append("proof_interval may be at most a fifth of session_lease: a renewal must be worth something")
+    if s.fence_time < drifted(s.session_lease, s) + s.grace + s.kill_margin:
+        found.append("fence_time must cover the drifted lease, grace and kill_margin: otherwise two may run")
+    if s.lost_after <= s.suspect_after:
+        found.append("lost_after must be longer than suspect_after: suspicion comes first")
+    if s.grant_life < 2 * s.lost_after:
+        found.append("grant_life must outlast a region's loss, or every cut ends its grants")
+    return found

@@ -1,0 +1,144 @@
+"""Activate, EndAssignment, RemoveAssignment, Adopt: how an assignment goes on after it was made.
+
+    standby --Activate--> active --EndAssignment--> ended --RemoveAssignment, by the region--> gone
+       \\____________________________/
+    recovery --Adopt--> serving, paid by the quota
+
+The one idea: the platform ends, the region releases. Between the two the region still has what it had.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already, malformed, not_found
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.values.limits import RIGHTS_MAX
+from holdfast.core.model.values.ranges import joined, size
+from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
+from holdfast.core.platform.decide.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
+from holdfast.core.platform.decide.breaches import disruption_shared
+from holdfast.core.platform.decide.checks import refuse_unjoined
+from holdfast.core.platform.decide.workload_deletion import ended, finalizer_events, freed, of_kept, removed
+from holdfast.core.platform.limits import COUNTS_MAX
+from holdfast.core.platform.queries.accounts import paying
+from holdfast.core.platform.queries.identities import lease_until, refuse_uncovered
+from holdfast.core.platform.state.lookups import assignments_of
+from holdfast.core.platform.state.tables import PlatformState
+
+
+def activate(state: PlatformState, command: Activate, case: Case) -> Accepted | Refused:
+    """What stood by runs. A suspect survivor may do so: it holds the room, and recovery comes before suspicion."""
+    standby = state.assignments.get(command.assignment)
+    if standby is None:
+        return not_found("assignment", command.assignment)
+    workload = state.workloads[standby.workload]
+    if standby.stage is Stage.ACTIVE:
+        return already(f"assignment/{standby.uid}", standby.revision)
+    active = replace(standby, stage=Stage.ACTIVE)
+    refused = (
+        refuse_ending(workload)
+        or _refuse_stage(standby, Stage.STANDBY)
+        or refuse_without_loss(state)
+        or _refuse_gone(state, standby.region)
+        or refuse_uncovered(active)
+    )
+    if refused is not None:
+        return refused
+    leased = replace(active, right_until=lease_until(state, workload, active, case.at))
+    return Accepted(replacing(state, workload, standby, leased, case))
+
+
+def end_assignment(state: PlatformState, command: EndAssignment, case: Case) -> Accepted | Refused:
+    """Never refused for where the region is: nothing more is wanted there."""
+    assignment = state.assignments.get(command.assignment)
+    if assignment is None:
+        return not_found("assignment", command.assignment)
+    if assignment.stage is Stage.ENDED:
+        return already(f"assignment/{assignment.uid}", assignment.revision)
+    return Accepted(replacing(state, state.workloads[assignment.workload], assignment, ended(assignment), case))
+
+
+def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Case) -> Accepted | Refused:
+    """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6.
+
+    What of batch work it had done it says with that word: nobody does it again.
+    """
+    assignment = state.assignments.get(command.assignment)
+    if assignment is None:
+        return not_found("assignment", command.assignment)
+    refused = refuse_unjoined(state, assignment.region, case) or _refuse_stage(assignment, Stage.ENDED)
+    refused = refused or _refuse_done(command)
+    if refused is not None:
+        return refused
+    held = joined(assignment.ordinals, assignment.returning)
+    if size(held) > RIGHTS_MAX:
+        facts = {"assignment": assignment.uid, "rights": size(held), "most": RIGHTS_MAX}
+        message = f"it has {size(held)} rights: they are given back first, {RIGHTS_MAX} at a time"
+        return Refused(Code.IN_USE, message, facts)
+    released = freed(state, [(assignment.workload, assignment.region, held)], "released by its region")
+    gone = removed([assignment], {assignment.uid: of_kept(state, assignment.workload, command.done)})
+    return Accepted((gone, *released, *finalizer_events(state, assignment, case)), rows=size(held))
+
+
+def _refuse_done(command: RemoveAssignment) -> Refused | None:
+    names = [template for template, _ in command.done]
+    if len(names) > COUNTS_MAX or names != sorted({*names}) or not all(count > 0 for _, count in command.done):
+        return malformed(f"up to {COUNTS_MAX} templates in order, and of each how many", templates=len(names))
+    return None
+
+
+def adopt(state: PlatformState, command: Adopt, case: Case) -> Accepted | Refused:
+    """Recovered work moves from the recovery budget to the quota, by an explicit step and never by itself (RULES 7)."""
+    recovered = state.assignments.get(command.assignment)
+    if recovered is None:
+        return not_found("assignment", command.assignment)
+    if recovered.purpose is not Purpose.RECOVERY:
+        return already(f"assignment/{recovered.uid}", recovered.revision)
+    workload = state.workloads[recovered.workload]
+    refused = (
+        refuse_ending(workload)
+        or _refuse_stage(recovered, Stage.ACTIVE)
+        or _refuse_second(state, recovered)
+        or _refuse_shared(state, recovered)
+    )
+    if refused is not None:
+        return refused
+    accounts = paying(state, workload, recovered.region, Purpose.SERVING, case.at)
+    adopted = replace(recovered, purpose=Purpose.SERVING, accounts=accounts)
+    return Accepted(replacing(state, workload, recovered, adopted, case))
+
+
+def _refuse_stage(assignment: Assignment, stage: Stage) -> Refused | None:
+    if assignment.stage is stage:
+        return None
+    facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "needed": stage.value}
+    return Refused(Code.WRONG_PHASE, f"the assignment is {assignment.stage}, not {stage}", facts)
+
+
+def _refuse_gone(state: PlatformState, region: str) -> Refused | None:
+    health = state.regions[region].status.health
+    if health in (RegionHealth.HEALTHY, RegionHealth.SUSPECT):
+        return None
+    facts = {"region": region, "health": health.value}
+    return Refused(Code.REGION_UNAVAILABLE, f"region {region} is {health}", facts)
+
+
+def _refuse_second(state: PlatformState, recovered: Assignment) -> Refused | None:
+    serving = assignment_in(state, recovered.workload, recovered.region, Purpose.SERVING)
+    if serving is None:
+        return None
+    facts = {"assignment": serving.uid, "region": serving.region}
+    return Refused(Code.EXISTS, f"region {serving.region} has a serving assignment of it", facts)
+
+
+def _refuse_shared(state: PlatformState, recovered: Assignment) -> Refused | None:
+    """Its share of the disruption budget counts once it serves."""
+    most = state.workloads[recovered.workload].spec.disruption_max
+    shared = disruption_shared(assignments_of(state, recovered.workload)) + recovered.disruption
+    if not recovered.disruption or shared <= most:
+        return None
+    facts = {"shared": shared, "most": most}
+    return Refused(Code.DISRUPTION, f"regions would hold {shared} of a disruption budget of {most}", facts)

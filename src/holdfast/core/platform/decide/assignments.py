@@ -1,0 +1,227 @@
+"""Assign: how many of a workload's replicas a region has, of which template, for which purpose.
+
+An assignment is everything a region must know of a workload, so a region that is cut off goes on by itself. There is
+one for each workload, region and purpose. What is new or raised is judged by where it goes; what is lowered never
+waits for anything.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, malformed, not_found
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.objects.workloads import OnDeadline, OnDisconnect, Workload
+from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.values.ranges import Runs, is_named_once, is_within, runs_of, size, without
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform.commands import Assign
+from holdfast.core.platform.decide.breaches import disruption_shared, recount_workload
+from holdfast.core.platform.events import AssignmentStored
+from holdfast.core.platform.limits import COUNT_MAX
+from holdfast.core.platform.queries.accounts import paying
+from holdfast.core.platform.queries.completion import due_of
+from holdfast.core.platform.queries.feasibility import is_near, may_hold
+from holdfast.core.platform.queries.identities import lease_is_half_over, lease_until, refuse_identities
+from holdfast.core.platform.state.lookups import assignments_of, held_in
+from holdfast.core.platform.state.tables import PlatformState
+
+
+def assign(state: PlatformState, command: Assign, case: Case) -> Accepted | Refused:
+    """Create or change the assignment of a workload to a region for a purpose."""
+    workload = state.workloads.get(command.workload)
+    region = state.regions.get(command.region)
+    if workload is None:
+        return not_found("Workload", command.workload)
+    if region is None:
+        return not_found("Region", command.region)
+    refused = refuse_ending(workload) or _refuse_shape(command, workload)
+    if refused is not None:
+        return refused
+    old = assignment_in(state, workload.meta.uid, command.region, command.purpose)
+    new = _proposed(state, command, workload, old, case)
+    if old is not None and new == old and not lease_is_half_over(state, workload, old, case.at):
+        return already(f"assignment/{old.uid}", old.revision)
+    refused = (
+        _refuse_phase(state, new, old)
+        or _refuse_place(state, workload, region, new, old)
+        or _refuse_templates(state, new)
+        or _refuse_disruption(state, workload, new, old)
+        or refuse_identities(state, workload, new)
+    )
+    if refused is not None:
+        return refused
+    leased = replace(new, right_until=lease_until(state, workload, new, case.at))
+    return Accepted(replacing(state, workload, old, leased, case))
+
+
+def assignment_in(state: PlatformState, workload: Revision, region: str, purpose: Purpose) -> Assignment | None:
+    """The one assignment of a workload to a region for a purpose."""
+    found = (a for a in assignments_of(state, workload) if a.region == region and a.purpose is purpose)
+    return next(found, None)
+
+
+def replacing(
+    state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, case: Case
+) -> tuple[object, ...]:
+    """The new assignment in place of the old one, with what follows for the workload's breaches."""
+    others = [a for a in assignments_of(state, workload.meta.uid) if old is None or a.uid != old.uid]
+    return (AssignmentStored(new), *recount_workload(state, workload, [*others, new], case))
+
+
+def refuse_ending(workload: Workload) -> Refused | None:
+    """A workload that is being deleted is not changed any more."""
+    if workload.meta.deletion is None:
+        return None
+    facts = {"workload": workload.meta.uid}
+    return Refused(Code.WRONG_PHASE, f"workload {workload.meta.name} is being deleted", facts)
+
+
+def _refuse_shape(command: Assign, workload: Workload) -> Refused | None:
+    names = [share.template for share in command.shares]
+    counts = [share.count for share in command.shares]
+    if min((command.disruption, *counts)) < 0 or sum(counts) > COUNT_MAX or size(runs_of(command.ordinals)) > COUNT_MAX:
+        return malformed(f"counts are between 0 and {COUNT_MAX}", counts=counts, disruption=command.disruption)
+    if not is_named_once(command.ordinals):
+        return malformed("ordinals are named once each", ordinals=len(command.ordinals))
+    if len(set(names)) != len(names):
+        return malformed("each template is named once", templates=sorted(names))
+    if command.stage is Stage.ENDED:
+        return malformed("an assignment is ended by EndAssignment", stage=command.stage.value)
+    if command.stage is Stage.STANDBY and command.purpose is not Purpose.RECOVERY:
+        return contradictory("only recovery stands by", purpose=command.purpose.value)
+    if command.purpose is Purpose.RECOVERY and not workload.spec.recovery.budget:
+        return contradictory(f"workload {workload.meta.name} names no recovery budget", workload=workload.meta.uid)
+    return None
+
+
+def _proposed(
+    state: PlatformState, command: Assign, workload: Workload, old: Assignment | None, case: Case
+) -> Assignment:
+    spec = workload.spec
+    shares = tuple(sorted((s for s in command.shares if s.count), key=lambda share: share.template))
+    return Assignment(
+        uid=old.uid if old is not None else 0,
+        revision=old.revision if old is not None else 0,
+        workload=workload.meta.uid,
+        workload_name=workload.meta.name,
+        tenant=workload.meta.tenant,
+        region=command.region,
+        purpose=command.purpose,
+        stage=command.stage,
+        generation=workload.meta.generation,
+        shares=shares,
+        accounts=paying(state, workload, command.region, command.purpose, case.at),
+        priority_class=spec.priority_class,
+        disruption=command.disruption,
+        exclusive=spec.exclusive,
+        ordinals=runs_of(command.ordinals),
+        right_until=old.right_until if old is not None else 0,
+        jurisdictions=spec.placement.jurisdictions,
+        batch=spec.batch,
+        returning=_returning(state, command) if spec.exclusive else (),
+        deadline=due_of(workload),
+        fails_late=spec.on_deadline is OnDeadline.FAIL,
+        stops_cut=spec.on_disconnect is OnDisconnect.STOP,
+    )
+
+
+def _returning(state: PlatformState, command: Assign) -> Runs:
+    """What no assignment of the region lists is asked for by the one for serving: one list of it is enough."""
+    if command.purpose is not Purpose.SERVING:
+        return ()
+    left = without(held_in(state, command.workload, command.region), runs_of(command.ordinals))
+    for other in assignments_of(state, command.workload):
+        if other.region == command.region and other.purpose is not command.purpose:
+            left = without(left, other.ordinals)
+    return left
+
+
+def _refuse_phase(state: PlatformState, new: Assignment, old: Assignment | None) -> Refused | None:
+    if old is not None and old.stage is Stage.ENDED:
+        facts = {"assignment": old.uid, "region": old.region}
+        return Refused(Code.WRONG_PHASE, f"region {old.region} has not released the ended one yet", facts)
+    running = old is not None and old.stage is Stage.ACTIVE
+    if running and new.stage is Stage.STANDBY:
+        return Refused(Code.WRONG_PHASE, "what runs does not stand by again; end it", {"assignment": new.uid})
+    if new.purpose is Purpose.RECOVERY and new.stage is Stage.ACTIVE and not running:
+        return refuse_without_loss(state)
+    return None
+
+
+def refuse_without_loss(state: PlatformState) -> Refused | None:
+    """Recovery runs only once a region is lost: its budget is nobody's second quota."""
+    if any(region.status.health is RegionHealth.LOST for region in state.regions.values()):
+        return None
+    return Refused(Code.TOO_EARLY, "no region is lost, so there is nothing to recover", {})
+
+
+def _refuse_place(
+    state: PlatformState, workload: Workload, region: Region, new: Assignment, old: Assignment | None
+) -> Refused | None:
+    name, health = new.region, region.status.health
+    # An empty one asks for rights back that the region was granted and has never been told of: it may always be told.
+    more = _raises(old, new) if old is not None else bool(new.shares or new.ordinals or not new.returning)
+    if health is not RegionHealth.HEALTHY and more:
+        facts = {"region": name, "health": health.value, "since": region.status.since}
+        return Refused(Code.REGION_UNAVAILABLE, f"region {name} is {health}: nothing new goes there", facts)
+    if not may_hold(workload.spec, region) and more:
+        facts = {"region": name, "jurisdiction": region.spec.jurisdiction}
+        return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {name}", facts)
+    if not is_near(workload.spec, region) and more:
+        return too_far(workload, name)
+    if new.purpose is Purpose.RECOVERY:
+        return _refuse_budget(state, workload, name)
+    return None
+
+
+def too_far(workload: Workload, region: str) -> Refused:
+    """A region is not within the limits of how far a workload may be from its clients."""
+    limits = {rule.client: rule.limit for rule in workload.spec.placement.latency if rule.limit}
+    message = f"region {region} is too far from the clients of workload {workload.meta.name}, or does not say how far"
+    return Refused(Code.LATENCY, message, {"region": region, "limits": limits})
+
+
+def _raises(old: Assignment, new: Assignment) -> bool:
+    """Whether any template, identity or standing by becomes more than it was."""
+    counts = {share.template: share.count for share in old.shares}
+    more = any(share.count > counts.get(share.template, 0) for share in new.shares)
+    return more or new.stage is not old.stage or not is_within(new.ordinals, old.ordinals)
+
+
+def _refuse_budget(state: PlatformState, workload: Workload, region: str) -> Refused | None:
+    name = workload.spec.recovery.budget
+    budget = state.budgets.get(name)
+    if budget is None:
+        return not_found("RecoveryBudget", name)
+    if region not in budget.spec.regions:
+        return contradictory(f"budget {name} holds no room in region {region}", budget=name, region=region)
+    if budget.spec.tenants and workload.meta.tenant not in budget.spec.tenants:
+        return contradictory(f"budget {name} holds no room for tenant {workload.meta.tenant}", budget=name)
+    return None
+
+
+def _refuse_templates(state: PlatformState, new: Assignment) -> Refused | None:
+    unknown = [s.template for s in new.shares if not is_known_to(state, new.tenant, s.template)]
+    return not_found("template", unknown[0]) if unknown else None
+
+
+def _refuse_disruption(
+    state: PlatformState, workload: Workload, new: Assignment, old: Assignment | None
+) -> Refused | None:
+    """Shares of the budget add up to the budget; where it was lowered below them, none may grow."""
+    most, before = workload.spec.disruption_max, old.disruption if old is not None else 0
+    if new.disruption <= before:
+        return None
+    others = [a for a in assignments_of(state, new.workload) if a.uid != new.uid]
+    shared = disruption_shared([*others, new]) if new.purpose is Purpose.SERVING else new.disruption
+    if shared <= most:
+        return None
+    facts = {"shared": shared, "most": most, "workload": new.workload}
+    return Refused(Code.DISRUPTION, f"regions would hold {shared} of a disruption budget of {most}", facts)
+
+
+def is_known_to(state: PlatformState, tenant: str, digest: str) -> bool:
+    """Whether a workload of this tenant names the template, or has named it."""
+    return any(name == tenant for name, _ in state.template_uses.get(digest) or ())

@@ -1,0 +1,99 @@
+"""Promises of the second kind: they hold at commit; once the world breaks one it may shrink and never grow (RULES 18).
+
+A quota lowered below what is lent, a disruption budget lowered below what is shared out, a placement rule that
+forbids what already runs: each is somebody's right to say and cannot be undone at once. It is recorded as a breach
+with an owner and a deadline, counted again in every command that touches it, and closed by the one that cures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.topology import Region
+from holdfast.core.model.objects.workloads import Workload, WorkloadSpec
+from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.breaches import DISRUPTION, ESCROW, PLATFORM_RESIDENCY, Breach
+from holdfast.core.model.values.resources import Resources, amount_of
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform.events import BreachClosed, BreachStored
+from holdfast.core.platform.queries.feasibility import may_hold
+from holdfast.core.platform.state.lookups import assignments_of
+from holdfast.core.platform.state.tables import PlatformState
+
+BreachEvent = BreachStored | BreachClosed
+
+
+def disruption_shared(assignments: Sequence[Assignment]) -> int:
+    """How much of a workload's disruption budget its regions hold."""
+    return sum(a.disruption for a in assignments if a.purpose is Purpose.SERVING and a.stage is not Stage.ENDED)
+
+
+def recount_workload(
+    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], case: Case
+) -> tuple[BreachEvent, ...]:
+    """What changes in a workload's breaches when this is its spec and these are its assignments."""
+    spec, key = workload.spec, str(workload.meta.uid)
+    over = disruption_shared(assignments) - spec.disruption_max
+    misplaced = _misplaced(state, spec, assignments)
+    return (
+        *_recount(state, DISRUPTION, key, over, "controller/rollout", case),
+        *_recount(state, PLATFORM_RESIDENCY, key, misplaced, "controller/assignment", case),
+    )
+
+
+def recount_region(state: PlatformState, region: Region, case: Case) -> tuple[BreachEvent, ...]:
+    """What a region's new jurisdiction cures. It breaks nothing: what it would break refuses it."""
+    found: list[BreachEvent] = []
+    for breach in state.breaches.values():
+        if breach.invariant == PLATFORM_RESIDENCY:
+            workload = state.workloads[int(breach.key)]
+            over = _misplaced(state, workload.spec, assignments_of(state, workload.meta.uid), region)
+            found.extend(_recount(state, PLATFORM_RESIDENCY, breach.key, over, "controller/assignment", case))
+    return tuple(found)
+
+
+def _misplaced(
+    state: PlatformState, spec: WorkloadSpec, assignments: Sequence[Assignment], changed: Region | None = None
+) -> int:
+    """How many replicas are assigned where the spec does not allow them, with `changed` as it will be."""
+    count = 0
+    for assignment in assignments:
+        region = state.regions[assignment.region]
+        if changed is not None and changed.meta.name == assignment.region:
+            region = changed
+        if assignment.stage is not Stage.ENDED and not may_hold(spec, region):
+            count += sum(share.count for share in assignment.shares)
+    return count
+
+
+def close_workload(state: PlatformState, workload: Revision, case: Case) -> tuple[BreachEvent, ...]:
+    """A workload that is gone breaks nothing."""
+    key = str(workload)
+    return (*_recount(state, DISRUPTION, key, 0, "", case), *_recount(state, PLATFORM_RESIDENCY, key, 0, "", case))
+
+
+def recount_account(
+    state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, case: Case
+) -> tuple[BreachEvent, ...]:
+    """What changes in an account's breaches, one for each resource, when `charged` goes from first to second."""
+    before, after = charged
+    names = {name for name, _ in (*before.extended, *after.extended)}
+    found: list[BreachEvent] = []
+    for name in ("cpu", "memory", "disk", "gpu", *sorted(names)):
+        over = amount_of(after, name) - amount_of(limit, name)
+        found.extend(_recount(state, ESCROW, f"{account}/{name}", over, "controller/grant", case))
+    return tuple(found)
+
+
+def _recount(
+    state: PlatformState, invariant: str, key: str, overshoot: int, owner: str, case: Case
+) -> tuple[BreachEvent, ...]:
+    known = state.breaches.get((invariant, key))
+    if overshoot <= 0:
+        return (BreachClosed(invariant, key),) if known else ()
+    if known is not None and known.overshoot == overshoot:
+        return ()
+    opened = known.opened if known else case.at
+    deadline = opened + state.facts.settings.breach_deadline
+    return (BreachStored(Breach(invariant, key, overshoot, owner, opened, deadline)),)

@@ -1,0 +1,328 @@
+"""What each kind of object must satisfy before an operator's Put is stored.
+
+Three questions, in this order: is it well formed, does what it names exist, and does it contradict itself or what is
+already lent out. A quota may always be lowered; a budget may not, since what it holds is promised to somebody's
+recovery.
+
+What refers to an object, for each kind: deletion is refused while anything does.
+
+Only operators delete these kinds, and rarely, so a walk over all workloads is cheaper than an index kept for it.
+
+Size: a row for each kind, twice; they are read side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.core.ledger.answers import Code, Refused, contradictory, in_use, malformed, not_found, too_large
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.principals import HASH_CHARACTERS, Principal, Right, Token, is_hash
+from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
+from holdfast.core.model.objects.topology import NodePool, Region, RegionHealth
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.grants import charge_key
+from holdfast.core.model.records.servers import looks_like_a_server
+from holdfast.core.model.values.addresses import not_for_credentials
+from holdfast.core.model.values.limits import REGIONS_MAX
+from holdfast.core.model.values.resources import NOTHING, exceeded
+from holdfast.core.platform.decide.checks import refuse_amount, refuse_unknown
+from holdfast.core.platform.limits import PRIORITY_MAX, TOKEN_LIFE_MAX
+from holdfast.core.platform.state.tables import PlatformState
+
+Use = Callable[[PlatformState, Any, Case], Refused | None]
+
+
+_DAY_MS = 86_400_000
+#: Machines that work in one region, of which one token may stand for many if that is said.
+OF_REGIONS = ("agent", "scheduler")
+
+
+def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case: Case) -> Refused | None:
+    limits = {
+        "workloadsMax": new.spec.workloads_max,
+        "pendingMax": new.spec.pending_max,
+        "submitsPerMinute": new.spec.submits_per_minute,
+    }
+    for name, limit in limits.items():
+        if limit < 0:
+            return malformed(f"{name} cannot be negative", **{name: limit})
+    return refuse_unknown("PriorityClass", new.spec.priority_classes, state.priority_classes)
+
+
+def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: Case) -> Refused | None:
+    spec = new.spec
+    refused = refuse_amount("hard", spec.hard) or refuse_amount("protected", spec.protected)
+    if refused is not None:
+        return refused
+    if not 0 <= spec.reclaimable <= 100:
+        return malformed("reclaimable is between 0 and 100 percent", reclaimable=spec.reclaimable)
+    over = exceeded(spec.protected, spec.hard)
+    if over:
+        return contradictory(f"protected {over} is more than hard", resource=over)
+    return refuse_unknown("Tenant", (new.meta.name,), state.tenants)
+
+
+def check_priority_class(
+    state: PlatformState, new: PriorityClass, stored: PriorityClass | None, case: Case
+) -> Refused | None:
+    if abs(new.spec.priority) > PRIORITY_MAX:
+        return malformed(f"priority is between -{PRIORITY_MAX} and {PRIORITY_MAX}", priority=new.spec.priority)
+    return None
+
+
+def check_principal(state: PlatformState, new: Principal, stored: Principal | None, case: Case) -> Refused | None:
+    """Nobody gives or takes a right that they do not have: operating would else include breaking the glass."""
+    before = stored.spec.rights if stored is not None else ()
+    return _refuse_everywhere(new, stored) or refuse_rights((*new.spec.rights, *before), case)
+
+
+def _refuse_everywhere(new: Principal, stored: Principal | None) -> Refused | None:
+    """Principals are known in every region: a machine would be one in each. What is so already may be disabled."""
+    name, kind = new.meta.name, new.meta.name.partition("/")[0]
+    had_one = stored is None or stored.spec.scope.region
+    if kind not in OF_REGIONS or name.endswith("/*") or new.spec.scope.region or not had_one:
+        return None
+    return malformed(f"{name} works in one region: name it in scope.region", principal=name)
+
+
+def check_token(state: PlatformState, new: Token, stored: Token | None, case: Case) -> Refused | None:
+    spec = new.spec
+    if not is_hash(spec.hash):
+        return malformed(f"a token's hash is {HASH_CHARACTERS} hexadecimal digits", characters=len(spec.hash))
+    if stored is not None and stored.spec.revoked and not spec.revoked:
+        return contradictory("a revoked token stays revoked; make another", token=new.meta.name)
+    if spec.expires <= case.at:
+        facts = {"at": case.at, "expires": spec.expires}
+        return Refused(Code.EXPIRED, "a token expires in the future", facts)
+    principal = _principal_of(state, spec.principal)
+    is_another = stored is None or stored.spec.principal != spec.principal
+    if principal is None or (is_another and looks_like_a_server(spec.principal)):  # servers make theirs themselves
+        return not_found("Principal", spec.principal)
+    refused = _refuse_life(new, stored, case) or _refuse_many(new, stored, principal)
+    if refused is not None:
+        return refused
+    # As with principals, neither given nor taken: a token that is made another's is lost to whose it was.
+    before = _principal_of(state, stored.spec.principal) if stored is not None else None
+    return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), case)
+
+
+def _refuse_life(new: Token, stored: Token | None, case: Case) -> Refused | None:
+    """A token that lasts is a token that leaks. One that lasts longer already may be revoked, or end sooner."""
+    latest = max(case.at + TOKEN_LIFE_MAX, stored.spec.expires if stored is not None else 0)
+    if new.spec.expires <= latest:
+        return None
+    days = TOKEN_LIFE_MAX // _DAY_MS
+    return malformed(f"a token is good for at most {days} days", expires=new.spec.expires, latest=latest, days=days)
+
+
+def _refuse_many(new: Token, stored: Token | None, principal: Principal) -> Refused | None:
+    """A token is for one machine in one region, unless it is said otherwise; of all other kinds it is for one."""
+    spec, kind = new.spec, new.spec.principal.partition("/")[0]
+    if stored is not None and (stored.spec.principal, stored.spec.any) == (spec.principal, spec.any):
+        return None
+    is_wildcard = spec.principal.endswith("/*")
+    if kind not in OF_REGIONS and (is_wildcard or spec.any):
+        return contradictory(f"a token is for one {kind}: make one for each", principal=spec.principal)
+    is_for_many = is_wildcard or (kind in OF_REGIONS and not principal.spec.scope.region)
+    if is_for_many == spec.any:
+        return None
+    if spec.any:
+        return contradictory(f"{spec.principal} is one machine in one region: leave out any", principal=spec.principal)
+    whom = f"every {kind}" if is_wildcard else f"{spec.principal} in every region"
+    message = f"a token of {spec.principal} would speak for {whom}: make one for each, or say any: true"
+    return contradictory(message, principal=spec.principal)
+
+
+def _principal_of(state: PlatformState, name: str) -> Principal | None:
+    return state.principals.get(name) or state.principals.get(f"{name.partition('/')[0]}/*")
+
+
+def refuse_rights(rights: Iterable[Right], case: Case) -> Refused | None:
+    """Rights that the sender does not have and so cannot hand out."""
+    own = case.principal.spec.rights if case.principal else ()
+    if Right.OPERATE in own:  # it holds that of the audit, also for those who had it before there was the other
+        own = (*own, Right.AUDIT)
+    missing = sorted({right.value for right in rights if right not in own})
+    if not missing:
+        return None
+    return Refused(Code.NO_RIGHT, f"{case.actor} does not have what it would hand out", {"missing": missing})
+
+
+def check_region(state: PlatformState, new: Region, stored: Region | None, case: Case) -> Refused | None:
+    if any(latency < 0 for _, latency in new.spec.latencies):
+        return malformed("latencies cannot be negative", region=new.meta.name)
+    wrong = not_for_credentials(new.spec.address) if new.spec.address else ""
+    if wrong:
+        return malformed(f"address {wrong}", region=new.meta.name)
+    if stored is None and len(state.regions) >= REGIONS_MAX:
+        return too_large("regions, with this one", len(state.regions) + 1, REGIONS_MAX)
+    if stored is None or stored.spec.jurisdiction == new.spec.jurisdiction:
+        return None
+    broken = [
+        uid
+        for uid, assignment in state.assignments.items()
+        if assignment.region == new.meta.name
+        and any(
+            stored.spec.jurisdiction in lawful and new.spec.jurisdiction not in lawful
+            for lawful in (assignment.jurisdictions, state.workloads[assignment.workload].spec.placement.jurisdictions)
+        )
+    ]
+    if broken:
+        message = f"{len(broken)} assignments there may only be in {stored.spec.jurisdiction}"
+        return in_use(message, assignments=broken[:10], count=len(broken))
+    return None
+
+
+def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, case: Case) -> Refused | None:
+    spec = new.spec
+    if spec.minimum < 0 or spec.cost < 0:
+        return malformed("sizes and costs cannot be negative", minimum=spec.minimum, cost=spec.cost)
+    if spec.maximum < spec.minimum:
+        return contradictory("maximum is below minimum", minimum=spec.minimum, maximum=spec.maximum)
+    return refuse_unknown("Region", (spec.region,), state.regions)
+
+
+def check_budget(
+    state: PlatformState, new: RecoveryBudget, stored: RecoveryBudget | None, case: Case
+) -> Refused | None:
+    spec = new.spec
+    if len(set(spec.regions)) != len(spec.regions):
+        return malformed("each region is named once", regions=list(spec.regions))
+    refused = (
+        refuse_amount("each", spec.each)
+        or refuse_unknown("Region", spec.regions, state.regions)
+        or refuse_unknown("Tenant", spec.tenants, state.tenants)
+    )
+    if refused is not None:
+        return refused
+    return _refuse_below_lent(state, new)
+
+
+def _refuse_below_lent(state: PlatformState, new: RecoveryBudget) -> Refused | None:
+    for region in state.regions.values():
+        name = region.meta.name
+        each = new.spec.each if name in new.spec.regions else NOTHING
+        lent = state.offered_of.get(charge_key(f"recovery/{new.meta.name}", name)) or NOTHING
+        over = exceeded(lent, each)
+        if over:
+            return in_use(f"region {name} has been lent more {over} than that", region=name, resource=over)
+    return None
+
+
+Check = Callable[[PlatformState, Any, Any, Case], Refused | None]
+CHECKS: dict[str, Check] = {
+    "Tenant": check_tenant,
+    "Quota": check_quota,
+    "PriorityClass": check_priority_class,
+    "Principal": check_principal,
+    "Token": check_token,
+    "Region": check_region,
+    "NodePool": check_pool,
+    "RecoveryBudget": check_budget,
+}
+
+
+def uses_of_tenant(state: PlatformState, stored: Tenant, case: Case) -> Refused | None:
+    name = stored.meta.name
+    if name in state.quotas:
+        return in_use(f"tenant {name} has a quota", quota=name)
+    count = state.workload_counts.get(name) or 0
+    if count:
+        return in_use(f"tenant {name} has {count} workloads", workloads=count)
+    budgets = [key for key, budget in state.budgets.items() if name in budget.spec.tenants]
+    return in_use(f"recovery budgets name tenant {name}", budgets=budgets) if budgets else None
+
+
+def uses_of_quota(state: PlatformState, stored: Quota, case: Case) -> Refused | None:
+    name = stored.meta.name
+    lent = state.offered_of.get(f"quota/{name}") or NOTHING
+    if lent != NOTHING:
+        return in_use("regions have been lent some of it", account=f"quota/{name}")
+    account = f"reclaimable/{name}"
+    regions = [region for region, _ in state.regions.items() if charge_key(account, region) in state.offered_of]
+    return in_use("regions have been lent some of it", account=account, regions=regions) if regions else None
+
+
+def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: Case) -> Refused | None:
+    name = stored.meta.name
+    tenants = [key for key, tenant in state.tenants.items() if name in tenant.spec.priority_classes]
+    if tenants:
+        return in_use(f"{len(tenants)} tenants may use priority class {name}", tenants=tenants[:10])
+    # A workload may have moved on to another class while its regions still act on this one.
+    held = sorted(uid for uid, a in state.assignments.unordered() if a.priority_class == name)
+    if held:
+        return in_use(f"{len(held)} assignments name priority class {name}", assignments=held[:10])
+    return _named_by_workloads(state, f"priority class {name}", lambda workload: workload.spec.priority_class == name)
+
+
+def uses_of_principal(state: PlatformState, stored: Principal, case: Case) -> Refused | None:
+    """A token that still opens the door would speak for nobody, or for the wildcard of its kind."""
+    name = stored.meta.name
+    live = [
+        key
+        for key, token in state.tokens.items()
+        if token.spec.principal == name and not token.spec.revoked and token.spec.expires > case.at
+    ]
+    if live:
+        return in_use(f"tokens of {name} are neither revoked nor expired", tokens=live)
+    return refuse_rights(stored.spec.rights, case)
+
+
+def uses_of_token(state: PlatformState, stored: Token, case: Case) -> Refused | None:
+    """A live token is revoked first: a region that is cut off must learn that it ended, not that it never was."""
+    if stored.spec.revoked or stored.spec.expires <= case.at:
+        return None
+    facts = {"token": stored.meta.name, "expires": stored.spec.expires}
+    return Refused(Code.TOO_EARLY, "a token is revoked or expired before it is forgotten", facts)
+
+
+def uses_of_region(state: PlatformState, stored: Region, case: Case) -> Refused | None:
+    name = stored.meta.name
+    if stored.status.health is not RegionHealth.RETIRED:
+        return in_use(f"region {name} is {stored.status.health}; retire it first", health=stored.status.health.value)
+    if stored.status.unreleased:
+        left = stored.status.unreleased
+        return in_use(f"{left} of what region {name} held are not released yet", unreleased=left)
+    pools = [key for key, pool in state.pools.items() if pool.spec.region == name]
+    budgets = [key for key, budget in state.budgets.items() if name in budget.spec.regions]
+    if pools or budgets:
+        return in_use(f"pools or budgets name region {name}", pools=pools, budgets=budgets)
+    return _named_by_workloads(state, f"region {name}", lambda workload: _names_region(workload, name))
+
+
+def _names_region(workload: Workload, name: str) -> bool:
+    placement = workload.spec.placement
+    return name in (*placement.regions, placement.primary) or name in dict(placement.weights)
+
+
+def uses_of_pool(state: PlatformState, stored: NodePool, case: Case) -> Refused | None:
+    """Nothing on the platform refers to a pool; its nodes belong to the region."""
+    return None
+
+
+def uses_of_budget(state: PlatformState, stored: RecoveryBudget, case: Case) -> Refused | None:
+    account = f"recovery/{stored.meta.name}"
+    lent = [name for name, _ in state.regions.items() if charge_key(account, name) in state.offered_of]
+    if lent:
+        return in_use("regions have been lent some of it", account=account, regions=lent)
+    name = stored.meta.name
+    return _named_by_workloads(state, f"budget {name}", lambda workload: workload.spec.recovery.budget == name)
+
+
+def _named_by_workloads(state: PlatformState, what: str, names: Callable[[Workload], bool]) -> Refused | None:
+    found = sorted(uid for uid, workload in state.workloads.unordered() if names(workload))
+    return in_use(f"{len(found)} workloads name {what}", workloads=found[:10]) if found else None
+
+
+USES: dict[str, Use] = {
+    "Tenant": uses_of_tenant,
+    "Quota": uses_of_quota,
+    "PriorityClass": uses_of_priority_class,
+    "Principal": uses_of_principal,
+    "Token": uses_of_token,
+    "Region": uses_of_region,
+    "NodePool": uses_of_pool,
+    "RecoveryBudget": uses_of_budget,
+}

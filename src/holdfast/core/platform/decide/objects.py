@@ -1,0 +1,151 @@
+"""Put and Delete: the objects that operators write.
+
+The one idea: a sender says what it wants (name, labels, annotations, spec) and the ledger says what is (uid,
+generation, revision, creator, finalizers, deletion, status). What a sender claims of the second kind is ignored, so a
+copy of an old object read back and written again can never carry an old uid or an old status into the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already, not_found
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.tenants import Quota, RecoveryBudget
+from holdfast.core.model.objects.topology import NodePool, Region, RegionStatus
+from holdfast.core.model.objects.workloads import Workload, WorkloadStatus
+from holdfast.core.model.records.grants import charge_key, grant_key
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.platform.commands import Delete, OperatorObject, Put
+from holdfast.core.platform.decide.breaches import BreachEvent, recount_account, recount_region
+from holdfast.core.platform.decide.checks import (
+    outside_everywhere,
+    outside_whole_region,
+    refuse_marks,
+    refuse_name,
+    refuse_other_uid,
+)
+from holdfast.core.platform.decide.grants import forgotten_grants
+from holdfast.core.platform.decide.object_kinds import CHECKS, USES
+from holdfast.core.platform.events import GrantsForgotten, ObjectRemoved, ObjectStored, ValiditiesDropped
+from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
+
+T = TypeVar("T", bound=OperatorObject | Workload)
+
+
+def put(state: PlatformState, command: Put, case: Case) -> Accepted | Refused:
+    """The object as the sender wants it, if nothing that refers to it would be broken."""
+    sent = command.object
+    kind, name = type(sent).__name__, sent.meta.name
+    refused = _refuse_scope(sent, case) or refuse_name(kind, name) or refuse_marks(sent.meta)
+    if refused is not None:
+        return refused
+    stored: Any = state.table(TABLE_OF[kind]).get(name)
+    if stored is not None:
+        refused = _refuse_scope(stored, case)
+    if refused is not None:
+        return refused
+    merged = merge(sent, stored, case)
+    if merged == stored:
+        return already(f"{kind}/{name}", stored.meta.revision)
+    refused = CHECKS[kind](state, merged, stored, case)
+    if refused is not None:
+        return refused
+    return Accepted((ObjectStored(merged), *_recount(state, merged, case)))
+
+
+def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refused:
+    """Gone at once, if nothing refers to it."""
+    if command.kind not in TABLE_OF:
+        return Refused(Code.MALFORMED, f"{command.kind!r} is no kind", {"kinds": sorted(TABLE_OF)})
+    refused = _refuse_part(command.kind, case)
+    if refused is not None:
+        return refused  # before it is looked for: whoever may not end it is not told whether it is there
+    stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
+    if stored is None:
+        return not_found(command.kind, command.name)
+    key = f"{command.kind}/{command.name}"
+    refused = _refuse_scope(stored, case) or refuse_other_uid(key, stored.meta, command.uid)
+    if refused is not None:
+        return refused
+    refused = USES[command.kind](state, stored, case)
+    if refused is not None:
+        return refused
+    removed = ObjectRemoved(command.kind, command.name)
+    return Accepted((removed, *_drop_validities(state, command), *_forget_grants(state, command)))
+
+
+def merge(sent: T, stored: T | None, case: Case) -> T:
+    """What the sender may say from what was sent, all else, its revision included, from what is stored."""
+    labels, annotations = tuple(sorted(sent.meta.labels)), tuple(sorted(sent.meta.annotations))
+    if stored is None:
+        tenant = sent.meta.tenant if isinstance(sent, Workload) else ""
+        meta = Meta(name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=case.actor)
+        if isinstance(sent, Region):
+            return replace(sent, meta=meta, status=RegionStatus(since=case.at))
+        if isinstance(sent, Workload):
+            return replace(sent, meta=meta, status=WorkloadStatus())
+        return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type]
+    generation = stored.meta.generation + (sent.spec != stored.spec)
+    meta = replace(stored.meta, labels=labels, annotations=annotations, generation=generation)
+    return replace(stored, meta=meta, spec=sent.spec)
+
+
+def _refuse_part(kind: str, case: Case) -> Refused | None:
+    """What a scope leaves out whichever object of the kind is meant."""
+    is_of_regions = kind in (Region.__name__, NodePool.__name__)
+    scope = case.principal.spec.scope if case.principal else None
+    return (
+        None if is_of_regions and scope is not None and not (scope.tenant or scope.node) else outside_everywhere(case)
+    )
+
+
+def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:
+    """A region's operator may write that region and its pools; all else concerns everybody."""
+    if isinstance(sent, Region):
+        return outside_whole_region(case, sent.meta.name)
+    if isinstance(sent, NodePool):
+        return outside_whole_region(case, sent.spec.region)
+    return outside_everywhere(case)
+
+
+def _recount(state: PlatformState, merged: OperatorObject, case: Case) -> tuple[BreachEvent, ...]:
+    """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7); of a budget, what was claimed."""
+    if isinstance(merged, Region):
+        return recount_region(state, merged, case)
+    if isinstance(merged, Quota):
+        return _recount_limit(state, f"quota/{merged.meta.name}", merged.spec.hard, case)
+    if not isinstance(merged, RecoveryBudget):
+        return ()
+    accounts = [charge_key(f"recovery/{merged.meta.name}", region) for region in merged.spec.regions]
+    return tuple(event for one in accounts for event in _recount_limit(state, one, merged.spec.each, case))
+
+
+def _recount_limit(state: PlatformState, account: str, limit: Resources, case: Case) -> tuple[BreachEvent, ...]:
+    charged = state.offered_of.get(account) or NOTHING
+    return recount_account(state, account, (charged, charged), limit, case)
+
+
+def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesDropped, ...]:
+    """A policy's validity goes with its region or with the tenant it was pinned for."""
+    keys = tuple(
+        key
+        for key, validity in state.validities.items()
+        if (command.kind == "Region" and validity.region == command.name)
+        or (command.kind == "Tenant" and validity.scope == command.name)
+    )
+    return (ValiditiesDropped(keys),) if keys else ()
+
+
+#: By kind: how the accounts begin that go with an object.
+_ACCOUNTS = {"Quota": ("quota", "reclaimable"), "RecoveryBudget": ("recovery",)}
+
+
+def _forget_grants(state: PlatformState, command: Delete) -> tuple[GrantsForgotten, ...]:
+    """With its account a grant goes, of which nothing is lent any more; only its versions are remembered."""
+    accounts = [f"{kind}/{command.name}" for kind in _ACCOUNTS.get(command.kind, ())]
+    keys = [grant_key(region, account) for region, _ in state.regions.items() for account in accounts]
+    return forgotten_grants(state, [state.grants[key] for key in keys if key in state.grants])

@@ -1,0 +1,190 @@
+"""PublishPolicy, ActivatePolicy, RollBackPolicy: exactly one policy is valid for each region and scope (RULES 19).
+
+A revision is immutable; what changes is where it is valid. Revisions of one policy share its name. A scope is a tenant,
+or everywhere. Where nothing is said the revision 0, which is built in, is valid: so there is never a moment without a
+policy, not even while one is taken back.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import (
+    Accepted,
+    Code,
+    Refused,
+    already,
+    contradictory,
+    malformed,
+    not_found,
+    too_large,
+)
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.policies import (
+    BUILT_IN_POLICY,
+    EVERYWHERE,
+    SCORES,
+    PolicyDocument,
+    PolicyStage,
+    SchedulerPolicy,
+    validity_key,
+)
+from holdfast.core.model.values.limits import POLICIES_MAX, POLICY_NAMES_MAX
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
+from holdfast.core.platform.decide.checks import (
+    outside_everywhere,
+    outside_region,
+    outside_tenant,
+    refuse_name,
+    refuse_reason,
+    refuse_unknown,
+)
+from holdfast.core.platform.events import PoliciesDropped, PolicyPublished, PolicyStaged, ValidityStored
+from holdfast.core.platform.limits import WEIGHT_MAX
+from holdfast.core.platform.state.lookups import newest_policy, policy_of
+from holdfast.core.platform.state.tables import PlatformState
+
+#: A stage only rises, until the revision is rolled back.
+_RANK = {PolicyStage.DRAFT: 0, PolicyStage.CANARY: 1, PolicyStage.ACTIVE: 2}
+
+
+def publish_policy(state: PlatformState, command: PublishPolicy, case: Case) -> Accepted | Refused:
+    """A draft, valid nowhere until it is activated somewhere; nothing, if it is what the newest one says."""
+    refused = refuse_policy_name(command.name)
+    if refused is not None:
+        return refused
+    newest = newest_policy(state, command.name)
+    if newest is not None and newest.document == command.document and newest.stage is not PolicyStage.ROLLED_BACK:
+        return already(f"SchedulerPolicy/{command.name}", newest.revision)
+    refused = refuse_weights(command.document) or refuse_classes(state, command.document)
+    if refused is not None:
+        return refused
+    names = len({one.name for _, one in state.policies.unordered()}) if newest is None else 0
+    going = _dropped(state, command.name) if names < POLICY_NAMES_MAX else _taken_back(state)
+    if names >= POLICY_NAMES_MAX and not going:
+        return too_large("policies, with this one, none of which is taken back", names + 1, POLICY_NAMES_MAX)
+    return Accepted((PolicyPublished(command.name, command.document), *going))
+
+
+def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
+    """Of a policy that is published anew, the last revisions are kept, and those that are valid somewhere."""
+    if state.facts.level < PoliciesDropped.SINCE:
+        return ()
+    known = sorted(one.revision for one in state.policies.values() if one.name == name)
+    valid = {validity.revision for validity in state.validities.values()}
+    going = tuple(revision for revision in known[: 1 - POLICIES_MAX] if revision not in valid)
+    return (PoliciesDropped(going),) if going else ()
+
+
+def _taken_back(state: PlatformState) -> tuple[PoliciesDropped, ...]:
+    """All revisions of the oldest policy that is taken back in each of them: nothing of it can be valid again."""
+    if state.facts.level < PoliciesDropped.SINCE:
+        return ()
+    by_name: dict[str, list[SchedulerPolicy]] = {}
+    for one in state.policies.values():
+        by_name.setdefault(one.name, []).append(one)
+    over = [known for known in by_name.values() if all(one.stage is PolicyStage.ROLLED_BACK for one in known)]
+    oldest = min(over, key=lambda known: known[-1].revision, default=[])
+    return (PoliciesDropped(tuple(one.revision for one in oldest)),) if oldest else ()
+
+
+def refuse_policy_name(name: str) -> Refused | None:
+    """A name that a policy cannot have, or that is the built-in one's."""
+    if name == BUILT_IN_POLICY.name:
+        return malformed(f"the policy {name} is never changed: it is what there is before any other", name=name)
+    return refuse_name("SchedulerPolicy", name)
+
+
+def refuse_weights(document: PolicyDocument) -> Refused | None:
+    """Why this is no policy that a scheduler could weigh by, with the field that is wrong."""
+    for field, pairs in (("scores", document.scores), ("freshness", document.freshness)):
+        names = [name for name, _ in pairs]
+        if names != sorted(set(names)):
+            return _wrong(field, "each is named once, in order")
+    for name, weight in document.scores:
+        if name not in SCORES and not all(name.partition("/")):
+            return _wrong(f"scores.{name}", f"unknown; known are {', '.join(SCORES)}, and VENDOR/NAME of a plugin")
+        if not 0 <= weight <= WEIGHT_MAX:
+            return _wrong(f"scores.{name}", f"a weight is between 0 and {WEIGHT_MAX}, not {weight}")
+    for name, age in document.freshness:
+        if age <= 0:
+            return _wrong(f"freshness.{name}", "the greatest age of a view is above zero")
+    return None
+
+
+def _wrong(field: str, why: str) -> Refused:
+    return malformed(f"{field}: {why}", field=field)
+
+
+def refuse_classes(state: PlatformState, document: PolicyDocument) -> Refused | None:
+    """A freshness for a priority class that nothing has: it would hold for nobody."""
+    for name, _ in document.freshness:
+        if name and name not in state.priority_classes:
+            facts = {"kind": "PriorityClass", "name": name, "field": f"freshness.{name}"}
+            return Refused(Code.NOT_FOUND, f"freshness.{name}: there is no PriorityClass {name}", facts)
+    return None
+
+
+def activate_policy(state: PlatformState, command: ActivatePolicy, case: Case) -> Accepted | Refused:
+    """The one that was valid there before is not any more, in the same commit."""
+    refused = _refuse_activation(state, command, case)
+    if refused is not None:
+        return refused
+    policy = policy_of(state, command.revision)
+    if policy is None:
+        return not_found("policy", command.revision)
+    if policy.stage is PolicyStage.ROLLED_BACK:
+        return _rolled_back(policy.revision)
+    old = state.validities.get(validity_key(command.region, command.scope))
+    staged = _staged(policy, command.stage)
+    if old is not None and old.revision == policy.revision and not staged:
+        return already(f"validity/{validity_key(command.region, command.scope)}", policy.revision)
+    return Accepted((ValidityStored(command.region, command.scope, policy.revision), *staged))
+
+
+def _refuse_activation(state: PlatformState, command: ActivatePolicy, case: Case) -> Refused | None:
+    if command.stage not in (PolicyStage.CANARY, PolicyStage.ACTIVE):
+        return malformed("a policy is activated as canary or as active", stage=command.stage.value)
+    tenants = (command.scope,) if command.scope != EVERYWHERE else ()
+    return (
+        outside_region(case, command.region)
+        or outside_tenant(case, command.scope)
+        or refuse_unknown("Region", (command.region,), state.regions)
+        or refuse_unknown("Tenant", tenants, state.tenants)
+    )
+
+
+def _staged(policy: SchedulerPolicy, stage: PolicyStage) -> tuple[PolicyStaged, ...]:
+    if policy.revision == BUILT_IN_POLICY.revision or _RANK[stage] <= _RANK[policy.stage]:
+        return ()
+    return (PolicyStaged(policy.revision, stage),)
+
+
+def roll_back_policy(state: PlatformState, command: RollBackPolicy, case: Case) -> Accepted | Refused:
+    """Wherever it was valid its successor is, in the same commit: no region is ever without a valid policy."""
+    refused = outside_everywhere(case) or refuse_reason(command.reason)
+    if refused is not None:
+        return refused
+    policy, successor = policy_of(state, command.revision), policy_of(state, command.successor)
+    if policy is None:
+        return not_found("policy", command.revision)
+    if successor is None:
+        return not_found("policy", command.successor)
+    if policy.revision == BUILT_IN_POLICY.revision or policy.revision == successor.revision:
+        return contradictory("a policy other than the built-in one is rolled back to another", revision=policy.revision)
+    if policy.stage is PolicyStage.ROLLED_BACK:
+        return already(f"policy/{policy.revision}", policy.revision)
+    if successor.stage is PolicyStage.ROLLED_BACK:
+        return _rolled_back(successor.revision)
+    moved = [v for v in state.validities.values() if v.revision == policy.revision]
+    return Accepted(
+        (
+            PolicyStaged(policy.revision, PolicyStage.ROLLED_BACK),
+            *(ValidityStored(validity.region, validity.scope, successor.revision) for validity in moved),
+            *(_staged(successor, policy.stage) if moved else ()),
+        )
+    )
+
+
+def _rolled_back(revision: Revision) -> Refused:
+    message = f"policy {revision} was rolled back, which is for good; publish it again"
+    return Refused(Code.WRONG_PHASE, message, {"revision": revision})

@@ -1,0 +1,210 @@
+"""RetireRegion, ReleaseRetired: a person attests that nothing runs there, and everything the region held is released.
+
+    RetireRegion ──▶ tombstone, and as much as one record takes ──▶ ReleaseRetired, part after part ──▶ holds nothing
+
+The one idea: the tombstone comes first. From that commit on the region's log speaks for nobody, and nothing is given to
+the region; so what it still counts as having can be released in any number of parts, and nobody acts on it meanwhile. A
+new log joins when all of it is released: it begins with nothing. `unreleased` in the region's status says how much is
+left. What one record takes goes with the tombstone, as all of it does in a log of level 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import merge
+from itertools import groupby, islice
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.grants import Grant, grant_key
+from holdfast.core.model.values.limits import RIGHTS_MAX
+from holdfast.core.model.values.ranges import Runs, first_of, size
+from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform.commands import ReleaseRetired, RetireRegion
+from holdfast.core.platform.decide.breaches import recount_workload
+from holdfast.core.platform.decide.checks import outside_whole_region, refuse_reason, refuse_unknown
+from holdfast.core.platform.decide.grant_settlement import recount_lent
+from holdfast.core.platform.decide.rights import freeing
+from holdfast.core.platform.decide.workload_deletion import Done, freed, removal, removed
+from holdfast.core.platform.events import (
+    FinalizersReleased,
+    GrantsRemoved,
+    RegionRetired,
+    RetirementContinued,
+    WorkloadOf,
+)
+from holdfast.core.platform.limits import OBJECTS_MAX
+from holdfast.core.platform.queries.accounts import charged_to
+from holdfast.core.platform.state.lookups import assignments_of, held_in
+from holdfast.core.platform.state.tables import PlatformState
+
+#: On what evidence rights are free.
+RETIRED = "its region is retired"
+
+
+class Part(Struct):
+    """What one record releases of a region: workloads with all it has of them, or some rights to one, or grants."""
+
+    workloads: list[Revision]
+    some: tuple[Revision, Runs] | None
+    grants: list[Grant]
+    #: How many rows of assignments, rights and grants it releases, and how many are left.
+    rows: int
+    left: int
+
+
+def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Accepted | Refused:
+    """Its log never speaks for it again, and what it held is free, or will be."""
+    name = command.region
+    refused = (
+        refuse_unknown("Region", (name,), state.regions)
+        or outside_whole_region(case, name)
+        or refuse_reason(command.reason)
+    )
+    if refused is not None:
+        return refused
+    status = state.regions[name].status
+    if status.health is RegionHealth.RETIRED:
+        return already(f"Region/{name}", state.regions[name].meta.revision)
+    part = _next_part(state, name)
+    retired = RegionRetired(name, status.log_id, command.reason, part.left)
+    # Why is said once, with the tombstone: with each workload it would not fit, where there are many.
+    evidence = f"retired: {command.reason}" if state.facts.level < 2 else RETIRED
+    return Accepted((retired, *_released(state, name, part, evidence, case)), rows=part.rows)
+
+
+def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -> Accepted | Refused:
+    """The next part of what a retired region held, until nothing is left."""
+    name = command.region
+    refused = refuse_unknown("Region", (name,), state.regions)
+    if refused is not None:
+        return refused
+    status = state.regions[name].status
+    if status.health is not RegionHealth.RETIRED:
+        facts = {"region": name, "health": status.health.value}
+        return Refused(Code.WRONG_PHASE, f"region {name} is {status.health}, not retired", facts)
+    if not status.unreleased:
+        return already(f"Region/{name}", state.regions[name].meta.revision)
+    part = _next_part(state, name)
+    released = _released(state, name, part, RETIRED, case)
+    return Accepted((RetirementContinued(name, part.left), *released), rows=part.rows)
+
+
+def _next_part(state: PlatformState, region: str) -> Part:
+    """As much as fits: workloads first, the oldest first, and grants when none is left. At level 1 all of it."""
+    assigned, held = state.assigned_in.get(region) or (), state.rights_in.get(region) or ()
+    accounts = state.granted_in.get(region) or ()
+    every = len(assigned) + (state.right_counts.get(region) or 0) + len(accounts)
+    workloads = (uid for uid, _ in groupby(merge((workload for workload, _ in assigned), held)))
+    if state.facts.level < 2:
+        return Part([*workloads], None, _grants(state, region, accounts), every, 0)
+    chosen: list[Revision] = []
+    rows = 0
+    for uid in workloads:
+        rights = held_in(state, uid, region)
+        more = size(rights) + sum(one.region == region for one in assignments_of(state, uid))
+        if len(chosen) >= OBJECTS_MAX or (chosen and rows + more > RIGHTS_MAX):
+            return Part(chosen, None, [], rows, every - rows)
+        if size(rights) > RIGHTS_MAX:
+            some = first_of(rights, RIGHTS_MAX)
+            return Part([], (uid, some), [], size(some), every - size(some))
+        chosen.append(uid)
+        rows += more
+    paid = _grants(state, region, islice(accounts, OBJECTS_MAX - len(chosen)))
+    return Part(chosen, None, paid, rows + len(paid), every - rows - len(paid))
+
+
+def _grants(state: PlatformState, region: str, accounts: Iterable[str]) -> list[Grant]:
+    return [state.grants[grant_key(region, account)] for account in accounts]
+
+
+def _released(state: PlatformState, region: str, part: Part, evidence: str, case: Case) -> tuple[object, ...]:
+    if part.some is not None:
+        uid, ordinals = part.some
+        return freeing(state, uid, [(region, ordinals)], evidence, case)
+    mine = [a for uid in part.workloads for a in assignments_of(state, uid) if a.region == region]
+    assignments = sorted(mine, key=lambda assignment: assignment.uid)
+    workloads = [state.workloads[uid] for uid in part.workloads if _is_finalised_by(state.workloads[uid], region)]
+    return (
+        *_release_assignments(state, assignments, workloads, case),
+        *_release_rights(state, region, part.workloads, workloads, evidence),
+        *_release_finalizers(state, region, workloads, case),
+        *_release_grants(state, region, part.grants, case),
+    )
+
+
+def _is_finalised_by(workload: Workload, region: str) -> bool:
+    return any(finalizer.owner == f"region/{region}" for finalizer in workload.meta.finalizers)
+
+
+def _ready_to_go(workloads: list[Workload]) -> list[Workload]:
+    return [workload for workload in workloads if len(workload.meta.finalizers) == 1]
+
+
+def _release_assignments(
+    state: PlatformState, assignments: list[Assignment], workloads: list[Workload], case: Case
+) -> tuple[object, ...]:
+    if not assignments:
+        return ()
+    gone = {assignment.uid for assignment in assignments}
+    events: list[object] = [removed(assignments, _done_by(state, assignments))]
+    ending = {workload.meta.uid for workload in workloads}
+    for uid in sorted({assignment.workload for assignment in assignments} - ending):
+        left = [assignment for assignment in assignments_of(state, uid) if assignment.uid not in gone]
+        events.extend(recount_workload(state, state.workloads[uid], left, case))
+    return tuple(events)
+
+
+def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revision, Done]:
+    """By assignment: what the region said last that it had done. It says so of a workload, by whichever assignment."""
+    found: dict[Revision, Done] = {}
+    told: set[Revision] = set()
+    for one in assignments:
+        said = [seen for seen in state.observed.get(one.workload) or () if seen.region == one.region]
+        if one.workload not in told and said:
+            told.add(one.workload)
+            counts = [(count.template, count.done) for count in said[0].seen.counts if count.done]
+            found[one.uid] = tuple(sorted(counts))
+    return found
+
+
+def _release_rights(
+    state: PlatformState, region: str, uids: list[Revision], workloads: list[Workload], evidence: str
+) -> tuple[object, ...]:
+    """Rights of workloads that go with the region are released by their removal."""
+    going: set[Revision] = {workload.meta.uid for workload in _ready_to_go(workloads)}
+    held = [(uid, region, held_in(state, uid, region)) for uid in uids if uid not in going]
+    return freed(state, held, evidence)
+
+
+def _release_finalizers(state: PlatformState, region: str, workloads: list[Workload], case: Case) -> tuple[object, ...]:
+    """Deletions that waited for this region alone are complete."""
+    going = [workload.meta.uid for workload in _ready_to_go(workloads)]
+    others = tuple(
+        WorkloadOf(workload.meta.uid, workload.meta.tenant)
+        for workload in workloads
+        if len(workload.meta.finalizers) > 1
+    )
+    return (
+        *((FinalizersReleased(f"region/{region}", others),) if others else ()),
+        *removal(state, going, case),
+    )
+
+
+def _release_grants(state: PlatformState, region: str, grants: list[Grant], case: Case) -> tuple[object, ...]:
+    if not grants:
+        return ()
+    freed: dict[str, Resources] = {}
+    for grant in grants:
+        freed[grant.account] = add(freed.get(grant.account, NOTHING), grant.offered)
+    events: list[object] = [GrantsRemoved(tuple(grant_key(grant.region, grant.account) for grant in grants))]
+    for account, amount in sorted(freed.items()):
+        before = charged_to(state, account, region)
+        events.extend(recount_lent(state, account, region, (before, subtract(before, amount)), case))
+    return tuple(events)

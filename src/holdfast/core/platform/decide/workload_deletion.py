@@ -1,0 +1,271 @@
+"""DeleteWorkload: how a workload ends.
+
+The one idea: deleting asks, releasing answers. A deleted workload keeps one finalizer for each region that has an
+assignment of it; a region releases its own with its last assignment, and the commit that releases the last one removes
+the workload, its rights and its templates. Its name is free from the first moment, since everything refers to its uid
+(RULES 13).
+
+    live --DeleteWorkload--> ending (finalizers) --RemoveAssignment, RetireRegion--> gone
+      \\_____________________ no assignments: gone at once _________________________/
+
+Who names a template, and when one is forgotten.
+
+A template is stored once under its digest, however many workloads name it. A workload keeps the one that it names,
+those that its assignments name, and of the others the last few that it has named: an old one may be assigned again,
+which is how a rollout goes back. A region that still runs one which is forgotten here keeps its own copy until it does
+not.
+
+Size: a deletion, its finalizers and its templates end in one commit.
+
+    PutWorkload of another template ──▶ the workload keeps the last ten ──▶ what nobody keeps is forgotten ──▶ regions
+
+ReleaseFinalizer: what a deleted workload waits for in vain is let go of at its deadline.
+
+A region releases its own finalizer, however long that takes, while it is heard: what it still has of a workload runs.
+One that is lost may never answer, and nothing stands on its answer where several replicas may run: should it come back,
+the list of what it is to have does not name the workload, and it ends what is left. Identities are different: their
+rights move by evidence alone (RULES 6), so a person forgets the region, or attests for them. An override can pause it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already, not_found
+from holdfast.core.ledger.builtin.overrides import in_force, paused
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.workloads import Workload, name_key
+from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.values.limits import RIGHTS_MAX, TEMPLATES_MAX
+from holdfast.core.model.values.metadata import Finalizer
+from holdfast.core.model.values.ranges import Runs, joined, numbers, size
+from holdfast.core.model.values.ranges import without as outside
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.platform.commands import DeleteWorkload, ReleaseFinalizer
+from holdfast.core.platform.decide.breaches import close_workload
+from holdfast.core.platform.decide.checks import outside_placement, outside_tenant, refuse_other_uid
+from holdfast.core.platform.events import (
+    AssignmentOf,
+    AssignmentsEnded,
+    AssignmentsRemoved,
+    AssignmentStored,
+    DeletionBegun,
+    FinalizersReleased,
+    RightsFreed,
+    RightsReleased,
+    TemplatesDropped,
+    TemplatesForgotten,
+    WorkloadOf,
+    WorkloadsRemoved,
+)
+from holdfast.core.platform.state.lookups import assignments_of, is_left_to_its_region
+from holdfast.core.platform.state.tables import PlatformState
+
+#: How many of each template were done.
+Done = tuple[tuple[str, int], ...]
+
+
+def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -> Accepted | Refused:
+    """Every assignment ends in the same commit, so no region is left with work that nobody wants."""
+    refused = outside_tenant(case, command.tenant)
+    if refused is not None:
+        return refused
+    key = name_key(command.tenant, command.name)
+    workload = state.workloads.get(state.workload_names.get(key) or 0)
+    if workload is None:
+        ending = state.workloads.get(command.uid)
+        if ending is not None and name_key(ending.meta.tenant, ending.meta.name) == key:
+            return already(f"Workload/{key}", ending.meta.revision)
+        return not_found("Workload", key)
+    refused = outside_placement(case, workload.spec) or refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
+    if refused is not None:
+        return refused
+    assignments = assignments_of(state, workload.meta.uid)
+    asked = _asked_back(state, workload, assignments)
+    if not assignments and not asked:
+        return Accepted(removal(state, [workload.meta.uid], case))
+    return Accepted(_ending(state, workload, assignments, asked, case))
+
+
+def _asked_back(state: PlatformState, workload: Workload, assignments: Sequence[Assignment]) -> list[Assignment]:
+    """Rights that no assignment lists go with the workload. Where they are too many for one record they are asked
+    back, as all others are: each region that holds some has an ended assignment of them."""
+    uid = workload.meta.uid
+    unlisted: dict[str, Runs] = {}
+    for region, ordinals in state.rights_of.get(uid) or ():
+        for one in assignments:
+            ordinals = outside(ordinals, joined(one.ordinals, one.returning))
+        unlisted |= {region: ordinals} if ordinals else {}
+    if sum(map(size, unlisted.values())) <= RIGHTS_MAX:
+        return []
+    found = []
+    for region, ordinals in sorted(unlisted.items()):
+        mine = next((one for one in assignments if one.region == region), None)
+        if mine is None:
+            mine = _empty(workload, region)
+        found.append(replace(mine, returning=joined(mine.returning, ordinals)))
+    return found
+
+
+def _empty(workload: Workload, region: str) -> Assignment:
+    """An assignment of which nothing is wanted."""
+    spec, meta = workload.spec, workload.meta
+    return Assignment(
+        0, 0, meta.uid, meta.name, meta.tenant, region, Purpose.SERVING, Stage.ENDED, meta.generation, (), (),
+        spec.priority_class, exclusive=spec.exclusive, jurisdictions=spec.placement.jurisdictions,
+    )  # fmt: skip
+
+
+def _ending(
+    state: PlatformState,
+    workload: Workload,
+    assignments: Sequence[Assignment],
+    asked: Sequence[Assignment],
+    case: Case,
+) -> tuple[object, ...]:
+    deadline = case.at + state.facts.settings.finalizer_deadline
+    regions = sorted({assignment.region for assignment in (*assignments, *asked)})
+    uid, more = workload.meta.uid, {assignment.uid: assignment for assignment in asked if assignment.uid}
+    changed = [more.get(one.uid, one) for one in assignments if one.stage is not Stage.ENDED or one.uid in more]
+    is_whole = state.facts.level < AssignmentsEnded.SINCE
+    named = tuple(_named(one) for one in changed if not is_whole and one.uid not in more)
+    stored = [one for one in changed if is_whole or one.uid in more]
+    live = [*stored, *(assignment for assignment in asked if not assignment.uid)]
+    return (
+        DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
+        *((AssignmentsEnded(named),) if named else ()),
+        *(AssignmentStored(ended(assignment)) for assignment in live),
+        *close_workload(state, uid, case),
+    )
+
+
+def ended(assignment: Assignment) -> Assignment:
+    """Nothing of it is wanted. The ordinals stay: the region holds their rights until it has released them."""
+    return replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)
+
+
+def removed(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
+    """Assignments of which no region has anything left, and what each of them had done."""
+    return AssignmentsRemoved(tuple(_named(one, done.get(one.uid, ())) for one in assignments))
+
+
+def _named(one: Assignment, done: Done = ()) -> AssignmentOf:
+    return AssignmentOf(one.uid, one.workload, one.tenant, one.region, done)
+
+
+def finalizer_of(region: str, deadline: Instant) -> Finalizer:
+    """What a region must release before a workload may go."""
+    return Finalizer(name=f"slots/{region}", owner=f"region/{region}", deadline=deadline)
+
+
+def finalizer_events(state: PlatformState, last: Assignment, case: Case) -> tuple[object, ...]:
+    """With a region's last assignment of a workload that is being deleted its finalizer goes; with the last of these,
+    the workload."""
+    workload = state.workloads[last.workload]
+    left = [a for a in assignments_of(state, last.workload) if a.uid != last.uid]
+    if workload.meta.deletion is None or any(a.region == last.region for a in left):
+        return ()
+    owner = f"region/{last.region}"
+    if all(finalizer.owner == owner for finalizer in workload.meta.finalizers):
+        return removal(state, [last.workload], case, without=joined(last.ordinals, last.returning))
+    return (FinalizersReleased(owner, (WorkloadOf(last.workload, workload.meta.tenant),)),)
+
+
+def removal(state: PlatformState, uids: Sequence[Revision], case: Case, without: Runs = ()) -> tuple[object, ...]:
+    """What removes workloads that no region holds any more, their rights included, except ordinals released already."""
+    gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
+    held = [
+        (uid, region, outside(ordinals, without)) for uid in uids for region, ordinals in state.rights_of.get(uid) or ()
+    ]
+    return (
+        *((WorkloadsRemoved(gone),) if gone else ()),
+        *freed(state, held, "the workload is gone"),
+        *forgotten(state, uids),
+        *(event for uid in uids for event in close_workload(state, uid, case)),
+    )
+
+
+def freed(state: PlatformState, held: Sequence[tuple[Revision, str, Runs]], evidence: str) -> tuple[object, ...]:
+    """These rights, by workload and region, are nobody's. At level 1 each of them is listed."""
+    if state.facts.level >= 2:
+        return tuple(RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
+    keys = sorted((uid, ordinal) for uid, _, ordinals in held for ordinal in numbers(ordinals))
+    return (RightsReleased(tuple(state.rights[key] for key in keys), evidence),) if keys else ()
+
+
+def forgotten(state: PlatformState, workloads: Iterable[Revision]) -> tuple[TemplatesForgotten, ...]:
+    """The templates that nobody names once these workloads are gone."""
+    going: dict[str, int] = {}
+    for uid in workloads:
+        for digest in state.templates_of.get(uid) or ():
+            going[digest] = going.get(digest, 0) + 1
+    gone = sorted(digest for digest, count in going.items() if count == _workloads_naming(state, digest))
+    return (TemplatesForgotten(tuple(gone)),) if gone else ()
+
+
+def dropped(
+    state: PlatformState, workload: WorkloadOf, newest: str
+) -> tuple[TemplatesDropped | TemplatesForgotten, ...]:
+    """What a workload that names this template now keeps no longer, and what of that nobody else names."""
+    if state.facts.level < TemplatesDropped.SINCE:
+        return ()
+    named = [*(one for one in state.templates_of.get(workload.workload) or () if one != newest), newest]
+    assigned = {share.template for one in assignments_of(state, workload.workload) for share in one.shares}
+    going = sorted(one for one in named[:-TEMPLATES_MAX] if one not in assigned)
+    if not going:
+        return ()
+    gone = tuple(digest for digest in going if _workloads_naming(state, digest) == 1)
+    return (
+        TemplatesDropped(workload.workload, workload.tenant, tuple(going)),
+        *((TemplatesForgotten(gone),) if gone else ()),
+    )
+
+
+def of_kept(state: PlatformState, workload: Revision, done: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """What was done, of templates that the workload keeps: of others nobody asks any more."""
+    if state.facts.level < TemplatesDropped.SINCE:
+        return done
+    kept = state.templates_of.get(workload) or ()
+    return tuple(row for row in done if row[0] in kept)
+
+
+def _workloads_naming(state: PlatformState, digest: str) -> int:
+    return sum(count for _, count in state.template_uses.get(digest) or ())
+
+
+def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Case) -> Accepted | Refused:
+    """A lost region's share of a deletion is over, past its deadline; with the last one the workload is gone."""
+    workload, owner = state.workloads.get(command.workload), f"region/{command.region}"
+    held = [one for one in workload.meta.finalizers if one.owner == owner] if workload is not None else []
+    if workload is None or not held:
+        return not_found("finalizer", f"{owner} of workload {command.workload}")
+    refused = (
+        _refuse_early(held[0], case)
+        or _refuse_owned(state, workload, command.region)
+        or paused(in_force(state, case.at, command.region).repair, "repair is paused")
+    )
+    if refused is not None:
+        return refused
+    uid, tenant = workload.meta.uid, workload.meta.tenant
+    theirs = [one for one in assignments_of(state, uid) if one.region == command.region]
+    if len(workload.meta.finalizers) == 1:
+        return Accepted((removed(theirs, {}), *removal(state, [uid], case)))
+    return Accepted((removed(theirs, {}), FinalizersReleased(owner, (WorkloadOf(uid, tenant),))))
+
+
+def _refuse_early(finalizer: Finalizer, case: Case) -> Refused | None:
+    if case.at >= finalizer.deadline:
+        return None
+    facts = {"deadline": finalizer.deadline, "at": case.at}
+    return Refused(Code.TOO_EARLY, f"{finalizer.owner} has until {finalizer.deadline} to release it", facts)
+
+
+def _refuse_owned(state: PlatformState, workload: Workload, region: str) -> Refused | None:
+    if not is_left_to_its_region(state, workload, region):
+        return None
+    facts = {"region": region, "health": state.regions[region].status.health.value}
+    if workload.spec.exclusive:
+        return Refused(Code.RIGHT_HELD, f"region {region} may hold identities of it: they move by evidence", facts)
+    return Refused(Code.NOT_OWNER, f"region {region} is not lost: it releases it itself", facts)

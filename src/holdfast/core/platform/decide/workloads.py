@@ -1,0 +1,217 @@
+"""PutWorkload: what a tenant may ask for.
+
+The one idea: tell at once what can never be, and let wait what only cannot be yet. A contradiction, an unknown name
+or a residency rule that no region satisfies is refused here; a quota that is used up is not, since quota comes back.
+How much may wait is bounded, so that no tenant fills every queue. Whether any node that regions tell of is large enough
+is told at once, too, as the condition `Fits`, and refuses nothing: nodes may come. So is a deadline that cannot be
+met, as the condition `OnTime`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, in_use, malformed, not_found
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workloads import Workload, WorkloadSpec, name_key
+from holdfast.core.model.values.conditions import with_condition
+from holdfast.core.platform.commands import PutWorkload
+from holdfast.core.platform.decide.breaches import recount_workload
+from holdfast.core.platform.decide.checks import (
+    outside_placement,
+    outside_tenant,
+    refuse_amount,
+    refuse_marks,
+    refuse_name,
+    refuse_unknown,
+)
+from holdfast.core.platform.decide.objects import merge
+from holdfast.core.platform.decide.workload_deletion import dropped
+from holdfast.core.platform.events import TemplateStored, WorkloadOf, WorkloadStored
+from holdfast.core.platform.limits import COUNT_MAX
+from holdfast.core.platform.queries.completion import is_told, on_time_condition
+from holdfast.core.platform.queries.feasibility import fits_condition, is_near, may_hold
+from holdfast.core.platform.state.indexes import pending
+from holdfast.core.platform.state.lookups import assignments_of
+from holdfast.core.platform.state.tables import PlatformState
+
+
+def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Accepted | Refused:
+    """The workload as its tenant wants it, with the template that it names."""
+    sent = command.workload
+    key = name_key(sent.meta.tenant, sent.meta.name)
+    refused = (
+        outside_tenant(case, sent.meta.tenant)
+        or outside_placement(case, sent.spec)
+        or refuse_name("Workload", sent.meta.name)
+        or refuse_marks(sent.meta)
+    )
+    if refused is not None:
+        return refused
+    stored = state.workloads.get(state.workload_names.get(key) or 0)
+    refused = outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
+    if refused is not None:
+        return refused
+    merged = merge(sent, stored, case)
+    if stored is not None and merged == stored:
+        return already(f"Workload/{key}", stored.meta.revision)
+    for check in CHECKS:
+        refused = check(state, merged, stored)
+        if refused is not None:
+            return refused
+    return Accepted(_events(state, _judged(state, merged, stored, case), stored, case))
+
+
+def _judged(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> Workload:
+    """With what is known of whether it ever fits and of its deadline. It is taken all the same: nodes may come."""
+    if stored is not None and stored.meta.generation == merged.meta.generation:
+        return merged
+    conditions = with_condition(merged.status.conditions, fits_condition(state, merged, case.at))
+    if is_told(merged):
+        conditions = with_condition(conditions, on_time_condition(state, merged, case.at))
+    return replace(merged, status=replace(merged.status, conditions=conditions))
+
+
+def _events(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> tuple[object, ...]:
+    """The workload comes first: the revision that the sender is told is its uid."""
+    events: list[object] = [WorkloadStored(merged)]
+    digest = template_digest(merged.spec.template)
+    if digest not in state.templates:
+        events.append(TemplateStored(digest, merged.spec.template))
+    if stored is not None:
+        events.extend(dropped(state, WorkloadOf(stored.meta.uid, stored.meta.tenant), digest))
+        events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), case))
+    return tuple(events)
+
+
+def _refuse_deleting(state: PlatformState, command: PutWorkload) -> Refused | None:
+    """Who sends back the object that is being deleted, named by its uid, does not mean a new one of that name."""
+    meta = command.workload.meta
+    old = state.workloads.get(meta.uid)
+    if old is None or (old.meta.tenant, old.meta.name) != (meta.tenant, meta.name):
+        return None
+    facts = {"uid": meta.uid, "name": meta.name}
+    return Refused(Code.WRONG_PHASE, f"workload {meta.name} is being deleted and cannot be changed", facts)
+
+
+def check_shape(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """Well formed in itself."""
+    spec = new.spec
+    if spec.replicas > COUNT_MAX:
+        return malformed(f"a workload has at most {COUNT_MAX} replicas", replicas=spec.replicas, most=COUNT_MAX)
+    found = contradictions(spec)
+    if found:
+        return contradictory("; ".join(found), contradictions=found)
+    return _refuse_grace(state, spec) or refuse_amount("need", spec.template.need)
+
+
+def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
+    """By the fence time an identity must have ended, and that is counted with the grace of the settings (RULES 4)."""
+    grace, most = spec.template.grace, state.facts.settings.grace
+    if not spec.exclusive or grace <= most:
+        return None
+    message = f"grace of {grace} ms is longer than the {most} ms by which exclusive work is fenced: two could run"
+    return contradictory(message, grace=grace, most=most)
+
+
+def check_tenant(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """The tenant exists, has room for one more, and may use that priority class."""
+    name, spec = new.meta.tenant, new.spec
+    tenant = state.tenants.get(name)
+    if tenant is None:
+        return not_found("Tenant", name)
+    if spec.priority_class not in state.priority_classes:
+        return not_found("PriorityClass", spec.priority_class)
+    if spec.priority_class not in tenant.spec.priority_classes:
+        allowed = list(tenant.spec.priority_classes)
+        message = f"tenant {name} may not use priority class {spec.priority_class}"
+        return Refused(Code.PRIORITY, message, {"priority_class": spec.priority_class, "allowed": allowed})
+    count, most = state.workload_counts.get(name) or 0, tenant.spec.workloads_max
+    if stored is None and count >= most:
+        facts = {"tenant": name, "workloads": count, "most": most}
+        return Refused(Code.OVER_QUOTA, f"tenant {name} may have {most} workloads and has {count}", facts)
+    return None
+
+
+def check_pending(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """The tenant does not wait for more than it may; who is above that, since it was lowered, may always want less."""
+    name = new.meta.tenant
+    most, before = state.tenants[name].spec.pending_max, state.pending_of.get(name) or 0
+    after = before - (pending(stored) if stored is not None else 0) + pending(new)
+    if after <= max(before, most):
+        return None
+    facts = {"tenant": name, "pending": after, "most": most}
+    message = f"tenant {name} would wait for {after} replicas that are not bound, and may for {most}"
+    return Refused(Code.TOO_MANY_PENDING, message, facts)
+
+
+def check_places(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """At least one region that it may be in exists and is not retired."""
+    placement = new.spec.placement
+    primary = (placement.primary,) if placement.primary else ()
+    named = (*placement.regions, *(name for name, _ in placement.weights), *primary)
+    refused = refuse_unknown("Region", named, state.regions)
+    if refused is not None:
+        return refused
+    if any(weight < 0 for _, weight in placement.weights):
+        return malformed("weights cannot be negative", weights=list(placement.weights))
+    places = _places(state, new.spec)
+    limits = {rule.client: rule.limit for rule in placement.latency if rule.limit}
+    facts = {"regions": list(placement.regions), "jurisdictions": list(placement.jurisdictions), "limits": limits}
+    if (placement.regions or placement.jurisdictions) and not places:
+        return Refused(Code.RESIDENCY, "no region satisfies these placement rules", facts)
+    if limits and not any(is_near(new.spec, region) for region in places):
+        return Refused(Code.LATENCY, "no region where it may be is near enough to its clients", facts)
+    return None
+
+
+def _places(state: PlatformState, spec: WorkloadSpec) -> list[Region]:
+    return [
+        region
+        for region in state.regions.values()
+        if region.status.health is not RegionHealth.RETIRED and may_hold(spec, region)
+    ]
+
+
+def check_recovery(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """The budget exists and holds room for this tenant."""
+    name = new.spec.recovery.budget
+    if not name:
+        return None
+    budget = state.budgets.get(name)
+    if budget is None:
+        return not_found("RecoveryBudget", name)
+    if budget.spec.tenants and new.meta.tenant not in budget.spec.tenants:
+        return contradictory(f"budget {name} holds no room for tenant {new.meta.tenant}", budget=name)
+    return None
+
+
+def check_identity(state: PlatformState, new: Workload, stored: Workload | None) -> Refused | None:
+    """How identities are kept cannot change while a region acts on the old rule.
+
+    A region that is cut off would go on under the rule it knows: a right that it holds for good would be taken for a
+    lease that has lapsed, or ordinals that were its own for ones that are global. In both cases two would run.
+    """
+    if stored is None:
+        return None
+    same = (new.spec.exclusive, new.spec.failover) == (stored.spec.exclusive, stored.spec.failover)
+    uid = stored.meta.uid
+    if same or not (uid in state.assignments_of or uid in state.rights_of):
+        return None
+    regions = sorted({assignment.region for assignment in assignments_of(state, uid)})
+    return in_use("exclusive and failover change only while no region holds any of it", regions=regions)
+
+
+CHECKS: tuple[Callable[[PlatformState, Workload, Workload | None], Refused | None], ...] = (
+    check_shape,
+    check_tenant,
+    check_pending,
+    check_places,
+    check_recovery,
+    check_identity,
+)

@@ -1,0 +1,81 @@
+"""The list of the platform's invariants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.core.ledger.state.invariants import Class, Invariant, Kind
+from holdfast.core.platform.invariants import grants, regions
+from holdfast.core.platform.invariants.objects import (
+    Found,
+    breaches,
+    derived,
+    disruption,
+    finalizers,
+    one_each,
+    override,
+    policy,
+    references,
+    residency,
+    revisions,
+)
+from holdfast.core.platform.invariants.scan import Everywhere, Nearby, Places
+from holdfast.core.platform.state.tables import PlatformState
+
+_ALWAYS, _AT_COMMIT, _LEDGER, _ESCROW = Kind.ALWAYS, Kind.AT_COMMIT, Class.LEDGER, Class.ESCROW
+
+
+def escrow(at: Places) -> Found:
+    return grants.escrow(at.state, at.charged())
+
+
+def charge(at: Places) -> Found:
+    return grants.charge(at.rows("grants"))
+
+
+def _promise(
+    name: str, sentence: str, kind: Kind, needs: Class, look: Callable[[Places], Found]
+) -> Invariant[PlatformState]:
+    def everywhere(state: PlatformState) -> Found:
+        return look(Everywhere(state))
+
+    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.places(Nearby)))
+
+
+INVARIANTS: tuple[Invariant[PlatformState], ...] = (
+    _promise("platform.escrow",
+             "What is charged to an account is within its limit; of a lowered quota, or a region's claim, the rest is owed.",
+             _AT_COMMIT, _ESCROW, escrow),
+    _promise("platform.charge", "A grant is charged at the largest value that its region may act on.",
+             _ALWAYS, _ESCROW, charge),
+    _promise("platform.identity",
+             "One region at most holds the right to an exclusive identity, and only its assignment lists it.",
+             _ALWAYS, _LEDGER, regions.identity),
+    _promise("platform.policy",
+             "Exactly one policy is valid for a region and scope, and it exists and was not rolled back.",
+             _ALWAYS, _LEDGER, policy),
+    _promise("platform.override", "An override has a reason, an owner and an end.",
+             _ALWAYS, _LEDGER, override),
+    _promise("platform.references", "What an object names exists, and a template that nobody names does not.",
+             _ALWAYS, _LEDGER, references),
+    _promise("platform.one-each",
+             "One assignment for each workload, region and purpose; one live workload for each name.",
+             _ALWAYS, _LEDGER, one_each),
+    _promise("platform.disruption", "The regions' shares of a disruption budget add up to no more than the budget.",
+             _AT_COMMIT, _LEDGER, disruption),
+    _promise("platform.residency", "Replicas are assigned only to regions where their workload may be.",
+             _AT_COMMIT, _LEDGER, residency),
+    _promise("platform.retired", "A retired region holds nothing once all is released, and its log speaks for nobody.",
+             _ALWAYS, _LEDGER, regions.retired),
+    _promise("platform.observed",
+             "What regions say is kept of regions that exist, and of workloads that they have assignments of.",
+             _ALWAYS, Class.HINT, regions.observed),
+    _promise("platform.finalizers", "Finalizers are on objects that are being deleted, and on each of these.",
+             _ALWAYS, _LEDGER, finalizers),
+    _promise("platform.revisions", "Uids and revisions are places in the log, and generations count from 1.",
+             _ALWAYS, _LEDGER, revisions),
+    _promise("platform.breaches", "What is broken has an owner, a size and a deadline.",
+             _ALWAYS, _LEDGER, breaches),
+    _promise("platform.derived", "Derived tables are what a rebuild makes of the stored ones.",
+             _ALWAYS, Class.MERGEABLE, derived),
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""What must hold in every state of the platform.
+
+Each is written once, over the places where it is looked at (see `invariants_places`): all of the platform, or what lies
+near a batch. None uses the functions that decide, so that a mistake there is found here. *Always* ones hold after every
+commit. *At commit* ones hold, or a breach is open that has an owner and a deadline and is at least as large as what is
+wrong (RULES 18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.objects.policies import PolicyStage
+from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.platform.invariants.scan import Places
+from holdfast.core.platform.state.tables import TABLE_OF
+
+Found = Iterator[str]
+
+
+def policy(at: Places) -> Found:
+    state = at.state
+    for key, validity in at.rows("validities"):
+        known = state.policies.get(validity.revision)
+        if key != f"{validity.region}|{validity.scope}" or validity.region not in state.regions:
+            yield f"validity {key} is of {validity.region} and {validity.scope}"
+        if validity.scope and validity.scope not in state.tenants:
+            yield f"validity {key} is pinned for a tenant that is gone"
+        if validity.revision != 0 and (known is None or known.stage in (PolicyStage.DRAFT, PolicyStage.ROLLED_BACK)):
+            yield f"validity {key} names policy {validity.revision}, which is {known.stage if known else 'unknown'}"
+    for number, known in at.rows("policies"):
+        if number != known.revision or number == 0:
+            yield f"policy {number} is stored as {known.revision}"
+
+
+def override(at: Places) -> Found:
+    for uid, opened in at.rows("overrides"):
+        if uid != opened.uid or not opened.reason.strip() or not opened.owner or opened.ends <= opened.opened:
+            yield f"override {uid} has no reason, owner or end"
+
+
+def references(at: Places) -> Found:
+    state = at.state
+    for uid, assignment in at.rows("assignments"):
+        if assignment.workload not in state.workloads or assignment.region not in state.regions:
+            yield f"assignment {uid} is of workload {assignment.workload} in {assignment.region}"
+        for share in assignment.shares:
+            if share.count <= 0 or share.template not in state.templates:
+                yield f"assignment {uid} has {share.count} of template {share.template}"
+        if not {share.template for share in assignment.shares} <= set(
+            state.templates_of.get(assignment.workload) or ()
+        ):
+            yield f"assignment {uid} has templates that its workload does not know"
+    named = at.named_templates()
+    for uid, workload in at.rows("workloads"):
+        digest = template_digest(workload.spec.template)
+        if digest not in (state.templates_of.get(uid) or ()) or workload.meta.tenant not in state.tenants:
+            yield f"workload {uid} names template {digest} and tenant {workload.meta.tenant}"
+    for uid, digests in at.rows("templates_of"):
+        if uid not in state.workloads or any(digest not in state.templates for digest in digests):
+            yield f"workload {uid} has named templates {digests}"
+    for digest, template in at.rows("templates"):
+        if digest not in named or template_digest(template) != digest:
+            yield f"template {digest} is named by nobody, or is another"
+    for key, grant in at.rows("grants"):
+        if key != f"{grant.region}|{grant.account}" or grant.region not in state.regions:
+            yield f"grant {key} is of {grant.account} in {grant.region}"
+
+
+def one_each(at: Places) -> Found:
+    seen: set[tuple[int, str, str]] = set()
+    for uid, assignment in at.rows("assignments"):
+        place = (assignment.workload, assignment.region, assignment.purpose.value)
+        if place in seen:
+            yield f"assignment {uid} is the second of {place}"
+        seen.add(place)
+    names: set[tuple[str, str]] = set()
+    for uid, workload in at.namesakes():
+        name = (workload.meta.tenant, workload.meta.name)
+        if workload.meta.deletion is None and name in names:
+            yield f"workload {uid} is the second live one named {name}"
+        if workload.meta.deletion is None:
+            names.add(name)
+
+
+def disruption(at: Places) -> Found:
+    state = at.state
+    shared: dict[int, int] = {}
+    for _, assignment in at.rows("assignments"):
+        if assignment.purpose is Purpose.SERVING and assignment.stage is not Stage.ENDED:
+            shared[assignment.workload] = shared.get(assignment.workload, 0) + assignment.disruption
+    for uid, total in sorted(shared.items()):
+        over = total - state.workloads[uid].spec.disruption_max
+        open_now = state.breaches.get(("platform.disruption", str(uid)))
+        if over > (open_now.overshoot if open_now else 0):
+            yield f"regions hold {total} of the disruption budget of workload {uid}, {over} too many"
+
+
+def residency(at: Places) -> Found:
+    state = at.state
+    misplaced: dict[int, int] = {}
+    for _, assignment in at.rows("assignments"):
+        rules = state.workloads[assignment.workload].spec.placement
+        region = state.regions[assignment.region]
+        lawful = not rules.jurisdictions or region.spec.jurisdiction in rules.jurisdictions
+        if assignment.stage is not Stage.ENDED and not (
+            lawful and assignment.region in (rules.regions or (assignment.region,))
+        ):
+            count = sum(share.count for share in assignment.shares)
+            misplaced[assignment.workload] = misplaced.get(assignment.workload, 0) + count
+    for uid, count in sorted(misplaced.items()):
+        open_now = state.breaches.get(("platform.residency", str(uid)))
+        if count > (open_now.overshoot if open_now else 0):
+            yield f"workload {uid} has {count} replicas where it may not be"
+
+
+def finalizers(at: Places) -> Found:
+    for uid, workload in at.rows("workloads"):
+        deleting, names = workload.meta.deletion is not None, [f.owner for f in workload.meta.finalizers]
+        if deleting != bool(names) or len(set(names)) != len(names):
+            yield f"workload {uid} is {'' if deleting else 'not '}being deleted with finalizers {names}"
+
+
+def revisions(at: Places) -> Found:
+    last = revision(at.state.facts.seq, INDEX_MAX)
+    for name in (*TABLE_OF.values(), "workloads"):
+        for key, stored in at.rows(name):
+            meta = stored.meta
+            if not 0 < meta.uid <= meta.revision <= last or meta.generation < 1:
+                yield f"{name} {key} has uid {meta.uid}, revision {meta.revision}, generation {meta.generation}"
+    for name in ("assignments", "grants"):
+        for key, row in at.rows(name):
+            if not 0 < row.uid <= row.revision <= last or (name == "assignments" and key != row.uid):
+                yield f"{name} {key} has uid {row.uid} and revision {row.revision}"
+
+
+def breaches(at: Places) -> Found:
+    for key, breach in at.rows("breaches"):
+        whole = breach.owner and breach.overshoot > 0 and breach.opened < breach.deadline
+        if key != (breach.invariant, breach.key) or not whole:
+            yield f"breach {key} has no owner, size or deadline"
+
+
+def derived(at: Places) -> Found:
+    return at.miscounts()

@@ -1,0 +1,204 @@
+"""What on the platform waits to be ended or put right: a list from state, for people who ask why something hangs.
+
+The one idea: nothing waits in silence. Whatever only a region can finish is named with that region, how it is, and the
+next thing to do; a region that never comes back is forgotten by a person's word, and all that waits for it ends then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
+from holdfast.core.model.objects.workloads import Failover, Workload
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.breaches import Breach, Repair, in_order, of_breach
+from holdfast.core.model.records.grants import Grant
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.ranges import Runs, first_of, numbers, size
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.platform.queries.identities import lapsed_at
+from holdfast.core.platform.state.lookups import is_left_to_its_region
+from holdfast.core.platform.state.tables import PlatformState
+
+#: So many ordinals are named; of the others it is said how many there are.
+NAMED = 4
+#: For so long an offer to a region that is well is merely on its way: a region acknowledges one within a second or two.
+ON_ITS_WAY_MS = 60_000
+
+
+def repairs(state: PlatformState, now: Instant) -> list[Repair]:
+    """Everything that waits, the most urgent first."""
+    return in_order(each(state, now))
+
+
+def each(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
+    """Everything that waits, in no order, and nothing for each that was looked at and does not."""
+    yield from _deletions(state, now)
+    yield from _breaches(state, now)
+    yield from _assignments(state)
+    yield from _rights(state, now)
+    yield from _grants(state, now)
+
+
+def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
+    for _, workload in state.workloads.unordered():
+        yield None
+        meta, deletion = workload.meta, workload.meta.deletion
+        for finalizer in meta.finalizers if deletion is not None else ():
+            region = finalizer.owner.removeprefix("region/")
+            waits_for, todo = _word_of(state, region, "end and release its replicas")
+            is_theirs = is_left_to_its_region(state, workload, region)
+            if not is_theirs:
+                todo = f"nothing: it goes on without region {region} after its deadline"
+            yield Repair(
+                what="deletion",
+                key=f"workload/{meta.tenant}/{meta.name}",
+                owner=finalizer.owner if is_theirs else "controller/repair",
+                since=deletion.at if deletion is not None else 0,
+                deadline=finalizer.deadline,
+                overdue=now >= finalizer.deadline,
+                waits_for=waits_for,
+                todo=todo or f"`holdfast get replicas --region {region} --tenant {meta.tenant}`",
+                tenant=meta.tenant,
+            )
+
+
+def _breaches(state: PlatformState, now: Instant) -> Iterator[Repair]:
+    for _, breach in state.breaches.unordered():
+        yield of_breach(breach, *_about(state, breach), now)
+
+
+def _about(state: PlatformState, breach: Breach) -> tuple[str, str]:
+    """What a breach is about, and the tenant whose it is."""
+    workload = state.workloads.get(int(breach.key)) if breach.key.isdigit() else None
+    if workload is not None:
+        return f"workload/{workload.meta.tenant}/{workload.meta.name}", workload.meta.tenant
+    kind, _, rest = breach.key.partition("/")
+    return breach.key, rest.partition("/")[0] if kind in ("quota", "reclaimable") else ""
+
+
+def _assignments(state: PlatformState) -> Iterator[Repair | None]:
+    """Ended and not released; those of a workload that is being deleted are told as its deletion."""
+    for _, one in state.assignments.unordered():
+        yield None
+        if one.stage is not Stage.ENDED or state.workloads[one.workload].meta.deletion is not None:
+            continue
+        waits_for, todo = _word_of(state, one.region, "release what it still has of it")
+        key = f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}"
+        yield Repair(
+            what="assignment",
+            key=key,
+            owner=f"region/{one.region}",
+            since=_silent_since(state, one.region),
+            waits_for=waits_for,
+            todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
+            tenant=one.tenant,
+        )
+
+
+def _rights(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
+    """Rights that are to be given back, and rights that a lost region holds, by workload and region."""
+    lost: set[tuple[Revision, str]] = set()
+    for uid, held in state.rights_of.unordered():
+        yield None
+        for region, ordinals in held if state.workloads[uid].meta.deletion is None else ():
+            if state.regions[region].status.health is RegionHealth.LOST:
+                lost.add((uid, region))
+                yield _lost(state, state.workloads[uid], region, ordinals, now)
+    for _, one in state.assignments.unordered():
+        yield None
+        if one.returning and one.stage is not Stage.ENDED and (one.workload, one.region) not in lost:
+            yield _returning(state, one)
+
+
+def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Runs, now: Instant) -> Repair:
+    meta, status = workload.meta, state.regions[region].status
+    waits_for, _ = _word_of(state, region, "release them")
+    lapsed, todo = 0, _attesting(meta, region, ordinals)
+    if workload.spec.failover is Failover.LEASED:
+        lapsed = lapsed_at(state, meta.uid, region, ordinals)
+        if workload.spec.recovery.budget:  # the assignment controller leaves these to recovery
+            waits_for = f"failover, once the leases of region {region} have run out"
+        else:
+            waits_for, todo = f"the leases of region {region} to run out", "nothing: they move by themselves then"
+    return Repair(
+        what="right",
+        key=f"workload/{meta.tenant}/{meta.name}/{_listed(ordinals)}",
+        owner=f"region/{region}",
+        since=status.since,
+        deadline=lapsed,
+        overdue=bool(lapsed) and now >= lapsed,
+        waits_for=waits_for,
+        todo=todo,
+        tenant=meta.tenant,
+    )
+
+
+def _attesting(meta: Meta, region: str, ordinals: Runs) -> str:
+    """What a person types who knows that these do not run there, whatever else may."""
+    named = " ".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED)))
+    attest = f"holdfast region attest {region} {meta.tenant}/{meta.name} {named} --stopped --reason TEXT"
+    return f"once they do not run there any more: `{attest}`"
+
+
+def _returning(state: PlatformState, one: Assignment) -> Repair:
+    waits_for, todo = _word_of(state, one.region, "end them and give the rights back")
+    return Repair(
+        what="right",
+        key=f"workload/{one.tenant}/{one.workload_name}/{_listed(one.returning)}",
+        owner=f"region/{one.region}",
+        since=_silent_since(state, one.region),
+        waits_for=waits_for,
+        todo=todo or f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`",
+        tenant=one.tenant,
+    )
+
+
+def _grants(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
+    """Offers that were not acknowledged, by a region that is not well or for longer than they are on their way."""
+    for _, grant in state.grants.unordered():
+        yield None
+        is_well, offered = state.regions[grant.region].status.health is RegionHealth.HEALTHY, _offered_at(state, grant)
+        if grant.acknowledged >= grant.version or (is_well and now < offered + ON_ITS_WAY_MS):
+            continue
+        waits_for, todo = _word_of(state, grant.region, f"log version {grant.version}")
+        kind, _, name = grant.account.partition("/")
+        yield Repair(
+            what="grant",
+            key=f"grant/{grant.region}/{grant.account}",
+            owner=f"region/{grant.region}",
+            since=offered if is_well else _silent_since(state, grant.region),
+            waits_for=waits_for,
+            todo=todo or f"`holdfast describe grant {grant.region}/{grant.account}`",
+            tenant=name if kind in ("quota", "reclaimable") else "",
+        )
+
+
+def _offered_at(state: PlatformState, grant: Grant) -> Instant:
+    """When it was offered, at the earliest: no grant lasts longer than its life, or begins before its emergency."""
+    kind, _, name = grant.account.partition("/")
+    override = state.overrides.get(int(name)) if kind == "emergency" else None
+    earliest = grant.ends - state.facts.settings.grant_life
+    return max(earliest, override.opened) if override is not None else earliest
+
+
+def _word_of(state: PlatformState, region: str, what: str) -> tuple[str, str]:
+    """Whom one waits for, and what a person can do where that may be in vain; empty: look there."""
+    status: RegionStatus = state.regions[region].status
+    if status.health is RegionHealth.LOST:
+        forget = f"`holdfast region forget {region} --destroyed --reason TEXT`"
+        return f"region {region}, which is lost, to {what}", f"once nothing can run there any more: {forget}"
+    if status.health is RegionHealth.SUSPECT:
+        return f"region {region}, which is silent, to {what}", "`holdfast status` shows when it was last heard"
+    return f"region {region} to {what}", ""
+
+
+def _silent_since(state: PlatformState, region: str) -> Instant:
+    """Since when a region that is not well is not; that is how long one has waited at least. Unset: it is well."""
+    status = state.regions[region].status
+    return status.since if status.health is not RegionHealth.HEALTHY else 0
+
+
+def _listed(ordinals: Runs) -> str:
+    named, count = ",".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED))), size(ordinals)
+    return named if count <= NAMED else f"{named} and {count - NAMED} more"

@@ -1,0 +1,12 @@
+"""Tables of the platform, and the only code that writes them. Events are facts: no refusal, no policy.
+
+- `tables`              `PlatformState` and its table specs
+- `lookups`             reads by key: assignments of a workload, valid policy, last report
+- `indexes`             derived tables, updated row by row
+- `rebuild`             derived tables, built from the stored ones
+- `evolve_objects`      objects, workloads, templates, status
+- `evolve_assignments`  assignments and grants
+- `evolve_rights`       rights and leases
+- `evolve_regions`      regions, their reports, overflow
+- `evolve`              policies, breaches, and the table event -> function
+"""

@@ -1,0 +1,113 @@
+"""What events do to objects, workloads, templates and their status."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.values.conditions import with_condition
+from holdfast.core.model.values.metadata import Deletion, Meta
+from holdfast.core.platform import events as e
+from holdfast.core.platform.state.indexes import (
+    ORDERED_SINCE,
+    _name_templates,
+    _unindex_workload,
+    count_use,
+    index_pending,
+    index_workload,
+    pending,
+)
+from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
+
+
+def _stamped(meta: Meta, stamp: Stamp) -> Meta:
+    if meta.uid:
+        return replace(meta, revision=stamp.revision)
+    return replace(meta, uid=stamp.revision, revision=stamp.revision, created=stamp.at)
+
+
+def object_stored(state: PlatformState, event: e.ObjectStored, stamp: Stamp) -> None:
+    stored = replace(event.object, meta=_stamped(event.object.meta, stamp))
+    state.table(TABLE_OF[type(stored).__name__]).put(stored.meta.name, stored)
+
+
+def object_removed(state: PlatformState, event: e.ObjectRemoved, stamp: Stamp) -> None:
+    state.table(TABLE_OF[event.kind]).drop(event.name)
+    if event.kind == "Region":
+        state.grant_versions.drop(event.name)
+
+
+def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp) -> None:
+    stored = replace(event.workload, meta=_stamped(event.workload.meta, stamp))
+    _unindex_workload(state, stored.meta.uid)
+    state.workloads.put(stored.meta.uid, stored)
+    index_workload(state, stored.meta.uid, stored)
+    digest = template_digest(stored.spec.template)
+    _name_templates(state, stored.meta.uid, stored.meta.tenant, [digest])
+    known = state.templates_of[stored.meta.uid]
+    if state.facts.level >= ORDERED_SINCE and known[-1] != digest:
+        state.templates_of.put(stored.meta.uid, (*(one for one in known if one != digest), digest))
+
+
+def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -> None:
+    workload = state.workloads[event.workload]
+    deletion = Deletion(by=stamp.actor, at=stamp.at)
+    meta = replace(workload.meta, revision=stamp.revision, deletion=deletion, finalizers=event.finalizers)
+    _unindex_workload(state, event.workload)
+    state.workloads.put(event.workload, replace(workload, meta=meta))
+    index_workload(state, event.workload, state.workloads[event.workload])
+
+
+def finalizers_released(state: PlatformState, event: e.FinalizersReleased, stamp: Stamp) -> None:
+    for one in event.workloads:
+        workload = state.workloads[one.workload]
+        left = tuple(f for f in workload.meta.finalizers if f.owner != event.owner)
+        meta = replace(workload.meta, revision=stamp.revision, finalizers=left)
+        state.workloads.put(one.workload, replace(workload, meta=meta))
+
+
+def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: Stamp) -> None:
+    for one in event.workloads:
+        for digest in state.templates_of.get(one.workload) or ():
+            count_use(state, one.tenant, digest, -1)
+        state.templates_of.drop(one.workload)
+        _unindex_workload(state, one.workload)
+        state.workloads.drop(one.workload)
+        state.overflows.drop(one.workload)
+        state.done_before.drop(one.workload)
+        state.leases.drop(one.workload)
+
+
+def template_stored(state: PlatformState, event: e.TemplateStored, stamp: Stamp) -> None:
+    state.templates.put(event.digest, event.template)
+
+
+def templates_forgotten(state: PlatformState, event: e.TemplatesForgotten, stamp: Stamp) -> None:
+    for digest in event.digests:
+        state.templates.drop(digest)
+
+
+def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: Stamp) -> None:
+    """What was done of a template goes with it."""
+    for digest in event.digests:
+        count_use(state, event.tenant, digest, -1)
+    known, done = state.templates_of[event.workload], state.done_before.get(event.workload)
+    state.templates_of.put(event.workload, tuple(one for one in known if one not in event.digests))
+    if done is not None:
+        left = tuple(row for row in done if row[0] not in event.digests)
+        if left:
+            state.done_before.put(event.workload, left)
+        else:
+            state.done_before.drop(event.workload)
+
+
+def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:
+    """The revision stays: an edit of the spec is not stale because replicas came up meanwhile."""
+    old = state.workloads[event.workload]
+    conditions = old.status.conditions
+    for condition in event.status.conditions:
+        conditions = with_condition(conditions, condition)
+    new = replace(old, status=replace(event.status, conditions=conditions))
+    state.workloads.put(event.workload, new)
+    index_pending(state, old.meta.tenant, pending(new) - pending(old))

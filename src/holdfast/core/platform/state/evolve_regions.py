@@ -1,0 +1,121 @@
+"""What reports of regions change: each says what is so there; with an assignment goes what was said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.region_reports import Observation, Rebalance, Summarised
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform import events as e
+from holdfast.core.platform.state.indexes import index_demand
+from holdfast.core.platform.state.lookups import assignments_of, speaking_in
+from holdfast.core.platform.state.tables import PlatformState
+
+
+def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp) -> None:
+    session = speaking_in(state, event.region)
+    for seen in event.seen:
+        mine = _assigned(state, seen.workload, event.region)
+        for assignment in mine:
+            index_demand(state, assignment, -1)
+        others = [one for one in state.observed.get(seen.workload) or () if one.region != event.region]
+        said = Observation(event.region, event.position, seen, event.at, session)
+        state.observed.put(seen.workload, tuple(sorted((*others, said), key=lambda one: one.region)))
+        for assignment in mine:
+            index_demand(state, assignment, 1)
+    if event.summary is not None:
+        said_of_all = Summarised(event.region, event.position, stamp.at, event.summary, session)
+        state.summaries.put(event.region, said_of_all)
+
+
+def _assigned(state: PlatformState, workload: Revision, region: str) -> list[Assignment]:
+    """The assignments whose demand depends on what the region says of a workload: those of batch work."""
+    return [one for one in assignments_of(state, workload) if one.region == region and one.batch]
+
+
+def offered_back(state: PlatformState, event: e.OfferedBack, stamp: Stamp) -> None:
+    overflow = event.overflow
+    others = [one for one in state.overflows.get(overflow.workload) or () if one.region != overflow.region]
+    state.overflows.put(overflow.workload, tuple(sorted((*others, overflow), key=lambda one: one.region)))
+    known = state.rebalances.get(overflow.region)
+    before = known.moved if known is not None and known.since == overflow.window else 0
+    state.rebalances.put(overflow.region, Rebalance(overflow.region, overflow.window, before + overflow.moved))
+
+
+def forget_word(state: PlatformState, workload: Revision, region: str) -> None:
+    """An assignment is no more; with the region's last one of a workload, neither is what it said of it."""
+    if any(assignment.region == region for assignment in assignments_of(state, workload)):
+        return
+    left = tuple(one for one in state.observed.get(workload) or () if one.region != region)
+    if left:
+        state.observed.put(workload, left)
+    else:
+        state.observed.drop(workload)
+
+
+APPLY_OBSERVED: dict[type, Any] = {e.RegionReported: region_reported, e.OfferedBack: offered_back}
+
+
+def _set_region(state: PlatformState, name: str, **changes: Any) -> None:
+    region = state.regions[name]
+    state.regions.put(name, replace(region, status=replace(region.status, **changes)))
+
+
+def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> None:
+    old = state.regions[event.region].status
+    _set_region(
+        state,
+        event.region,
+        health=event.health,
+        since=old.since if event.health is old.health else stamp.at,
+        log_id=event.log_id,
+        position=0,
+        digest="",
+        cursor=0,
+        heard_at=stamp.at,
+        session=event.session,
+        address=event.address,
+        **_told_times(event),
+    )
+
+
+def region_rejoined(state: PlatformState, event: e.RegionRejoined, stamp: Stamp) -> None:
+    said = {"session": event.session, "address": event.address, **_told_times(event)}
+    _set_region(state, event.region, heard_at=stamp.at, **said)
+
+
+def _told_times(event: e.RegionJoined | e.RegionRejoined) -> dict[str, Any]:
+    return {"session_lease": event.session_lease, "grace": event.grace, "fence_time": event.fence_time}
+
+
+def region_acknowledged(state: PlatformState, event: e.RegionAcknowledged, stamp: Stamp) -> None:
+    said = {"position": event.position, "digest": event.digest, "cursor": event.cursor}
+    _set_region(state, event.region, **said, heard_at=stamp.at)
+
+
+def region_believed(state: PlatformState, event: e.RegionBelieved, stamp: Stamp) -> None:
+    """A person's word is no sign of life: when it was heard stays."""
+    _set_region(state, event.region, position=0, digest="", cursor=0)
+
+
+def region_judged(state: PlatformState, event: e.RegionJudged, stamp: Stamp) -> None:
+    _set_region(state, event.region, health=event.health, since=stamp.at)
+
+
+def region_retired(state: PlatformState, event: e.RegionRetired, stamp: Stamp) -> None:
+    tombstones = state.regions[event.region].status.tombstones
+    if event.log_id:
+        tombstones = (*tombstones, event.log_id)
+        state.tombstones.put(event.log_id, event.region)
+    state.summaries.drop(event.region)
+    silent = {"log_id": "", "session": 0, "address": "", "unreleased": event.unreleased}
+    _set_region(state, event.region, health=RegionHealth.RETIRED, since=stamp.at, tombstones=tombstones, **silent)
+
+
+def retirement_continued(state: PlatformState, event: e.RetirementContinued, stamp: Stamp) -> None:
+    _set_region(state, event.region, unreleased=event.unreleased)

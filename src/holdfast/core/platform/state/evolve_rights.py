@@ -1,0 +1,82 @@
+"""Who holds which right: what the events of rights and leases do. A part of `evolve`, like `observed`.
+
+Each right is a row, written once when it is granted and dropped once when it is free; everything else about rights is
+kept by region and in runs. The end of a lease that a region was told is one row for all rights of a workload that it
+holds, since level 2: at level 1 each right has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.records.assignments import Assignment, RightHeld
+from holdfast.core.model.values.ranges import Runs, joined, numbers, runs_of
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.platform import events as e
+from holdfast.core.platform.state.indexes import index_rights
+from holdfast.core.platform.state.lookups import held_in, lease_told
+from holdfast.core.platform.state.tables import PlatformState
+
+
+def right_granted(state: PlatformState, event: e.RightGranted, stamp: Stamp) -> None:
+    _grant_rights(state, event.workload, ((event.ordinal, event.ordinal + 1),), event.region, stamp)
+
+
+def rights_granted(state: PlatformState, event: e.RightsGranted, stamp: Stamp) -> None:
+    _grant_rights(state, event.workload, event.ordinals, event.region, stamp)
+
+
+def _grant_rights(state: PlatformState, workload: Revision, ordinals: Runs, region: str, stamp: Stamp) -> None:
+    for ordinal in numbers(ordinals):
+        state.rights.put((workload, ordinal), RightHeld(workload, ordinal, region, stamp.revision))
+    index_rights(state, workload, region, come=ordinals)
+
+
+def rights_released(state: PlatformState, event: e.RightsReleased, stamp: Stamp) -> None:
+    gone: dict[tuple[Revision, str], list[int]] = {}
+    for held in event.rights:
+        state.rights.drop((held.workload, held.ordinal))
+        gone.setdefault((held.workload, held.region), []).append(held.ordinal)
+    for (workload, region), ordinals in gone.items():
+        index_rights(state, workload, region, gone=runs_of(ordinals))
+
+
+def rights_freed(state: PlatformState, event: e.RightsFreed, stamp: Stamp) -> None:
+    for ordinal in numbers(event.ordinals):
+        state.rights.drop((event.workload, ordinal))
+    index_rights(state, event.workload, event.region, gone=event.ordinals)
+    if not held_in(state, event.workload, event.region):
+        _put_lease(state, event.workload, event.region, 0)
+
+
+def tell_lease(state: PlatformState, assignment: Assignment) -> None:
+    """Its region was told this end of the leases it holds: of each by itself at level 1, of all of them since."""
+    workload, until = assignment.workload, assignment.right_until
+    if state.facts.level >= 2:
+        if lease_told(state, workload, assignment.region) < until:
+            _put_lease(state, workload, assignment.region, until)
+        return
+    for ordinal in numbers(joined(assignment.ordinals, assignment.returning)):
+        held = state.rights[workload, ordinal]
+        if held.told < until:
+            state.rights.put((workload, ordinal), replace(held, told=until))
+
+
+def _put_lease(state: PlatformState, workload: Revision, region: str, until: Instant) -> None:
+    others = [one for one in state.leases.get(workload) or () if one[0] != region]
+    left = sorted((*others, (region, until))) if until else others
+    if left:
+        state.leases.put(workload, tuple(left))
+    else:
+        state.leases.drop(workload)
+
+
+APPLY_RIGHTS: dict[type, Any] = {
+    e.RightGranted: right_granted,
+    e.RightsReleased: rights_released,
+    e.RightsGranted: rights_granted,
+    e.RightsFreed: rights_freed,
+}

@@ -1,0 +1,154 @@
+"""Derived tables of the platform, kept in step row by row."""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.state.id_lists import list_one, unlist_one
+from holdfast.core.model.objects.workloads import Workload, name_key
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.grants import Demand, charge_key, grant_key
+from holdfast.core.model.records.region_reports import still_asked
+from holdfast.core.model.values.ranges import Runs, joined, size, without
+from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform.state.lookups import emergencies_of
+from holdfast.core.platform.state.tables import PlatformState
+
+#: From this level on a workload's templates are in the order in which it named them; before, sorted.
+ORDERED_SINCE = 2
+
+
+def _name_templates(state: PlatformState, workload: Revision, tenant: str, digests: list[str]) -> None:
+    known = state.templates_of.get(workload) or ()
+    new = [digest for digest in digests if digest not in known]
+    if new:
+        named = (*known, *new)
+        state.templates_of.put(workload, named if state.facts.level >= ORDERED_SINCE else tuple(sorted(named)))
+        for digest in new:
+            count_use(state, tenant, digest, 1)
+
+
+def _unindex_workload(state: PlatformState, uid: Revision) -> None:
+    old = state.workloads.get(uid)
+    if old is None:
+        return
+    tenant, key = old.meta.tenant, name_key(old.meta.tenant, old.meta.name)
+    if state.workload_names.get(key) == uid:
+        state.workload_names.drop(key)
+    count = (state.workload_counts.get(tenant) or 0) - 1
+    if count:
+        state.workload_counts.put(tenant, count)
+    else:
+        state.workload_counts.drop(tenant)
+    index_pending(state, tenant, -pending(old))
+
+
+def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
+    old = state.assignments.get(uid)
+    if old is None:
+        return
+    for account in emergencies_of(old):
+        unlist_one(state.paid_by, account, uid)
+    index_demand(state, old, -1)
+    others = tuple(other for other in state.assignments_of[old.workload] if other != uid)
+    if others:
+        state.assignments_of.put(old.workload, others)
+    else:
+        state.assignments_of.drop(old.workload)
+
+
+def _unindex_grant(state: PlatformState, key: str) -> None:
+    old = state.grants.get(key)
+    if old is not None:
+        index_offer(state, charge_key(old.account, old.region), subtract(NOTHING, old.offered))
+
+
+def index_rights(state: PlatformState, workload: Revision, region: str, come: Runs = (), gone: Runs = ()) -> None:
+    """List rights that a region holds from now on, or no more; none leave no row."""
+    held = dict(state.rights_of.get(workload) or ())
+    before = held.get(region, ())
+    held[region] = without(joined(before, come), gone)
+    if bool(before) != bool(held[region]):
+        (unlist_one if before else list_one)(state.rights_in, region, workload)
+    count = (state.right_counts.get(region) or 0) + size(held[region]) - size(before)
+    if count:
+        state.right_counts.put(region, count)
+    else:
+        state.right_counts.drop(region)
+    left = tuple((name, held[name]) for name in sorted(held) if held[name])
+    if left:
+        state.rights_of.put(workload, left)
+    else:
+        state.rights_of.drop(workload)
+
+
+def index_workload(state: PlatformState, uid: Revision, workload: Workload) -> None:
+    """Count a workload that was not counted before."""
+    tenant = workload.meta.tenant
+    if workload.meta.deletion is None:
+        state.workload_names.put(name_key(tenant, workload.meta.name), uid)
+    state.workload_counts.put(tenant, (state.workload_counts.get(tenant) or 0) + 1)
+    index_pending(state, tenant, pending(workload))
+
+
+def pending(workload: Workload) -> int:
+    """How many replicas of a workload are wanted, and neither bound nor over."""
+    status = workload.status
+    there = status.bound + status.succeeded + status.failed
+    return max(0, workload.spec.replicas - there) if workload.meta.deletion is None else 0
+
+
+def index_pending(state: PlatformState, tenant: str, change: int) -> None:
+    """Add to what a tenant waits for; nothing leaves no row."""
+    waiting = (state.pending_of.get(tenant) or 0) + change
+    if waiting:
+        state.pending_of.put(tenant, waiting)
+    else:
+        state.pending_of.drop(tenant)
+
+
+def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment) -> None:
+    """Count an assignment that was not counted before."""
+    others = state.assignments_of.get(assignment.workload) or ()
+    state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
+    for account in emergencies_of(assignment):
+        list_one(state.paid_by, account, uid)
+    index_demand(state, assignment, 1)
+
+
+def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> None:
+    """Count what an assignment asks for, or take it away again; nothing asked leaves no row."""
+    if assignment.stage is not Stage.ACTIVE or not assignment.accounts:
+        return
+    key = grant_key(assignment.region, assignment.accounts[0])
+    old = state.demand_of.get(key) or Demand()
+    count, amount = old.count, old.amount
+    observed = state.observed.get(assignment.workload) or ()
+    for digest, asked in still_asked(observed, assignment).items():
+        template = state.templates.get(digest)
+        if template is not None:
+            count += sign * asked
+            amount = add(amount, times(template.need, sign * asked))
+    if count:
+        state.demand_of.put(key, Demand(count, amount))
+    else:
+        state.demand_of.drop(key)
+
+
+def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
+    """Add to what is offered of one limit; nothing offered leaves no row."""
+    offered = add(state.offered_of.get(key) or NOTHING, amount)
+    if offered == NOTHING:
+        state.offered_of.drop(key)
+    else:
+        state.offered_of.put(key, offered)
+
+
+def count_use(state: PlatformState, tenant: str, digest: str, change: int) -> None:
+    """Change how many workloads of a tenant name a template."""
+    counts = dict(state.template_uses.get(digest) or ())
+    counts[tenant] = counts.get(tenant, 0) + change
+    uses = tuple(sorted((name, count) for name, count in counts.items() if count))
+    if uses:
+        state.template_uses.put(digest, uses)
+    else:
+        state.template_uses.drop(digest)

@@ -1,0 +1,163 @@
+"""The platform's state: its tables, and how the derived ones are rebuilt from the others.
+
+The one idea: whatever a decision must look up quickly (a name, a sum, who names a template) is a derived table, kept
+in step by `evolve` and never stored, so a snapshot holds each fact once.
+
+Size: one list of every table, in one place.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast.core.ledger.state.ledger_state import COMMON_TABLES, LedgerState
+from holdfast.core.ledger.state.table import MANY, Table, TableSpec
+from holdfast.core.model.objects.policies import SchedulerPolicy, Validity
+from holdfast.core.model.objects.principals import Token
+from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
+from holdfast.core.model.objects.topology import NodePool, Region
+from holdfast.core.model.objects.workloads import Template, Workload
+from holdfast.core.model.records.assignments import Assignment, RightHeld
+from holdfast.core.model.records.breaches import Breach
+from holdfast.core.model.records.grants import Demand, Grant
+from holdfast.core.model.records.region_reports import Observation, Overflow, Rebalance, Summarised
+from holdfast.core.model.values.ranges import Runs
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+
+#: By kind: the table that holds it. Workloads are not here: they are keyed by uid and have commands of their own.
+TABLE_OF = {
+    "Tenant": "tenants",
+    "Quota": "quotas",
+    "PriorityClass": "priority_classes",
+    "Principal": "principals",
+    "Token": "tokens",
+    "Region": "regions",
+    "NodePool": "pools",
+    "RecoveryBudget": "budgets",
+}
+
+
+#: A region and the ordinals of one workload whose right it holds.
+HeldIn = tuple[str, Runs]
+
+#: How many workloads of each tenant name a template, by tenant.
+Uses = tuple[tuple[str, int], ...]
+
+
+class PlatformState(LedgerState):
+    """Everything the platform knows. Only `evolve` writes to it."""
+
+    TABLES: ClassVar[tuple[TableSpec, ...]] = (
+        *COMMON_TABLES,
+        TableSpec("tenants", str, Tenant),
+        TableSpec("quotas", str, Quota),
+        TableSpec("priority_classes", str, PriorityClass),
+        TableSpec("tokens", str, Token),
+        TableSpec("regions", str, Region),
+        TableSpec("pools", str, NodePool),
+        TableSpec("budgets", str, RecoveryBudget),
+        TableSpec("tombstones", str, str),
+        TableSpec("workloads", int, Workload, MANY),
+        TableSpec("templates", str, Template),
+        TableSpec("templates_of", int, tuple[str, ...], MANY),
+        TableSpec("assignments", int, Assignment, MANY),
+        TableSpec("grants", str, Grant),
+        TableSpec("rights", tuple[int, int], RightHeld, MANY),
+        TableSpec("leases", int, tuple[tuple[str, int], ...], since=2),
+        TableSpec("observed", int, tuple[Observation, ...], MANY),
+        TableSpec("done_before", int, tuple[tuple[str, int], ...]),
+        TableSpec("summaries", str, Summarised),
+        TableSpec("overflows", int, tuple[Overflow, ...]),
+        TableSpec("rebalances", str, Rebalance),
+        TableSpec("policies", int, SchedulerPolicy),
+        TableSpec("validities", str, Validity),
+        TableSpec("breaches", tuple[str, str], Breach),
+        TableSpec("grant_versions", str, int, since=2),
+        TableSpec("workload_names", str, int, derived=True),
+        TableSpec("workload_counts", str, int, derived=True),
+        TableSpec("pending_of", str, int, derived=True),
+        TableSpec("template_uses", str, Uses, derived=True),
+        TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
+        TableSpec("paid_by", str, Ordered, derived=True),
+        TableSpec("rights_of", int, tuple[HeldIn, ...], MANY, derived=True),
+        TableSpec("assigned_in", str, Ordered, derived=True),
+        TableSpec("rights_in", str, Ordered, derived=True),
+        TableSpec("right_counts", str, int, derived=True),
+        TableSpec("granted_in", str, Ordered, derived=True),
+        TableSpec("offered_of", str, Resources, derived=True),
+        TableSpec("demand_of", str, Demand, derived=True),
+    )
+
+    tenants: Table[str, Tenant]
+    #: By tenant.
+    quotas: Table[str, Quota]
+    priority_classes: Table[str, PriorityClass]
+    tokens: Table[str, Token]
+    regions: Table[str, Region]
+    pools: Table[str, NodePool]
+    budgets: Table[str, RecoveryBudget]
+    #: By log id: the region whose log it was. It outlives the region's object, since the old log may speak at any time.
+    tombstones: Table[str, str]
+    workloads: Table[Revision, Workload]
+    #: By digest.
+    templates: Table[str, Template]
+    #: By workload: every template it has named, sorted. A region may still run any of them.
+    templates_of: Table[Revision, tuple[str, ...]]
+    assignments: Table[Revision, Assignment]
+    #: By `region|account`.
+    grants: Table[str, Grant]
+    #: By identity. No row: nobody holds the right.
+    rights: Table[SlotKey, RightHeld]
+    #: By workload: by region, the latest end of its leased rights that it was ever told.
+    leases: Table[Revision, tuple[tuple[str, Instant], ...]]
+    #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
+    observed: Table[Revision, tuple[Observation, ...]]
+    #: By workload: how many of each template were done by assignments that are gone.
+    done_before: Table[Revision, tuple[tuple[str, int], ...]]
+    #: By region.
+    summaries: Table[str, Summarised]
+    #: By workload: what regions could not place, by region, also once their assignments are gone.
+    overflows: Table[Revision, tuple[Overflow, ...]]
+    #: By region.
+    rebalances: Table[str, Rebalance]
+    policies: Table[Revision, SchedulerPolicy]
+    #: By `region|scope`.
+    validities: Table[str, Validity]
+    #: By (invariant, key): promises of the second kind that are broken now (RULES 18).
+    breaches: Table[tuple[str, str], Breach]
+    #: By region: the highest version of its grants that were forgotten. Later ones begin above it.
+    grant_versions: Table[str, int]
+    #: By `tenant/name`: the one that is not being deleted; older ones of that name may still be finalising.
+    workload_names: Table[str, Revision]
+    #: By tenant: how many workloads it has, those being deleted included.
+    workload_counts: Table[str, int]
+    #: By tenant: how many replicas it wants that are neither bound nor over; of what is being deleted, none.
+    pending_of: Table[str, int]
+    template_uses: Table[str, Uses]
+    #: By workload: its assignments, oldest first.
+    assignments_of: Table[Revision, tuple[Revision, ...]]
+    #: By account of an emergency: the assignments that it pays for.
+    paid_by: Table[str, Ordered[Revision]]
+    #: By workload: by region, the ordinals whose right it holds.
+    rights_of: Table[Revision, tuple[HeldIn, ...]]
+    #: By region: its assignments, each after its workload.
+    assigned_in: Table[str, Ordered[tuple[Revision, Revision]]]
+    #: By region: the workloads to which it holds rights, and how many rights it holds in all.
+    rights_in: Table[str, Ordered[Revision]]
+    right_counts: Table[str, int]
+    #: By region: the accounts of its grants.
+    granted_in: Table[str, Ordered[str]]
+    #: By charge key: the sum of what is offered.
+    offered_of: Table[str, Resources]
+    #: By `region|account`: what active assignments there ask of the account that is the first to pay for them. What is
+    #: known to be over asks for nothing.
+    demand_of: Table[str, Demand]
+
+    def rebuild(self) -> None:
+        """Build every derived table anew."""
+        from holdfast.core.platform.state.rebuild import rebuild
+
+        super().rebuild()
+        rebuild(self)

@@ -1,0 +1,175 @@
+"""What each event of the platform touches.
+
+A region's link watches its region and, whole, the kinds that every region gets a copy of (`SHIPPED_TO_ALL`); a
+tenant's people watch their tenant; controllers the kind they work on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from holdfast.core.ledger.builtin import registry
+from holdfast.core.ledger.commit import watch
+from holdfast.core.ledger.commit.watch import OVERRIDE, PRINCIPAL, SERVER, Key, KeysOf, breach
+from holdfast.core.model.objects.policies import validity_key
+from holdfast.core.model.records.breaches import ESCROW
+from holdfast.core.model.records.grants import grant_key
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform import events as e
+
+TENANT, QUOTA, PRIORITY_CLASS, TOKEN, REGION = "tenant", "quota", "priority-class", "token", "region"
+NODE_POOL, RECOVERY_BUDGET, WORKLOAD, TEMPLATE = "node-pool", "recovery-budget", "workload", "template"
+ASSIGNMENT, GRANT, ACCOUNT, POLICY, VALIDITY = "assignment", "grant", "account", "policy", "validity"
+OBSERVED, SUMMARY, STANDING = "observed", "summary", "standing"
+
+KINDS: dict[str, str] = {
+    **watch.KINDS,
+    TENANT: "A tenant by name: itself, its quota, its workloads and their assignments.",
+    QUOTA: "A tenant's quota, by the tenant's name.",
+    PRIORITY_CLASS: "A priority class by name.",
+    TOKEN: "A token by name.",
+    REGION: "A region by name: itself, its assignments, grants, rights and validities, and what it must release.",
+    NODE_POOL: "A node pool by name.",
+    RECOVERY_BUDGET: "A recovery budget by name.",
+    WORKLOAD: "A workload by uid: itself, its assignments, rights and breaches.",
+    TEMPLATE: "A template by digest.",
+    ASSIGNMENT: "An assignment by uid.",
+    GRANT: "A grant by `region|account`.",
+    ACCOUNT: "An account by name: its grants and its breaches.",
+    POLICY: "A scheduler policy by revision.",
+    VALIDITY: "Which policy is valid where, by `region|scope`.",
+    OBSERVED: "What regions say of a workload, by its uid.",
+    SUMMARY: "What a region says of itself, by its name.",
+    STANDING: "Whether a region is there and well, and where it lies, by its name: what concerns every workload.",
+}
+
+#: Kinds of which every region hears, and has a copy of those that concern it. What is a region's own besides comes with
+#: its key, `("region", NAME)`.
+SHIPPED_TO_ALL = (TEMPLATE, PRIORITY_CLASS, PRINCIPAL, TOKEN, NODE_POOL, POLICY, OVERRIDE, SERVER)
+
+#: Operators' objects, by the name of their struct.
+_OBJECTS = {
+    "Tenant": TENANT,
+    "Quota": QUOTA,
+    "PriorityClass": PRIORITY_CLASS,
+    "Principal": PRINCIPAL,
+    "Token": TOKEN,
+    "Region": REGION,
+    "NodePool": NODE_POOL,
+    "RecoveryBudget": RECOVERY_BUDGET,
+}
+
+
+def _once(found: Iterable[Key]) -> tuple[Key, ...]:
+    return tuple(dict.fromkeys(found))
+
+
+def _object(kind: str, name: str) -> tuple[Key, ...]:
+    if kind == "Region":
+        return _standing(name)
+    mine = (_OBJECTS[kind], name)
+    return (mine, (TENANT, name)) if kind == "Quota" else (mine,)
+
+
+def _standing(region: str) -> tuple[Key, ...]:
+    return (REGION, region), (STANDING, region)
+
+
+def _workload(uid: Revision, tenant: str) -> tuple[Key, ...]:
+    return (WORKLOAD, uid), (TENANT, tenant)
+
+
+def _deleting(event: e.DeletionBegun, _: Revision) -> tuple[Key, ...]:
+    owners = [_owner(finalizer.owner) for finalizer in event.finalizers]
+    return _once((*_workload(event.workload, event.tenant), *owners))
+
+
+def _owner(owner: str) -> Key:
+    """Who must release a finalizer: `region/NAME`."""
+    kind, _, name = owner.partition("/")
+    assert kind == REGION, owner
+    return REGION, name
+
+
+def _assignment(uid: Revision, workload: Revision, tenant: str, region: str) -> tuple[Key, ...]:
+    return (ASSIGNMENT, uid), (WORKLOAD, workload), (TENANT, tenant), (REGION, region)
+
+
+def _assigned(event: e.AssignmentStored, revision: Revision) -> tuple[Key, ...]:
+    one = event.assignment
+    return _assignment(one.uid or revision, one.workload, one.tenant, one.region)
+
+
+def _grant(key: str) -> tuple[Key, ...]:
+    region, _, account = key.partition("|")
+    return (GRANT, key), (REGION, region), (ACCOUNT, account)
+
+
+def _validity(key: str) -> tuple[Key, ...]:
+    return (VALIDITY, key), (REGION, key.partition("|")[0])
+
+
+def _reported(event: e.RegionReported) -> tuple[Key, ...]:
+    seen: list[Key] = [(OBSERVED, one.workload) for one in event.seen]
+    return (*seen, (SUMMARY, event.region)) if event.summary is not None else tuple(seen)
+
+
+def _breached(invariant: str, key: str) -> tuple[Key, ...]:
+    """Escrow is broken for an account's resource, `kind/name/resource` or `kind/name|region/resource`; all else for a
+    workload."""
+    if invariant == ESCROW:
+        return breach(invariant, key), (ACCOUNT, "/".join(key.split("/")[:2]).partition("|")[0])
+    return breach(invariant, key), (WORKLOAD, int(key))
+
+
+KEYS: Mapping[type, KeysOf] = {
+    **registry.KEYS,
+    e.ObjectStored: lambda event, _: _object(type(event.object).__name__, event.object.meta.name),
+    e.ObjectRemoved: lambda event, _: _object(event.kind, event.name),
+    e.WorkloadStored: lambda event, rev: _workload(event.workload.meta.uid or rev, event.workload.meta.tenant),
+    e.DeletionBegun: _deleting,
+    e.FinalizersReleased: lambda event, _: _once(
+        (_owner(event.owner), *[key for one in event.workloads for key in _workload(one.workload, one.tenant)])
+    ),
+    e.WorkloadsRemoved: lambda event, _: _once(
+        key for one in event.workloads for key in _workload(one.workload, one.tenant)
+    ),
+    e.TemplateStored: lambda event, _: ((TEMPLATE, event.digest),),
+    e.TemplatesForgotten: lambda event, _: tuple([(TEMPLATE, digest) for digest in event.digests]),
+    e.TemplatesDropped: lambda event, _: _workload(event.workload, event.tenant),
+    e.StatusReported: lambda event, _: _workload(event.workload, event.tenant),
+    e.AssignmentStored: _assigned,
+    e.AssignmentsEnded: lambda event, _: _once(
+        key for a in event.assignments for key in _assignment(a.assignment, a.workload, a.tenant, a.region)
+    ),
+    e.AssignmentsRemoved: lambda event, _: _once(
+        key
+        for a in event.assignments
+        for key in (*_assignment(a.assignment, a.workload, a.tenant, a.region), (OBSERVED, a.workload))
+    ),
+    e.OfferedBack: lambda event, _: ((WORKLOAD, event.overflow.workload), (SUMMARY, event.overflow.region)),
+    e.GrantStored: lambda event, _: _grant(grant_key(event.grant.region, event.grant.account)),
+    e.GrantsRemoved: lambda event, _: _once(key for one in event.grants for key in _grant(one)),
+    e.GrantsForgotten: lambda event, _: _once(key for one in event.grants for key in _grant(one)),
+    e.RightGranted: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
+    e.RightsReleased: lambda event, _: _once(
+        key for right in event.rights for key in ((WORKLOAD, right.workload), (REGION, right.region))
+    ),
+    e.RightsGranted: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
+    e.RightsFreed: lambda event, _: ((WORKLOAD, event.workload), (REGION, event.region)),
+    e.RegionJoined: lambda event, _: _standing(event.region),
+    e.RegionRejoined: lambda event, _: ((REGION, event.region),),
+    e.RegionAcknowledged: lambda event, _: ((REGION, event.region),),
+    e.RegionBelieved: lambda event, _: ((REGION, event.region),),
+    e.RegionReported: lambda event, _: _reported(event),
+    e.RegionJudged: lambda event, _: _standing(event.region),
+    e.RegionRetired: lambda event, _: (*_standing(event.region), (SUMMARY, event.region)),
+    e.RetirementContinued: lambda event, _: ((REGION, event.region),),
+    e.PolicyPublished: lambda _event, rev: ((POLICY, rev),),
+    e.PoliciesDropped: lambda event, _: tuple([(POLICY, revision) for revision in event.revisions]),
+    e.PolicyStaged: lambda event, _: ((POLICY, event.revision),),
+    e.ValidityStored: lambda event, _: _validity(validity_key(event.region, event.scope)),
+    e.ValiditiesDropped: lambda event, _: _once(key for one in event.validities for key in _validity(one)),
+    e.BreachStored: lambda event, _: _breached(event.breach.invariant, event.breach.key),
+    e.BreachClosed: lambda event, _: _breached(event.invariant, event.key),
+}

@@ -1,0 +1,209 @@
+"""Assignments: every workload is split over the regions where it may be, and stays so as the world changes.
+
+    workload, regions, what they say ──▶ sites ──▶ how many each is to have ──▶ Assign, EndAssignment, GrantRight
+
+The parts: `sites` (what is known of each region), `splitting` (how many where), `exclusive` (which identity where) and
+`disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not counted.
+Batch work that is done is not done again: it stays where it was done, and only the rest is split.
+Work that was to fail at its deadline and has missed it is ended everywhere: what waits is withdrawn, what runs stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.core.ledger.builtin.overrides import emergency
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.values.ranges import Runs, size
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.commands import Assign, EndAssignment
+from holdfast.core.platform.queries.accounts import paying
+from holdfast.core.platform.queries.completion import completed, is_given_up
+from holdfast.core.platform.queries.identities import lease_is_half_over
+from holdfast.core.platform.state.lookups import assignments_of
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.reconcilers.platform.assignment_candidates import Site, Sites, aimed, sites_of, unpaid
+from holdfast.core.reconcilers.platform.assignment_disruption import ACKNOWLEDGED_MS, Shares, holder, shared
+from holdfast.core.reconcilers.platform.assignment_identities import identities, recovered
+from holdfast.core.reconcilers.platform.assignment_split import stepped
+
+
+class Wish(Struct):
+    """What one region is to be told of a workload. `stays`: an assignment without anything in it is not ended yet."""
+
+    site: Site
+    count: int
+    ordinals: Runs = ()
+    stays: bool = False
+
+
+class Assignments:
+    """Looks at one workload at a time, by uid.
+
+    What concerns all of them is rare: where regions lie and whether they are well, and who pays. The key of a region
+    itself is touched by each assignment to it, and would have every change of one workload wake all others.
+    """
+
+    name = "assignment"
+    watches: tuple[str, ...] = ("workload", "observed", "standing", "override", "quota", "priority-class")
+
+    def keys(self, state: PlatformState) -> Iterable[Key]:
+        return state.workloads.keys()
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+        kind, key = touched
+        if kind in ("workload", "observed"):
+            return [key]
+        if kind == "quota":
+            return _of_tenant(state, key)
+        if kind == "override":
+            opened = state.overrides.get(key)  # type: ignore[arg-type]
+            added = emergency(opened)
+            # One that has ended is known by those for whom it pays.
+            return _paid_by(state, key) if opened is None else _of_tenant(state, added.tenant) if added else ()
+        return EVERYTHING
+
+    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+        workload = state.workloads.get(key)  # type: ignore[arg-type]
+        if workload is None or workload.meta.deletion is not None:
+            return NOTHING
+        mine = assignments_of(state, workload.meta.uid)
+        if is_given_up(workload):
+            ends = [EndAssignment(one.uid) for one in mine if one.stage is not Stage.ENDED]
+            return Outcome(tuple(_wanted(workload, end) for end in ends))
+        if workload.spec.exclusive:
+            sites, wishes, grants = _exclusive(state, workload, mine, now)
+        else:
+            sites, wishes = _ordinary(state, workload, mine, now)
+            grants = []
+        digest = template_digest(workload.spec.template)
+        holders = [holder(wish.site, wish.count + wish.site.over, digest) for wish in wishes]
+        shares = shared(holders, workload.spec.disruption_max)
+        if shares.waits:
+            sites.again.append(now + ACKNOWLEDGED_MS)
+        # A right that is granted now would be asked back by an assignment that does not list it yet.
+        granted = [grant.region for grant in grants]
+        told = [wish for wish in wishes if wish.site.name not in granted]
+        commands = [*grants, *_commands(state, workload, digest, told, shares, now)]
+        sites.again += _renewals(state, sites.all)
+        again = min((at for at in sites.again if at > now), default=None)
+        return Outcome(tuple(_wanted(workload, command) for command in commands), again)
+
+
+def _wanted(workload: Workload, command: Any) -> Wanted:
+    """What a workload asks for by now: refused once it asks for something else. A right is granted all the same."""
+    revision = workload.meta.revision
+    return Wanted(command, revision, expect=revision if isinstance(command, Assign | EndAssignment) else 0)
+
+
+def _of_tenant(state: PlatformState, tenant: Key) -> Sequence[Key]:
+    return sorted(uid for uid, one in state.workloads.unordered() if one.meta.tenant == tenant)
+
+
+def _paid_by(state: PlatformState, override: Key) -> Sequence[Key]:
+    """The workloads whose assignments name an emergency among those that pay for them."""
+    named = state.paid_by.get(f"emergency/{override}") or ()
+    return sorted({state.assignments[uid].workload for uid in named})
+
+
+def _ordinary(
+    state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
+) -> tuple[Sites, list[Wish]]:
+    """How many of each region, towards the split that is due and no faster than replicas get ready.
+
+    What is over for good is not split: a region that is allowed to keep it keeps it, beside what it is yet to do.
+    """
+    spec = workload.spec
+    sites = sites_of(state, workload, mine, (), now)
+    replicas = max(0, spec.replicas - completed(state, workload).over)
+    aims = aimed(state, workload, sites, replicas, now)
+    moving = [site for site in sites.all if not site.left and not site.is_ended]
+    targets = {site.name: aims.get(site.name, 0) for site in moving}
+    late = min(spec.disruption_max, unpaid(moving, targets))
+    counts = stepped([site.place for site in moving], [targets[site.name] for site in moving], replicas, late)
+    wishes = [Wish(site, count) for site, count in zip(moving, counts, strict=True)]
+    # A lost region that others do without goes on as it was if it comes back; not with what nobody wants at all.
+    wishes += [Wish(site, min(site.place.have, replicas)) for site in sites.all if site.left and not site.is_ended]
+    return sites, wishes
+
+
+def _exclusive(
+    state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
+) -> tuple[Sites, list[Wish], list[Any]]:
+    """Which identities of each region."""
+    rights = state.rights_of.get(workload.meta.uid) or ()
+    sites = sites_of(state, workload, mine, [region for region, _ in rights], now)
+    apart = recovered(state, workload, mine, rights)
+    found = identities(state, workload, sites, rights, apart, now)
+    wishes = []
+    for site in sites.all:
+        if not site.is_ended:
+            ordinals = found.listed[site.name]
+            wishes.append(Wish(site, size(ordinals), ordinals, found.involved[site.name]))
+    return sites, wishes, found.grants
+
+
+def _commands(
+    state: PlatformState, workload: Workload, digest: str, wishes: Sequence[Wish], shares: Shares, now: Instant
+) -> list[Any]:
+    found: list[Any] = []
+    for wish in wishes:
+        old, name = wish.site.old, wish.site.name
+        if not wish.count and not wish.stays and not (wish.site.over and wish.site.allowed):
+            if old is not None:
+                found.append(EndAssignment(old.uid))
+            continue
+        new = Assign(
+            workload.meta.uid,
+            name,
+            Purpose.SERVING,
+            Stage.ACTIVE,
+            _shares(wish, digest),
+            wish.ordinals,
+            shares.told[name],
+        )
+        if old is None or _differs(state, workload, digest, wish.site, old, new, now):
+            found.append(new)
+    return found
+
+
+def _shares(wish: Wish, digest: str) -> tuple[Share, ...]:
+    """So many of the newest template. Where nothing new may go, so many of what was assigned, the first ones first."""
+    site, count = wish.site, wish.count + wish.site.over
+    if site.old is None or (site.is_healthy and site.allowed):
+        return (Share(digest, count),) if count else ()
+    kept = []
+    for share in site.old.shares:
+        part = min(count, share.count)
+        count -= part
+        if part:
+            kept.append(Share(share.template, part))
+    return tuple(kept)
+
+
+def _differs(
+    state: PlatformState, workload: Workload, digest: str, site: Site, old: Assignment, new: Assign, now: Instant
+) -> bool:
+    """Whether the region must be told: other replicas or identities, another budget or payer, a newer generation."""
+    if (old.shares, old.ordinals, old.disruption) != (new.shares, new.ordinals, new.disruption):
+        return True
+    # What it cannot be given yet is of no generation that it could honestly claim.
+    is_newest = site.is_healthy and site.allowed
+    if old.generation != workload.meta.generation and (is_newest or all(s.template == digest for s in old.shares)):
+        return True
+    if old.accounts != paying(state, workload, site.name, Purpose.SERVING, now):
+        return True
+    return lease_is_half_over(state, workload, old, now)
+
+
+def _renewals(state: PlatformState, sites: Sequence[Site]) -> list[Instant]:
+    """When half of a lease is over. Where a region is not heard it is not renewed."""
+    half = state.facts.settings.right_lease // 2
+    leased = [site.old for site in sites if site.old is not None and site.old.right_until and site.is_healthy]
+    return [old.right_until - half for old in leased if old.stage is Stage.ACTIVE]

@@ -1,0 +1,219 @@
+"""What is known of each region where a workload is or may be: the facts that its split is judged by.
+
+Health is a hint here as everywhere: the ledger refuses what may not be. A region that is suspect keeps what it has. One
+that is lost and whose work is merely replaced is *left*: others do without it, and it goes on if it comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import template_digest
+from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.objects.workloads import Workload, WorkloadSpec
+from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.breaches import PLATFORM_RESIDENCY
+from holdfast.core.model.records.region_reports import Seen, over_in
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.queries.feasibility import allows, could_hold, may_hold, room_for
+from holdfast.core.platform.state.lookups import overflow_of
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.reconcilers.platform.assignment_split import Place, is_settled, target, turns
+
+OVER_GRANT = Code.OVER_GRANT.value
+
+
+class Site(Struct):
+    """One region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: what it has is part of
+    what is wanted; `left`: it is lost, and others do without it. `over`: so many of what it was assigned are over for
+    good; they stay where they are, and its place is of the others alone."""
+
+    region: Region
+    old: Assignment | None
+    place: Place
+    seen: Seen | None
+    allowed: bool
+    counts: bool
+    left: bool
+    over: int = 0
+
+    @property
+    def name(self) -> str:
+        """The region's name."""
+        return self.place.name
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether more may be given to it."""
+        return self.region.status.health is RegionHealth.HEALTHY
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing it does is known."""
+        return self.region.status.health is RegionHealth.LOST
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it has yet to release what it had: until then it can be given nothing."""
+        return self.old is not None and self.old.stage is Stage.ENDED
+
+
+class Sites(Struct):
+    """All of them by name, and when something known now will no longer hold."""
+
+    all: list[Site]
+    again: list[Instant]
+
+    def counting(self) -> list[Site]:
+        """Those that make up what is wanted."""
+        return [site for site in self.all if site.counts]
+
+
+def sites_of(
+    state: PlatformState, workload: Workload, mine: Sequence[Assignment], holders: Iterable[str], now: Instant
+) -> Sites:
+    """Every region where the workload may be, has an assignment, or holds a right."""
+    spec, uid = workload.spec, workload.meta.uid
+    serving = {one.region: one for one in mine if one.purpose is Purpose.SERVING}
+    seen = {one.region: one.seen for one in state.observed.get(uid) or ()}
+    weights, digest = dict(spec.placement.weights), template_digest(spec.template) if spec.batch else ""
+    known = state.regions.items()
+    first = turns(uid, len(known))
+    found = Sites([], [])
+    for index, (name, region) in enumerate(known):
+        old, allowed = serving.get(name), allows(spec, region)
+        if allowed or old is not None or name in holders:
+            weight = weights.get(name, 0) if weights else 1
+            site = _site(spec, region, old, seen.get(name), digest, allowed=allowed, weight=weight)
+            site.place.turn = (index - first) % len(known)
+            found.all.append(site)
+            _strain(state, uid, site, found.again, now)
+    _force(state, uid, found, spec, now)
+    return found
+
+
+def _site(
+    spec: WorkloadSpec,
+    region: Region,
+    old: Assignment | None,
+    seen: Seen | None,
+    digest: str,
+    *,
+    allowed: bool,
+    weight: int,
+) -> Site:
+    health, is_active = region.status.health, old is not None and old.stage is Stage.ACTIVE
+    is_lost = health is RegionHealth.LOST
+    belongs = allowed and weight > 0
+    left = belongs and is_lost and not spec.exclusive and not spec.recovery.budget
+    have = sum(share.count for share in old.shares) if old is not None and is_active else 0
+    over = min(have, over_in(seen, digest)) if digest else 0
+    place = Place(
+        name=region.meta.name,
+        have=have - over,
+        ready=sum(one.ready for one in seen.counts) if seen is not None and (belongs or not is_lost) else 0,
+        weight=weight if belongs else 0,
+        rank=_rank(spec, region) if spec.placement.latency else 0,
+        takes=belongs and health is RegionHealth.HEALTHY and (old is None or is_active),
+        shaky=health is RegionHealth.SUSPECT,
+    )
+    return Site(region, old, place, seen, allowed, belongs and not left, left, over)
+
+
+def _rank(spec: WorkloadSpec, region: Region) -> int:
+    """How many of the targets of latency it misses. Of a client that it does not name nothing is known."""
+    known = dict(region.spec.latencies)
+    targets = [rule for rule in spec.placement.latency if rule.target]
+    return sum(known.get(rule.client, rule.target + 1) > rule.target for rule in targets)
+
+
+def _strain(state: PlatformState, uid: int, site: Site, again: list[Instant], now: Instant) -> None:
+    """What it has offered back it does not take, for a while."""
+    overflow = overflow_of(state, uid, site.region.meta.name)
+    if overflow is not None and now < overflow.until:
+        place = site.place
+        place.strained = True
+        place.cap = max(0, overflow.most - site.over)
+        again.append(overflow.until)
+
+
+def _force(state: PlatformState, uid: int, found: Sites, spec: WorkloadSpec, now: Instant) -> None:
+    """What is still where the law forbids it goes at the deadline, ready elsewhere or not."""
+    misplaced = [site for site in found.all if not site.allowed and not may_hold(spec, site.region)]
+    breach = state.breaches.get((PLATFORM_RESIDENCY, str(uid))) if misplaced else None
+    if breach is None:
+        return
+    if now < breach.deadline:
+        found.again.append(breach.deadline)
+        return
+    for site in misplaced:
+        site.place.floor = 0
+
+
+def aimed(state: PlatformState, workload: Workload, sites: Sites, replicas: int, now: Instant) -> dict[str, int]:
+    """How many each of those that count is to have.
+
+    Room is asked for only where something is to change, or something that was assigned is bound nowhere. What is short
+    of it is looked at again by and by, and so is what a region says to wait, for whatever: it may come to fit there no
+    more. A summary wakes nobody, since it comes every second and concerns everybody.
+    """
+    counting, primary = sites.counting(), workload.spec.placement.primary
+    places = [site.place for site in counting]
+    if not counting:
+        return {}
+    waiting = any(site.place.have > bound(site.seen) for site in counting)
+    stays = workload.spec.batch  # to move what runs is to begin it anew
+    if not waiting and is_settled(places, replicas, primary, stays=stays):
+        return {place.name: place.have for place in places}
+    is_told = any(site.seen is not None and site.seen.waiting for site in counting)
+    if _look_for_room(state, workload, counting) or is_told:
+        sites.again.append(now + state.facts.settings.rebalance_window)
+    counts = target(places, replicas, primary, stays=stays)
+    return {place.name: count for place, count in zip(places, counts, strict=True)}
+
+
+def _look_for_room(state: PlatformState, workload: Workload, sites: Sequence[Site]) -> bool:
+    """Fill in how many more fit into each. One where none ever fits is given no more and keeps what it has bound, as
+    long as there is another. Says whether any is short of room."""
+    tenant, template, most = workload.meta.tenant, workload.spec.template, max(1, workload.spec.replicas)
+    could: dict[str, bool | None] = {}
+    is_short = False
+    for site in sites:
+        told, place = state.summaries.get(site.name), site.place
+        if told is None:
+            could[site.name] = None
+            continue
+        could[site.name] = could_hold(told.summary, template, tenant)
+        room = room_for(told.summary, template, tenant, most)
+        if room is not None:
+            # What was assigned and is not bound yet will take of what the summary still calls free.
+            place.room = max(0, room - max(0, place.have - bound(site.seen)))
+            is_short = is_short or room < most
+    _shun(sites, could)
+    return is_short
+
+
+def _shun(sites: Sequence[Site], could: Mapping[str, bool | None]) -> None:
+    if any(site.place.takes and could[site.name] is not False for site in sites):
+        for site in sites:
+            if could[site.name] is False:
+                site.place.cap = min(site.place.cap, site.place.have, bound(site.seen))
+
+
+def bound(seen: Seen | None) -> int:
+    """How many of the workload a region has given to agents; nothing, if it never said."""
+    return sum(one.bound for one in seen.counts) if seen is not None else 0
+
+
+def unpaid(sites: Sequence[Site], targets: Mapping[str, int]) -> int:
+    """How many wait for quota where replicas are to stay or come."""
+    return sum(
+        reason.count
+        for site in sites
+        if site.seen is not None and targets[site.name] >= site.place.have
+        for reason in site.seen.waiting
+        if reason.code == OVER_GRANT
+    )

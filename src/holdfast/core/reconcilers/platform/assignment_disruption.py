@@ -1,0 +1,91 @@
+"""A workload's disruption budget, shared over the regions that have replicas of it.
+
+If it suffices for all, each has one and the rest by what it has. If not, it goes first to who still runs an older
+template, then to who holds it already, then to who has most. A region acts on the share that it was told last, however
+long ago: so what one gives up is given to another only once the first has acknowledged that it has less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from holdfast.core.reconcilers.platform.assignment_candidates import Site
+from holdfast.core.reconcilers.platform.assignment_split import Place, portions
+
+#: How long an acknowledgement may take before it is looked for. It comes with no change of the workload.
+ACKNOWLEDGED_MS = 1_000
+
+
+class Holder(Struct, frozen=True):
+    """A region with replicas: its share now, and whether it has acknowledged that it is no more, or may soon.
+
+    `left`: it is lost and nobody counts on what it has, so that what it breaks is nobody's loss.
+    """
+
+    name: str
+    count: int
+    holds: int
+    is_rolling: bool = False
+    is_settled: bool = True
+    is_heard: bool = True
+    left: bool = False
+
+
+class Shares(NamedTuple):
+    """What each is told now, and whether some wait for an acknowledgement that may come at any time.
+
+    Of a region that is not heard it comes once it is, which wakes by itself.
+    """
+
+    told: dict[str, int]
+    waits: bool
+
+
+def holder(site: Site, count: int, digest: str) -> Holder:
+    """A region as it shares in the budget."""
+    old, seen = site.old, site.seen
+    rolling = seen is not None and any(one.bound and one.template != digest for one in seen.counts)
+    first = old is None or old.revision == old.uid
+    settled = first or site.left or (old is not None and site.region.status.cursor >= old.revision)
+    return Holder(
+        site.name, count, old.disruption if old is not None else 0, rolling, settled, site.is_healthy, site.left
+    )
+
+
+def due(holders: Sequence[Holder], most: int) -> dict[str, int]:
+    """Who is to have how much of it."""
+    wanted = {one.name: 0 for one in holders}
+    having = [one for one in holders if one.count]
+    if having and len(having) <= most:
+        places = [Place(one.name, weight=one.count, turn=turn) for turn, one in enumerate(having)]
+        for one, part in zip(having, portions(places, most - len(having)), strict=True):
+            wanted[one.name] = 1 + part
+        return wanted
+
+    def order(one: Holder) -> tuple[bool, bool, bool, int, str]:
+        return one.left, not one.is_rolling, not one.holds, -one.count, one.name
+
+    for one in sorted(having, key=order)[:most]:
+        wanted[one.name] = 0 if one.left else 1
+    return wanted
+
+
+def shared(holders: Sequence[Holder], most: int) -> Shares:
+    """What each is told now. Less at once; more only from what nobody can still act on."""
+    wanted = due(holders, most)
+    told = {one.name: min(one.holds, wanted[one.name]) for one in holders}
+    left = most - sum(one.holds for one in holders)
+    waits = False
+    for one in holders:
+        lacking = wanted[one.name] - told[one.name]
+        if lacking > 0:
+            if all(other.is_settled for other in holders if other is not one):
+                given = max(0, min(lacking, left))
+                told[one.name] += given
+                left -= given
+            else:
+                waits = any(one.is_heard and not one.is_settled for one in holders)
+    return Shares(told, waits)

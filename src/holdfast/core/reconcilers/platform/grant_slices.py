@@ -1,0 +1,203 @@
+"""How an account is cut into slices, one for each region. Pure arithmetic, one resource at a time.
+
+The ideal slice is what the region is asked for, and half of what nobody is asked for, in even parts; the other half
+stays at home. Where all are asked for more than there is, it is cut in proportion, and nobody gets less than it uses.
+
+                    half              ideal                twice
+    slice:  ..........|.................|....................|..........
+            too small: raised           as it is             too large: shrunk
+
+A slice is offered anew only when it is far from the ideal, or when a region lacks something: then it is raised by more
+than it asks for, so that demand which grows step by step takes few offers. What it lacks and nobody has at home is
+called back from those who hold more than their ideal; nothing is lent again before they have given it back. A region
+that is not heard is not raised, and what it was lent is gone until it is heard. So is nothing changed while the last
+offer is not answered, unless the account itself was lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.core.model.values.resources import Resources, amount_of, exceeded, least, names_in, of_amounts, total
+
+#: Of a slice that is to be cut in proportion: how much less than its ideal is near enough.
+NEAR_ENOUGH = 8
+
+
+class Slice(NamedTuple):
+    """A region's slice: what it is asked for, uses, was offered last, and what it is charged at."""
+
+    asked: Resources
+    uses: Resources
+    target: Resources
+    offered: Resources
+    is_well: bool
+    has_answered: bool
+
+
+class _One(NamedTuple):
+    """The same of one resource."""
+
+    asked: int
+    uses: int
+    target: int
+    offered: int
+    is_well: bool
+    has_answered: bool
+
+
+def cut(limit: Resources, slices: Sequence[Slice]) -> list[Resources]:
+    """The targets that the slices should have now; most often those that they have."""
+    is_over = exceeded(total(one.offered for one in slices), limit)
+    found: list[dict[str, int]] = [{} for _ in slices]
+    held = total(one.target for one in slices)
+    for name in names_in(limit, held):
+        if not amount_of(limit, name) and not amount_of(held, name):
+            continue  # there is none, and nobody has any
+        ones = [_of(one, name) for one in slices]
+        for mine, target in zip(found, _cut_one(amount_of(limit, name), ones), strict=True):
+            mine[name] = target
+    targets = [of_amounts(one) for one in found]
+    # While more is lent than there is of anything, nothing is added of anything.
+    return [least(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)]
+
+
+def turns_on_uses(limit: Resources, slices: Sequence[Slice]) -> bool:
+    """Whether other uses alone may make other targets: more is used or asked for than there is, or somebody who is well
+    has too little or too much, which what was used before may have kept so."""
+    return any(_turns_on_uses(amount_of(limit, name), [_of(one, name) for one in slices]) for name in names_in(limit))
+
+
+def _turns_on_uses(limit: int, ones: Sequence[_One]) -> bool:
+    if sum(max(one.target, one.uses) for one in ones) > limit:
+        return True
+    well = [one for one in ones if one.is_well]
+    left = max(0, limit - sum(one.offered for one in ones if not one.is_well))
+    if sum(one.asked for one in well) > left:
+        return True
+    ideals = zip(well, _ideals(left, well), strict=True)
+    return any(one.asked > one.target or not ideal <= 2 * one.target <= 4 * ideal for one, ideal in ideals)
+
+
+def _of(one: Slice, name: str) -> _One:
+    asked, uses, target, offered = (amount_of(amount, name) for amount in one[:4])
+    return _One(asked, uses, target, offered, one.is_well, one.has_answered)
+
+
+def _cut_one(limit: int, ones: Sequence[_One]) -> list[int]:
+    # What a region uses above its target it keeps: so does one that claimed more than it was known to hold.
+    if sum(max(one.target, one.uses) for one in ones) > limit:
+        return [min(one.target, ideal) for one, ideal in zip(ones, _ideals(limit, ones), strict=True)]
+    well = [one for one in ones if one.is_well]
+    gone = sum(one.offered for one in ones if not one.is_well)
+    left = max(0, limit - gone)
+    free = max(0, limit - sum(one.offered for one in ones))
+    changed = iter(_Cutting(left, free, well).targets())
+    return [next(changed) if one.is_well else one.target for one in ones]
+
+
+class _Cutting:
+    """One resource among regions that are well: what they may have together, and what of it is at home."""
+
+    def __init__(self, left: int, free: int, ones: Sequence[_One]) -> None:
+        self.free = free
+        self.ones = ones
+        self.is_enough = sum(one.asked for one in ones) <= left
+        self.ideals = _ideals(left, ones)
+        #: What each must have, and the most that it is raised to.
+        self.musts = [one.asked for one in ones] if self.is_enough else self.ideals
+        self.lacks = [self._lacks(one, ideal) for one, ideal in zip(ones, self.ideals, strict=True)]
+        needs = [max(0, must - one.offered) for one, must in zip(ones, self.musts, strict=True)]
+        self.needs = [need if lacks else 0 for need, lacks in zip(needs, self.lacks, strict=True)]
+
+    def _lacks(self, one: _One, ideal: int) -> bool:
+        return one.asked > one.target if self.is_enough else ideal - one.target > ideal // NEAR_ENOUGH
+
+    def targets(self) -> list[int]:
+        raised, returned = self._raised(), self._returned()
+        return [
+            one.target if not one.has_answered else returned[place] if place in returned else raised[place]
+            for place, one in enumerate(self.ones)
+        ]
+
+    def _raised(self) -> list[int]:
+        """What is at home goes to those who lack something, then to those whose slice is too small; of what is left
+        then, half to those whose demand grows."""
+        reach = [one.offered for one in self.ones]
+        small = [lacks or 2 * one.target < ideal for one, ideal, lacks in self._each()]
+        grown = [one.asked * 3 // 2 if lacks and self.is_enough else 0 for one, _, lacks in self._each()]
+        free = _pour(self.free, reach, [one.offered + need for one, need in zip(self.ones, self.needs, strict=True)])
+        free = _pour(free, reach, [ideal * is_small for ideal, is_small in zip(self.ideals, small, strict=True)])
+        _pour(free // 2, reach, grown)
+        found = []
+        for place, (one, ideal, lacks) in enumerate(self._each()):
+            new = max(one.target, min(reach[place], max(ideal, grown[place])))
+            is_worth_it = lacks or (small[place] and 2 * new >= ideal)
+            found.append(new if is_worth_it else one.target)
+        return found
+
+    def _each(self) -> list[tuple[_One, int, bool]]:
+        return list(zip(self.ones, self.ideals, self.lacks, strict=True))
+
+    def _returned(self) -> dict[int, int]:
+        """Who gives back, and what it keeps: who holds far too much, and who holds what others lack."""
+        large = [place for place, one in enumerate(self.ones) if one.has_answered and one.target > self.ideals[place]]
+        found = [place for place in large if self.is_enough and self.ones[place].target > 2 * self.ideals[place]]
+        coming = sum(max(0, one.offered - one.target) for one in self.ones if not one.has_answered)
+        coming += sum(map(self._gain, found))
+        for place in sorted(large, key=lambda place: (self.ideals[place] - self.ones[place].target, place)):
+            if sum(self.needs) <= self.free + coming:
+                break
+            if place not in found:
+                found.append(place)
+                coming += self._gain(place)
+        return {place: self.ideals[place] for place in found}
+
+    def _gain(self, place: int) -> int:
+        return max(0, self.ones[place].offered - max(self.ideals[place], self.ones[place].uses))
+
+
+def _pour(free: int, levels: list[int], wanted: Sequence[int]) -> int:
+    """Raise levels to what is wanted as far as it goes, in proportion to what they lack; what is left."""
+    lacking = [max(0, most - level) for level, most in zip(levels, wanted, strict=True)]
+    given = lacking if sum(lacking) <= free else parts(free, lacking)
+    levels[:] = [level + mine for level, mine in zip(levels, given, strict=True)]
+    return free - sum(given)
+
+
+def _ideals(whole: int, ones: Sequence[_One]) -> list[int]:
+    asked = [one.asked for one in ones]
+    if not ones or sum(asked) <= whole:
+        ease = (whole - sum(asked)) // (2 * len(ones)) if ones else 0
+        return [amount + ease for amount in asked]
+    return _in_proportion(whole, asked, [min(one.uses, one.asked) for one in ones])
+
+
+def _in_proportion(whole: int, asked: Sequence[int], uses: Sequence[int]) -> list[int]:
+    """Cut what is asked for in proportion, but for those who use more than that; all by their uses when these are more
+    than there is."""
+    if sum(uses) >= whole:
+        return parts(whole, uses)
+    kept: dict[int, int] = {}
+    while True:
+        weights = [0 if place in kept else amount for place, amount in enumerate(asked)]
+        found = parts(whole - sum(kept.values()), weights)
+        small = {place: used for place, used in enumerate(uses) if place not in kept and found[place] < used}
+        if not small:
+            return [kept.get(place, amount) for place, amount in enumerate(found)]
+        kept.update(small)
+
+
+def parts(whole: int, weights: Sequence[int]) -> list[int]:
+    """A whole number in proportion to the weights, to the last unit; of what is left over the first get one more."""
+    weight = sum(weights)
+    if not weight:
+        return [0] * len(weights)
+    found = [whole * mine // weight for mine in weights]
+    left = whole - sum(found)
+    for place, mine in enumerate(weights):
+        if left and mine:
+            found[place] += 1
+            left -= 1
+    return found

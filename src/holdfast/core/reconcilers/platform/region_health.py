@@ -1,0 +1,60 @@
+"""Region health: silent is suspect, silent for long is lost, heard again is healthy (RULES 8).
+
+    healthy ──session ended──▶ suspect ──lost_after──▶ lost
+       ▲                          │ in a session          │ in a session, and its log was heard since
+       └──────────────────────────┴───────────────────────┘        retired: an operator's word, never undone here
+
+Whether a region speaks is told by its session, which the leader ends only after it has itself listened for long enough
+(RULES 5). So a region is suspect when its session has ended, not by a stamp that stands still while nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.objects.topology import Region, RegionHealth
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.commands import JudgeRegion
+from holdfast.core.platform.state.tables import PlatformState
+
+
+class Regions:
+    """Looks at one region at a time, by name."""
+
+    name = "region-health"
+    watches: tuple[str, ...] = ("region", "session")
+
+    def keys(self, state: PlatformState) -> Iterable[Key]:
+        return state.regions.keys()
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+        return [touched[1]] if touched[0] == "region" else EVERYTHING
+
+    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+        region = state.regions.get(key)  # type: ignore[arg-type]
+        if region is None or not region.status.log_id:
+            return NOTHING
+        if region.status.session in state.sessions:
+            return _judged(region, RegionHealth.HEALTHY, "heard again") if _is_back(region) else NOTHING
+        status = region.status
+        if status.health is RegionHealth.HEALTHY:
+            return _judged(region, RegionHealth.SUSPECT, "silent")
+        lost_at = status.since + state.facts.settings.lost_after
+        if status.health is not RegionHealth.SUSPECT:
+            return NOTHING
+        if now < lost_at:
+            return Outcome((), lost_at)
+        return _judged(region, RegionHealth.LOST, "silent for long")
+
+
+def _is_back(region: Region) -> bool:
+    """A suspect is well when it has a session; one that was lost has to say something of its log first."""
+    status = region.status
+    if status.health is RegionHealth.SUSPECT:
+        return True
+    return status.health is RegionHealth.LOST and status.heard_at > status.since
+
+
+def _judged(region: Region, health: RegionHealth, reason: str) -> Outcome:
+    return Outcome((Wanted(JudgeRegion(region.meta.name, health, reason), region.meta.revision),))

@@ -1,0 +1,33 @@
+"""Retirement: what a retired region held is released, part after part, until it holds nothing (RULES 8).
+
+The person's word came with the tombstone; here it is only carried out. Each part changes the region, and that wakes the
+next look; a change of leader changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.commands import ReleaseRetired
+from holdfast.core.platform.state.tables import PlatformState
+
+
+class Retirement:
+    """Looks at one region at a time, by name."""
+
+    name = "retirement"
+    watches: tuple[str, ...] = ("region",)
+
+    def keys(self, state: PlatformState) -> Iterable[Key]:
+        return [name for name, _ in state.regions.items()]
+
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+        return [touched[1]]
+
+    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+        region = state.regions.get(key)  # type: ignore[arg-type]
+        if region is None or not region.status.unreleased:
+            return NOTHING
+        return Outcome((Wanted(ReleaseRetired(region.meta.name), region.meta.revision),))

@@ -1,0 +1,108 @@
+"""Repair: what stood on a node whose agent is gone is given up, once it cannot run there any more.
+
+    unknown ──fenced──▶ failed ──fenced──▶ released: the ordinal waits to be placed again, or is gone
+                                 succeeded, terminating ──fenced──▶ released
+
+Not before the fence is past (see `core.region.fence`): by then every guard has ended what is exclusive (RULES 4).
+Where many nodes are gone, what would be replaced waits for its node's turn (see `noded`). An agent that came back in
+time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
+end. What the world has broken is mended, too (see `breaches`). An override can pause all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey, in_chunks
+from holdfast.core.ledger.state.ledger_state import Session
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.reconcilers.region.keyed import OfNodes
+from holdfast.core.reconcilers.region.mass_loss import gone_at, is_pressing
+from holdfast.core.reconcilers.region.repair_breaches import breaches_near, held_in_vain, holding_nodes, mended
+from holdfast.core.region.commands import DropHold, Move, MoveSlot
+from holdfast.core.region.queries.fence import falls_at
+from holdfast.core.region.state.lookups import slots_on
+from holdfast.core.region.state.tables import RegionState
+
+_FENCED = {
+    Phase.UNKNOWN: Phase.FAILED,
+    Phase.FAILED: Phase.RELEASED,
+    Phase.SUCCEEDED: Phase.RELEASED,
+    Phase.TERMINATING: Phase.RELEASED,
+}
+#: Of these nothing comes back, or only what was to end anyway: nobody is disturbed by their end.
+_OVER = (Phase.SUCCEEDED, Phase.TERMINATING)
+
+
+class Repair(OfNodes):
+    """Looks at one node at a time, by uid, and at one breach, by its key; at everything when an override has ended."""
+
+    name = "repair"
+    watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
+
+    def keys(self, state: RegionState) -> Iterable[Key]:
+        return [*super().keys(state), *state.breaches.keys()]
+
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+        kind, key = touched
+        if kind in ("override", "platform-override"):
+            # What opens takes authority away; an end may give it back, and says no more than that.
+            overrides = state.overrides if kind == "override" else state.platform_overrides
+            return () if overrides.get(key) is not None else EVERYTHING  # type: ignore[arg-type]
+        nodes = [key] if kind == "node" else holding_nodes(state, touched)
+        return [*nodes, *breaches_near(state, touched)]
+
+    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        pause = in_force(state, now).repair
+        paused = pause.ends if pause is not None else 0
+        if isinstance(key, tuple):
+            return mended(state, key, now, paused)
+        node = state.nodes.get(key)  # type: ignore[arg-type]
+        if node is None:
+            return NOTHING
+        gone = _fenced_at(state, node) if node.session_ended else []
+        held = held_in_vain(state, node, now)
+        moves = [_fence(slot) for slot, at in gone if now >= max(at, paused)]
+        commands: list[Any] = [*(Move(chunk) for chunk in in_chunks(moves))]
+        commands += [DropHold(uid) for uid, at in held if now >= max(at, paused)]
+        again = [max(at, paused) for _, at in (*gone, *held) if now < max(at, paused)]
+        return Outcome(tuple(Wanted(one, node.revision) for one in commands), min(again, default=None))
+
+
+def _fence(slot: Slot) -> MoveSlot:
+    return MoveSlot((slot.workload, slot.ordinal), slot.epoch, _FENCED[slot.phase], "fenced")
+
+
+def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:
+    """What stands on a node and is to be given up, each with when."""
+    slots = [slot for slot in slots_on(state, node) if slot.phase in _FENCED]
+    if not slots:
+        return []
+    session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
+    if session is not None:
+        said = session.opened + state.facts.settings.session_lease
+        fenced = [(slot, node.session_ended) for slot in slots if _is_fenced(slot)]
+        return fenced + [
+            (slot, said) for slot in slots if not (_is_fenced(slot) or _may_be_kept(state, node, session, slot))
+        ]
+    turn = gone_at(state, node)
+    return [(s, falls_at(state, node, turn if _waits(state, s) else 0)) for s in slots]
+
+
+def _is_fenced(slot: Slot) -> bool:
+    return slot.phase is Phase.FAILED and slot.cause == "fenced"
+
+
+def _may_be_kept(state: RegionState, node: Node, session: Session, slot: Slot) -> bool:
+    """Whether its agent came back in time, or has spoken of it since: then it alone can say what became of it."""
+    return session.opened < falls_at(state, node) or slot.reported > session.uid
+
+
+def _waits(state: RegionState, slot: Slot) -> bool:
+    """Whether it is given up in its node's turn."""
+    return not (_is_fenced(slot) or slot.phase in _OVER or is_pressing(state, slot))

@@ -1,0 +1,174 @@
+"""What repair does about a breach: it is closed once it is cured, and what may not stay is stopped.
+
+    what a taint evicts                                          at once
+    what is too much for its node, stands on a node that is      at the deadline, where nothing has cured it by then: an
+    kept for others or does not isolate it as it has to be,      agent, an assignment or an operator may do so gently
+    against the law, or without a right
+
+What is held in vain is given back. Forced: no disruption budget is asked. Of a node that is too small goes as much as
+is too much: what borrowed its room first, then the lowest priority, then the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey, in_chunks
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.breaches import ALLOWED, CAPACITY, REGION_RESIDENCY, RIGHT, Breach
+from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, DeviceRoom
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.bitsets import blocks_of, each, minus, union
+from holdfast.core.model.values.resources import amount_of
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.reconcilers.region.slot_groups import kinds_of
+from holdfast.core.region.commands import CloseBreach, Stop
+from holdfast.core.region.queries.accounts import paid_until
+from holdfast.core.region.queries.breaches import NO_ROOM, displaced, excluded, is_evicted, keeper_of, overshoot_now
+from holdfast.core.region.state.lookups import slots_on
+from holdfast.core.region.state.tables import RegionState
+
+#: A slot in one of these leaves by itself.
+_LEAVING = (Phase.TERMINATING, Phase.SUCCEEDED)
+
+
+def breaches_near(state: RegionState, touched: WatchKey) -> list[Key]:
+    """The breaches that a change of this object may concern: looked up and not sought, for all nodes may have one."""
+    if state.breaches.is_empty():
+        return []
+    kind, key = touched
+    if kind == "breach":
+        invariant, _, rest = str(key).partition("/")
+        return [(invariant, rest)]
+    if kind == "node":
+        return [*_of_node(state, key)]
+    uids = [key] if kind == "assignment" else state.assignments_of.get(key) or ()  # type: ignore[arg-type]
+    found = [(invariant, f"assignment/{uid}") for uid in uids for invariant in (REGION_RESIDENCY, RIGHT)]
+    return [one for one in found if one in state.breaches]
+
+
+def _of_node(state: RegionState, uid: Key) -> list[tuple[str, str]]:
+    """The breaches of a node, by what it has and what stands there. Of one that is gone, whatever names it."""
+    node = state.nodes.get(uid)  # type: ignore[arg-type]
+    if node is None:
+        return sorted(one for one, _ in state.breaches.unordered() if f"{one[1]}/".startswith(f"node/{uid}/"))
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    extended = sorted({name for some in (node.capacity, room.all, room.firm, room.held) for name, _ in some.extended})
+    devices = [f"device/{index}" for index in range(max(len(node.devices), len(room.devices)))]
+    parts = ("cpu", "memory", "disk", "gpu", *extended, *devices)
+    found = [(ALLOWED, f"node/{uid}"), *((CAPACITY, f"node/{uid}/{part}") for part in parts)]
+    return [one for one in found if one in state.breaches]
+
+
+def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outcome:
+    """What to do about a breach now. Nothing is stopped while repair is paused."""
+    breach = state.breaches.get(key)  # type: ignore[arg-type]
+    if breach is None:
+        return NOTHING
+    if not overshoot_now(state, breach.invariant, breach.key):
+        return Outcome((Wanted(CloseBreach(breach.invariant, breach.key)),))
+    due: list[Slot] = []
+    again: list[Instant] = []
+    for slot, at in _excluded(state, breach):
+        if now >= max(at, paused):
+            due.append(slot)
+        else:
+            again.append(max(at, paused))
+    stops = [Stop(chunk, "not-allowed") for chunk in in_chunks([(s.workload, s.ordinal) for s in due])]
+    return Outcome(tuple(Wanted(stop) for stop in stops), min(again, default=None))
+
+
+def held_in_vain(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
+    """Holds on a node that nothing can come of any more, each with from when on it is given back."""
+    found: list[tuple[Revision, Instant]] = []
+    holds = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
+    kept_by = keeper_of(state, node) if holds else ""
+    for uid in holds:
+        held = state.holds[uid]
+        why, until = displaced(state, held, now, kept_by), paid_until(state, held.account)
+        if why or until is not None:
+            found.append((uid, _too_small_until(state, node) if why == NO_ROOM else 0 if why else until or 0))
+    return found
+
+
+def _too_small_until(state: RegionState, node: Node) -> Instant:
+    """Until when a node that is too small may grow again."""
+    found = [state.breaches[one] for one in _of_node(state, node.uid)]
+    return min((one.deadline for one in found if one.invariant == CAPACITY), default=0)
+
+
+def holding_nodes(state: RegionState, touched: WatchKey) -> list[Key]:
+    """The nodes on which room is held for an assignment that has ended. What one asks for no more a resync finds."""
+    if touched[0] != "assignment":
+        return []
+    assignment = state.assignments.get(touched[1])  # type: ignore[arg-type]
+    if assignment is not None and assignment.stage is not Stage.ENDED:
+        return []
+    held = state.holds_of.get(touched[1]) or ()  # type: ignore[arg-type]
+    return [*dict.fromkeys(state.holds[uid].node for uid in held)]
+
+
+def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instant]]:
+    """What may not stay where it is, each with from when on it is stopped."""
+    kind, uid, *what = breach.key.split("/", 2)
+    if kind == "assignment":
+        assignment = state.assignments[int(uid)]
+        kinds = kinds_of(state, assignment).items()
+        running = union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE)
+        rights = blocks_of(assignment.ordinals) if breach.invariant == RIGHT else {}
+        for ordinal in each(minus(running, rights)):
+            yield state.slots[assignment.workload, ordinal], breach.deadline
+        return
+    node = state.nodes[int(uid)]
+    if breach.invariant != ALLOWED:
+        yield from ((slot, breach.deadline) for slot in _too_much(state, node, what[0]))
+        return
+    for slot in excluded(state, node):
+        if slot.phase in STOPPABLE:
+            yield slot, breach.opened if is_evicted(state, node, slot) else breach.deadline
+
+
+def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
+    """What has to leave so that the rest fits: of a resource, or of `device/INDEX`."""
+    everything, firm, most = _taken(state, node, what)
+    standing = [(slot, _need(state, slot, what)) for slot in slots_on(state, node)]
+    found: list[Slot] = []
+    leaving = [(slot, need) for slot, need in standing if slot.phase in _LEAVING]
+    staying = [(slot, need) for slot, need in standing if slot.phase in STOPPABLE and need]
+    for slot, need in (*leaving, *sorted(staying, key=lambda one: _rank(state, one[0]))):
+        if max(everything, firm) <= most:
+            break
+        everything -= need
+        firm -= need if slot.firm else 0
+        found += [slot] if slot.phase in STOPPABLE else []
+    return found
+
+
+def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
+    """What of it is taken by all work, what by firm work, and what the node has. What is held there goes first."""
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    number = _device(what)
+    if number is None:
+        return amount_of(room.all, what), amount_of(room.firm, what), amount_of(node.capacity, what)
+    taken = room.devices[number] if number < len(room.devices) else DeviceRoom()
+    return taken.all, taken.firm, node.devices[number].milli if number < len(node.devices) else 0
+
+
+def _need(state: RegionState, slot: Slot, what: str) -> int:
+    template, number = state.templates[slot.template], _device(what)
+    if number is not None:
+        return template.gpu_milli if number in slot.devices else 0
+    return amount_of(template.need, what)
+
+
+def _device(what: str) -> int | None:
+    kind, _, index = what.partition("/")
+    return int(index) if kind == "device" and index.isdecimal() else None
+
+
+def _rank(state: RegionState, slot: Slot) -> tuple[bool, int, int, Revision, int]:
+    """Who goes first."""
+    cls = state.classes.get(state.assignments[slot.assignment].priority_class)
+    return slot.firm, cls.spec.priority if cls is not None else 0, -slot.epoch, slot.workload, -slot.ordinal

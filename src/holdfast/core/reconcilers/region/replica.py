@@ -1,0 +1,110 @@
+"""Replicas: an assignment's slots are what it asks for. Opened, retargeted, withdrawn, stopped; never restarted.
+
+`wanted` says which ordinals there should be; here the difference to what is becomes commands. An ordinal that waits
+under a template that is over is withdrawn first and opened again at the next look: a slot that waits has one template.
+So is what waits with a charge to an emergency that has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, in_chunks
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.lifecycle import PENDING, RESERVED, STOPPABLE, Phase
+from holdfast.core.model.values.bitsets import Blocks, each, shared, union
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.reconcilers.region.keyed import OfAssignments
+from holdfast.core.reconcilers.region.replica_plan import Plan, plan
+from holdfast.core.reconcilers.region.slot_groups import Kind
+from holdfast.core.region import commands as c
+from holdfast.core.region.queries.accounts import is_emergency, paid_until
+from holdfast.core.region.queries.assignments import has_lapsed, is_given_up, runs_until
+from holdfast.core.region.state.slot_kinds import kinds_in
+from holdfast.core.region.state.tables import RegionState
+
+
+class Replicas(OfAssignments):
+    """Looks at one assignment at a time, by uid."""
+
+    name = "replica"
+
+    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        assignment = state.assignments.get(key)  # type: ignore[arg-type]
+        if assignment is None:
+            return NOTHING
+        found = plan(state, assignment, now)
+        commands = [*_withdrawn(state, assignment, found, now), *_opened(assignment, found)]
+        if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
+            commands += _stopped(assignment, found, now)
+        sent = tuple(Wanted(command, assignment.revision, expect=assignment.revision) for command in commands)
+        paid = [until for _, until in _lent(state, assignment, found)]
+        ends = [runs_until(state, assignment), *paid]
+        return Outcome(sent, min((at for at in ends if at is not None and at > now), default=None))
+
+
+def _lent(state: RegionState, assignment: Assignment, found: Plan) -> list[tuple[Blocks, Instant]]:
+    """Of what is wanted and does not run, that which an emergency quota has paid for, and until when."""
+    waiting = union(one.ordinals for one in found.staying if one.kind.phase in (PENDING, RESERVED))
+    ends: list[tuple[Blocks, Instant]] = []
+    for (*_, account), ordinals in kinds_in(state, assignment.uid).items():
+        until = paid_until(state, account) if is_emergency(account) else None
+        if until is not None:
+            ends.append((shared(ordinals, waiting), until))
+    return [(ordinals, until) for ordinals, until in ends if ordinals]
+
+
+def _opened(assignment: Assignment, found: Plan) -> list[Any]:
+    """New ordinals, and those that are to become something else than they are to become now."""
+    named = dict(found.new)
+    for kind, template, ordinals in found.staying:
+        if kind.next_template != template and kind.phase not in (PENDING, Phase.SUCCEEDED):
+            named[template] = union((named.get(template, {}), ordinals))
+    return [
+        c.OpenSlots(assignment.uid, template, part)
+        for template, ordinals in sorted(named.items(), key=_lowest)
+        for part in in_chunks([*each(ordinals)])
+    ]
+
+
+def _withdrawn(state: RegionState, assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
+    """Of what goes, that which does not run; and what waits under a template that it is not to have, or with a charge
+    to what has ended."""
+    misfits = [one.ordinals for one in found.staying if one.kind.phase is PENDING and one.kind.template != one.template]
+    going = [ordinals for kind, ordinals in found.surplus if _is_withdrawn(kind)]
+    unpaid = [ordinals for ordinals, until in _lent(state, assignment, found) if until <= now]
+    named = [*each(union((*misfits, *going, *unpaid)))]
+    return [c.WithdrawSlots(assignment.uid, part) for part in in_chunks(named)]
+
+
+def _is_withdrawn(kind: Kind) -> bool:
+    return kind.phase in (PENDING, RESERVED) or (kind.phase is Phase.TERMINATING and bool(kind.next_template))
+
+
+def _stopped(assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
+    named: dict[str, Blocks] = {}
+    for kind, ordinals in found.surplus:
+        if kind.phase in STOPPABLE:
+            cause = _cause(assignment, found, kind, now)
+            named[cause] = union((named.get(cause, {}), ordinals))
+    return [
+        c.Stop(part, cause)
+        for cause, ordinals in sorted(named.items(), key=_lowest)
+        for part in in_chunks([(assignment.workload, ordinal) for ordinal in each(ordinals)])
+    ]
+
+
+def _lowest(named: tuple[str, Blocks]) -> int:
+    return next(each(named[1]))
+
+
+def _cause(assignment: Assignment, found: Plan, kind: Kind, now: Instant) -> str:
+    """Why it goes. Where all that stays is what it should be, and this one is of a template that nobody asks for any
+    more, it is not that fewer are wanted: the others do its work. Nobody does that of an identity, or of a batch."""
+    if assignment.stage is Stage.ENDED:
+        return "deadline-missed" if is_given_up(assignment, now) else "deleted"
+    templates = [share.template for share in assignment.shares if share.count]
+    leftover = kind.template not in templates and kind.future not in templates
+    if leftover and templates and not (found.old or assignment.exclusive or assignment.batch):
+        return "superseded"
+    return "scaled-down"

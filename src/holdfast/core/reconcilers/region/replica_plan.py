@@ -1,0 +1,259 @@
+"""Which ordinals an assignment wants, under which template: a function of the assignment and of its slots.
+
+    slots, what costs most to lose first
+      1. each stays with the template that it is, or is to be, of, up to that template's count; one whose template
+         nobody asks for any more takes up one that lacks slots: it keeps its ordinal and is retargeted
+      2. while slots that stay run something else, a few more stay or are opened beside them: the surge, as many as
+         the disruption share, and one at least
+      3. what is too much of one template takes up another that lacks slots
+      4. what still lacks gets new ordinals, the smallest that are free; whoever was not chosen goes
+
+Of batch work, ordinals that are done or have failed for good count as there, and are not opened again.
+
+Slots are not looked at: those of one kind (phase, template, what it becomes) are alike, and are a set of ordinals, as
+bits. What is chosen is chosen of whole kinds, the lowest ordinals first: there are as many steps as kinds.
+
+So scaling touches only what comes or goes: whatever stays keeps its ordinal, its template and its process. To keep the
+lowest ordinals instead, whatever they do, would stop one that serves for one that waits.
+
+Size: one choice, whose steps are read one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from holdfast.core.model.records.assignments import ACTIVE, RECOVERY, Assignment
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.slots import Finished
+from holdfast.core.model.values.bitsets import Blocks, blocks_of, count, each, lowest, lowest_free, minus, shared, union
+from holdfast.core.model.values.ranges import size
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.reconcilers.region.slot_groups import Kind, kinds_of
+from holdfast.core.region.queries.assignments import has_lapsed
+from holdfast.core.region.state.slot_kinds import ordinals_in
+from holdfast.core.region.state.tables import RegionState
+
+#: Ordinals of recovery are apart from those of serving, which another assignment of the same workload may hold here.
+RECOVERY_ORDINALS = 1_000_000
+
+#: What is given up first, in this order: what waits or stands still, then what starts, then what serves. Work that is
+#: done is not given up at all.
+_CHEAPEST_FIRST = (
+    Phase.PENDING, Phase.TERMINATING, Phase.RESERVED, Phase.BOUND, Phase.FAILED, Phase.UNKNOWN,
+    Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.SUCCEEDED,
+)  # fmt: skip
+_COST = {phase: cost for cost, phase in enumerate(_CHEAPEST_FIRST)}
+
+
+class Staying(NamedTuple):
+    """Slots of one kind that stay, and the template that they are to be of."""
+
+    kind: Kind
+    template: str
+    ordinals: Blocks
+
+
+class Plan(Struct, frozen=True):
+    """What is wanted: the slots that stay, those that go, and by template the ordinals to open besides."""
+
+    staying: tuple[Staying, ...] = ()
+    surplus: tuple[tuple[Kind, Blocks], ...] = ()
+    new: dict[str, Blocks] = {}
+
+    @property
+    def old(self) -> tuple[Staying, ...]:
+        """Of those that stay, those that run another template yet."""
+        return tuple(one for one in self.staying if one.kind.runs_another(one.template))
+
+    def templates(self) -> dict[int, str]:
+        """By ordinal that is wanted: its template."""
+        named = [(one.template, one.ordinals) for one in self.staying]
+        found = {n: template for template, ordinals in (*named, *self.new.items()) for n in each(ordinals)}
+        return dict(sorted(found.items()))
+
+
+def plan(state: RegionState, assignment: Assignment, now: Instant) -> Plan:
+    """What this assignment wants now. Nothing, if it does not run here or its right has lapsed."""
+    kinds = kinds_of(state, assignment)
+    if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
+        return Plan(surplus=tuple(kinds.items()))
+    choice = _Choice(assignment, kinds, state.finished.get(assignment.uid) or ())
+    choice.keep()
+    choice.keep_surge()
+    choice.even_out()
+    lacking = choice.lacking()
+    new = _opened(lacking, _free_ordinals(state, assignment, kinds, sum(lacks for _, lacks in lacking)))
+    staying = tuple(Staying(kind, template, ordinals) for (kind, template), ordinals in choice.chosen.items())
+    wanted = union((*(one.ordinals for one in staying), *new.values()))
+    left = ((kind, minus(ordinals, wanted)) for kind, ordinals in kinds.items())
+    return Plan(staying, tuple((kind, ordinals) for kind, ordinals in left if ordinals), new)
+
+
+def asked(assignment: Assignment) -> int:
+    """How many replicas the assignment asks for, of all templates together."""
+    return sum(share.count for share in assignment.shares)
+
+
+class _Choice:
+    """Slots being chosen, one step after the other: of one kind each, in the order of what they cost to lose."""
+
+    def __init__(self, assignment: Assignment, kinds: dict[Kind, Blocks], finished: Sequence[Finished]) -> None:
+        self.chosen: dict[tuple[Kind, str], Blocks] = {}
+        #: By template: how many slots it lacks, and how many that stay run something else and have no surge yet.
+        over = {row.template: size(row.done) + size(row.failed) for row in finished}
+        shares = [share for share in assignment.shares if share.count]
+        self._lacks = {share.template: max(0, share.count - over.get(share.template, 0)) for share in shares}
+        self._old = dict.fromkeys(self._lacks, 0)
+        # Also where nothing may be disrupted: what is opened beside the others disrupts none of them.
+        self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
+        mine = {kind: ordinals for kind, ordinals in kinds.items() if kind.may_stay}
+        if assignment.exclusive:
+            listed = blocks_of(assignment.ordinals)
+            mine = {kind: shared(ordinals, listed) for kind, ordinals in mine.items()}
+        #: What is not chosen, by kind; those that are worth most come first.
+        order = sorted(mine, key=lambda kind: (self._worth(kind), kind))
+        self._rest = {kind: mine[kind] for kind in order if mine[kind]}
+        #: By template: how many that are to be of it are not looked at yet.
+        self._own = dict.fromkeys(self._lacks, 0)
+        for kind, ordinals in self._rest.items():
+            if kind.future in self._own:
+                self._own[kind.future] += count(ordinals)
+
+    def _worth(self, kind: Kind) -> tuple[int, int]:
+        """What costs most to lose first; among equals what is as it should be, then what knows what it is to become,
+        then what runs already what it could become again. After that the lowest ordinals."""
+        if kind.future in self._lacks:
+            changes = 1 if kind.runs_another(kind.future) else 0
+        else:
+            changes = 2 if kind.template in self._lacks else 3
+        return -_COST[kind.phase], changes
+
+    def _alike(self) -> Iterator[list[Kind]]:
+        """What is left, in lists of kinds that are worth the same."""
+        for _, kinds in groupby([*self._rest], key=self._worth):
+            yield [*kinds]
+
+    def keep(self) -> None:
+        """Each stays with its template, up to its count; one whose template nobody asks for takes up another."""
+        for kinds in self._alike():
+            own = {kind.future: [one for one in kinds if one.future == kind.future] for kind in kinds}
+            for template, its in own.items():
+                if template in self._lacks:
+                    self._own[template] -= sum(count(self._rest[kind]) for kind in its)
+                    self._choose(its, template, self._lacks[template])
+            self._take_up([kind for kind in kinds if kind.future not in self._lacks])
+
+    def keep_surge(self) -> None:
+        """An old one that is too much stays for the rollout to stop, which counts what serves."""
+        for kind in [*self._rest]:
+            template = kind.future
+            if template in self._old and self._surge > 0 and kind in self._rest:
+                is_old = kind.runs_another(template)
+                most = self._surge if is_old else min(self._surge, self._old[template])
+                kept = self._stay([kind], template, most)
+                self._old[template] -= 0 if is_old else kept
+                self._surge -= kept
+
+    def even_out(self) -> None:
+        """What is too much of one template takes up another that lacks slots."""
+        for kinds in self._alike():
+            self._take_up(kinds)
+
+    def lacking(self) -> list[tuple[str, int]]:
+        """How many are to be opened of each template: for what still lacks, and beside what is old."""
+        wanted = [(template, lacking) for template, lacking in self._lacks.items() if lacking]
+        for template, old in self._old.items():
+            beside = max(0, min(old, self._surge))
+            self._surge -= beside
+            wanted += [(template, beside)] if beside else []
+        return wanted
+
+    def _take_up(self, kinds: Sequence[Kind]) -> None:
+        """Slots that are worth the same become what they run, else what would lack most."""
+        for template in dict.fromkeys(kind.template for kind in kinds):
+            if self._lacks.get(template):
+                self._choose([kind for kind in kinds if kind.template == template], template, self._lacks[template])
+        left = sum(count(self._rest.get(kind, {})) for kind in kinds)
+        for template, most in levelled(self._lacks, self._own, left).items():
+            self._choose(kinds, template, most)
+
+    def _choose(self, kinds: Sequence[Kind], template: str, most: int) -> None:
+        """So many of these kinds are to be of the template, which lacks them."""
+        old = [kind for kind in kinds if kind.runs_another(template)]
+        before = sum(count(self._rest.get(kind, {})) for kind in old)
+        self._lacks[template] -= self._stay(kinds, template, most)
+        self._old[template] += before - sum(count(self._rest.get(kind, {})) for kind in old)
+
+    def _stay(self, kinds: Sequence[Kind], template: str, most: int) -> int:
+        """The lowest ordinals of these kinds stay, so many at most; how many do."""
+        found = lowest(union(self._rest.get(kind, {}) for kind in kinds), most)
+        for kind in kinds if found else ():
+            mine = shared(self._rest.get(kind, {}), found)
+            if mine:
+                self.chosen[kind, template] = union((self.chosen.get((kind, template), {}), mine))
+                left = minus(self._rest[kind], mine)
+                if left:
+                    self._rest[kind] = left
+                else:
+                    del self._rest[kind]
+        return count(found)
+
+
+def levelled(lacks: Mapping[str, int], own: Mapping[str, int], slots: int) -> dict[str, int]:
+    """How many of so many slots each template gets, where each goes to the one that would lack most: it lacks so many,
+    and so many that are not looked at yet are its own. Among equals the first."""
+    given = dict.fromkeys((template for template, lacking in lacks.items() if lacking), 0)
+    while slots and given:
+        open_ = [template for template in given if lacks[template] > given[template]]
+        if not open_:
+            break
+        would = {template: lacks[template] - given[template] - own[template] for template in open_}
+        most = max(would.values())
+        first = [template for template in open_ if would[template] == most]
+        below = [most - one for one in would.values() if one < most]
+        step = min([lacks[template] - given[template] for template in first] + below + [max(1, slots // len(first))])
+        for template in first[:slots]:
+            given[template] += step
+        slots -= step * len(first[:slots])
+    return {template: number for template, number in given.items() if number}
+
+
+def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Blocks]) -> dict[str, Blocks]:
+    """The ordinals to open, by template."""
+    wanted, new = [*lacking], dict[str, Blocks]()
+    for ordinals in free:
+        for place, (template, lacks) in enumerate(wanted):
+            taken = lowest(ordinals, lacks)
+            if taken:
+                ordinals = minus(ordinals, taken)
+                wanted[place] = template, lacks - count(taken)
+                new[template] = union((new.get(template, {}), taken))
+    return new
+
+
+def _free_ordinals(
+    state: RegionState, assignment: Assignment, kinds: dict[Kind, Blocks], most: int
+) -> Iterator[Blocks]:
+    """Ordinals to open, so many at most, in the order in which they are taken.
+
+    Of an exclusive one those it has the right to, and at last those that are ending here: no other will do. Else the
+    smallest without a slot, also of another assignment, that are not over for good.
+    """
+    if not most:
+        return
+    uids = state.assignments_of.get(assignment.workload) or (assignment.uid,)
+    taken = union(ordinals_in(state, uid) for uid in uids)
+    if assignment.exclusive:
+        listed = blocks_of(assignment.ordinals)
+        yield minus(listed, taken)
+        ending = union(ordinals for kind, ordinals in kinds.items() if not kind.may_stay)
+        yield shared(ending, listed)
+        return
+    over = [blocks_of((*row.done, *row.failed)) for row in state.finished.get(assignment.uid) or ()]
+    first = RECOVERY_ORDINALS if assignment.purpose is RECOVERY else 0
+    yield lowest_free(union((taken, *over)), first, most)

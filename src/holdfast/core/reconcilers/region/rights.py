@@ -1,0 +1,36 @@
+"""Rights: what runs by a leased right ends with it (RULES 6).
+
+The platform gives a leased right to another region once the lease, the fence and a margin are over. Nobody can tell a
+region that is cut off to stop, so it does so by itself, by its own time; after a change of leader, soon, unless it is
+told again (see `core.region.assigned`).
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, in_chunks
+from holdfast.core.model.records.lifecycle import STOPPABLE
+from holdfast.core.model.values.bitsets import each, union
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.reconcilers.region.keyed import OfAssignments
+from holdfast.core.reconcilers.region.slot_groups import kinds_of
+from holdfast.core.region.commands import Stop
+from holdfast.core.region.queries.assignments import has_lapsed, runs_until
+from holdfast.core.region.state.tables import RegionState
+
+
+class Rights(OfAssignments):
+    """Looks at one assignment at a time, by uid."""
+
+    name = "rights"
+
+    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+        assignment = state.assignments.get(key)  # type: ignore[arg-type]
+        if assignment is None:
+            return NOTHING
+        if not has_lapsed(state, assignment, now):
+            return Outcome((), runs_until(state, assignment))
+        kinds = kinds_of(state, assignment).items()
+        running = each(union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE))
+        slots = [(assignment.workload, ordinal) for ordinal in running]
+        stops = [Stop(chunk, "right-lapsed") for chunk in in_chunks(slots)]
+        return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops))

@@ -1,0 +1,129 @@
+"""Which replicas of an old template make way: those whose end lets one of the new template be placed.
+
+A rollout spends its share where there is no room for a surge. What a scheduler says of the surge that waits tells
+whether the end of an old replica can cure it:
+
+    capacity, device, port, spread, apart    where it stands: if a new one may come there, and fits once it is gone
+    over-grant, grant-ended, protected       if what it is charged, or takes, is enough for a new one
+    anything else                            no: paused, no node is for it, it never fits, ...
+
+To stop one all the same would cost a replica that serves, and nothing would come in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.domains import domain, scopes
+from holdfast.core.model.records.node_usage import Room
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.ranges import Runs, numbers, runs_of, size
+from holdfast.core.model.values.resources import NOTHING, exceeded, subtract, times
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.accounts import affordable
+from holdfast.core.region.queries.domains import Standing, crowded, in_reach
+from holdfast.core.region.queries.feasibility import fits, picked
+from holdfast.core.region.queries.gates import refuse_node
+from holdfast.core.region.queries.node_tenants import tenants_on
+from holdfast.core.region.state.node_usage import with_slot, without_slot
+from holdfast.core.region.state.tables import RegionState
+
+_OF_NODES = frozenset((Code.CAPACITY, Code.DEVICE, Code.PORT, Code.SPREAD, Code.APART))
+_OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
+#: Of very many so many are looked at, evenly over all of them.
+LOOKED_MAX = 256
+
+
+def making_way(state: RegionState, assignment: Assignment, old: Runs, most: int, now: Instant) -> Runs:
+    """Of these ordinals, all of which serve, up to so many whose end lets a slot that waits be placed."""
+    wanted = [share.template for share in assignment.shares if share.count]
+    waiting = [one for one in state.requests.get(assignment.uid) or () if one.reasons and one.template in wanted]
+    if not waiting or not old:
+        return ()
+    every = max(1, -(-size(old) // LOOKED_MAX))
+    slots = state.slots.find((assignment.workload, ordinal) for ordinal in islice(numbers(old), 0, None, every))
+    for request in waiting:
+        codes = {reason.code for reason in request.reasons}
+        template = state.templates[request.template]
+        found: list[int] = []
+        if not codes.isdisjoint(_OF_PAYERS):
+            found = [slot.ordinal for slot in slots if _pays(state, slot, template, most, now)][:most]
+        elif not codes.isdisjoint(_OF_NODES):
+            found = _Making(state, assignment, template, now).room(slots, most)
+        if found:
+            return runs_of(sorted(found))
+    return ()
+
+
+def _pays(state: RegionState, slot: Slot, template: Template, most: int, now: Instant) -> bool:
+    """Whether what a slot is charged pays for one of the template: it keeps that, or returns enough with others."""
+    mine = state.templates[slot.template].need
+    if not exceeded(template.need, mine):
+        return True
+    return affordable(state, slot.account, now, template.need, subtract(NOTHING, times(mine, most))) > 0
+
+
+class _Making:
+    """Nodes on which slots make way for those of a template."""
+
+    def __init__(self, state: RegionState, assignment: Assignment, template: Template, now: Instant) -> None:
+        self._state, self._template = state, template
+        self._overrides = in_force(state, now)
+        self._standing = Standing(template, assignment.workload, assignment.tenant, assignment.exclusive)
+        self._reach = in_reach(state, self._standing, self._overrides.zones)
+        cls = state.classes.get(assignment.priority_class)
+        self._firm = cls is None or not cls.spec.reclaimable
+        self._is_for: dict[Revision, bool] = {}
+
+    def room(self, slots: Sequence[Slot], most: int) -> list[int]:
+        """The ordinals, up to so many, without which their nodes have room; as many of one node as that takes."""
+        found: list[int] = []
+        rooms: dict[Revision, Room] = {}
+        gathered: dict[Revision, list[Slot]] = {}
+        for slot in slots:
+            node = self._state.nodes[slot.node]
+            if slot.after or slot.heir is not None or not self._admits(node):
+                continue
+            mine = gathered.setdefault(node.uid, [])
+            if len(found) + len(mine) >= most:
+                continue
+            mine.append(slot)
+            room, old = rooms.get(node.uid) or self._state.rooms[node.uid], self._state.templates[slot.template]
+            room = rooms[node.uid] = without_slot(room, slot, old.need, old.gpu_milli, room.revision)
+            devices, ports = picked(node, room, self._template, firm=self._firm)
+            if self._is_shut(node, mine) or fits(node, room, self._template, devices, ports, firm=self._firm):
+                continue
+            coming = replace(slot, devices=devices, ports=ports, firm=self._firm)
+            rooms[node.uid] = with_slot(room, coming, self._template.need, self._template.gpu_milli, room.revision)
+            found += [one.ordinal for one in mine]
+            gathered[node.uid] = []
+        return found
+
+    def _admits(self, node: Node) -> bool:
+        known = self._is_for.get(node.uid)
+        if known is None:
+            there, tenant = tenants_on(self._state, node), self._standing.tenant
+            known = refuse_node(self._overrides, node, self._template, tenant, there) is None
+            self._is_for[node.uid] = known
+        return known
+
+    def _is_shut(self, node: Node, gone: list[Slot]) -> bool:
+        """Whether rules over domains keep it out of a node that these have left."""
+        left: dict[tuple[str, str, str], int] = {}
+        for slot in gone:
+            for scope, key in scopes(self._state.templates[slot.template], slot.workload, self._standing.tenant):
+                where = (scope, key, domain(node, key))
+                left[where] = left.get(where, 0) + 1
+        members = self._state.members.get
+        return (
+            crowded(lambda where: (members(where) or 0) - left.get(where, 0), self._standing, self._reach, node)
+            is not None
+        )

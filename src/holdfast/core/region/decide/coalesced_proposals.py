@@ -1,0 +1,118 @@
+"""Plain proposals in a row: what sixty-four schedulers with one placement each cost together.
+
+Proposals that come one after another share a trial, those for one assignment and template their terms, and their
+placements are counted together when the row is settled. Answers and state are exactly those of judging one by one (a
+property test holds this): anything that is not plainly accepted ends the row and is judged alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.answers import Accepted
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.commands import Group, Propose
+from holdfast.core.region.decide.proposal_scratch import Trial
+from holdfast.core.region.decide.proposal_terms import Terms, terms_of
+from holdfast.core.region.decide.proposals import place, placed_event, refuse_proposal
+from holdfast.core.region.events import SlotsPlaced
+from holdfast.core.region.queries.feasibility import Misfit
+from holdfast.core.region.state.evolve_placements import Placed, count_placed, place_slots
+from holdfast.core.region.state.tables import RegionState
+
+
+class _Shared:
+    """Terms that proposals of a row share, and what was placed under them since they were last closed."""
+
+    __slots__ = ("counts", "terms")
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.counts: dict[str, int] = {}
+
+
+class ProposalsInARow:
+    """One trial for proposals that follow one another."""
+
+    def __init__(self, state: RegionState, at: Instant) -> None:
+        self.at = at
+        self._state = state
+        self._trial: Trial | None = None
+        self._known: dict[tuple[Revision, str, Revision], _Shared] = {}
+        self._current: _Shared | None = None
+        self._held: list[tuple[SlotsPlaced, Stamp]] = []
+
+    def judge(self, command: Propose, case: Case) -> Accepted | None:
+        """Accepted when every placement is plain and fits beside those before it."""
+        if len(command.groups) != 1 or not command.bind or refuse_proposal(self._state, command, case) is not None:
+            return None
+        if self._trial is None:
+            self._trial = Trial(self._state, case)
+        trial, group = self._trial, command.groups[0]
+        trial.case = case
+        shared = self._shared(trial, group, case)
+        if shared is None:
+            return None
+        terms, paying = shared.terms, ""
+        for placement in group.placements:
+            if placement.after or placement.hold:
+                return None
+            account = place(trial, terms, placement)
+            if isinstance(account, Misfit) or (paying and account != paying):
+                return None
+            paying = account
+        shared.counts[paying] = shared.counts.get(paying, 0) + len(group.placements)
+        return Accepted((placed_event(terms, group, paying, group.placements, command, case),))
+
+    def _shared(self, trial: Trial, group: Group, case: Case) -> _Shared | None:
+        """The terms of this assignment, template and policy; when others were in use, those are closed first."""
+        key = (group.assignment, group.template, case.envelope.policy)
+        known, current = self._known.get(key), self._current
+        if known is not None and known is current:
+            return known
+        if current is not None:
+            trial.close_group(current.terms, current.counts)
+            current.counts = {}
+        if known is None:
+            terms = terms_of(trial, group)
+            if isinstance(terms, Misfit):
+                return None
+            known = self._known[key] = _Shared(terms)
+        elif known.terms.firm:
+            known.terms.spare = known.terms.leaves(trial, known.terms.need)
+        self._current = known
+        return known
+
+    def put(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
+        """Hold the one event of an accepted proposal."""
+        (event,) = events
+        self._held.append((event, Stamp(first, self.at, actor)))
+
+    def settle(self) -> None:
+        """Apply what is held, and count it once for each assignment, template and account."""
+        alike: dict[tuple[Revision, str, str], _Count] = {}
+        for event, stamp in self._held:
+            key = (event.assignment, event.template, event.account)
+            count = alike.get(key)
+            if count is None:
+                count = alike[key] = _Count()
+            count.event, count.stamp = event, stamp
+            for waited, ordinals in place_slots(self._state, event, stamp).items():
+                count.placed.setdefault(waited, []).extend(ordinals)
+        for count in alike.values():
+            count_placed(self._state, count.event, count.placed, count.stamp)
+        self._held = []
+
+
+class _Count:
+    """Placements of one kind, and the last event of that kind."""
+
+    __slots__ = ("event", "placed", "stamp")
+
+    event: SlotsPlaced
+    stamp: Stamp
+
+    def __init__(self) -> None:
+        self.placed: Placed = {}

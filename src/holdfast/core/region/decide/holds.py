@@ -1,0 +1,147 @@
+"""Reservations standing alone: placeholders for recovery, dated holds, the room of a gang, offers. They always end.
+
+Hold ──▶ held ──▶ used by a placement · dropped by its owner · expired · displaced: given back by repair
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, DeviceRoom
+from holdfast.core.model.records.nodes import Node, ports_of
+from holdfast.core.model.records.slots import HoldPurpose, Reservation
+from holdfast.core.model.values.resources import NOTHING, ill_formed
+from holdfast.core.region.commands import DropHold, ExtendHold, Hold
+from holdfast.core.region.events import HoldEnded, HoldStored
+from holdfast.core.region.limits import HOLDS_MAX
+from holdfast.core.region.queries.accounts import ENDED, affordable, leaves_protected
+from holdfast.core.region.queries.assignments import outlawed
+from holdfast.core.region.queries.breaches import displaced
+from holdfast.core.region.queries.feasibility import Misfit, feasible
+from holdfast.core.region.queries.gates import REPAIR, refuse_paused, refuse_repair, refuse_zone
+from holdfast.core.region.queries.node_tenants import tenants_on
+from holdfast.core.region.state.tables import RegionState
+
+
+def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
+    """Keep room on a node, by the gates of a binding. What is held is paid for like what runs."""
+    latest = case.at + state.facts.settings.grant_life
+    if not case.at < command.ends <= latest:
+        return Refused(Code.EXPIRED, "a hold ends after now and within its longest life", {"latest": latest})
+    node = state.nodes.get(command.node)
+    if node is None:
+        return not_found("node", command.node)
+    if case.outside_node(node.name):
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room on {node.name}", {"node": node.name})
+    shaped = _shape(state, command, case)
+    if isinstance(shaped, Refused):
+        return shaped
+    template, tenant = shaped
+    misfit = _refuse_place(state, command, tenant, case) or _misfit(state, node, template, tenant, command.devices)
+    if misfit is not None:
+        return Refused(misfit.code, f"{node.name}: {misfit.detail}", {"node": node.name})
+    affords = affordable(state, command.account, case.at, template.need)
+    if affords < 1:
+        code = Code.GRANT_ENDED if affords == ENDED else Code.OVER_GRANT
+        return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
+    if leaves_protected(state, f"quota/{tenant}", NOTHING, template.need) < 1:
+        return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
+    stored = Reservation(
+        case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid,
+        template.need, command.devices, template.gpu_milli, command.account, command.ends, case.revision,
+    )  # fmt: skip
+    return Accepted((HoldStored(stored),))
+
+
+def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Template, str] | Refused:
+    """What is held, as the template of what will stand there, and for which tenant."""
+    if command.purpose is not HoldPurpose.PLACEHOLDER:
+        wrong = ill_formed(command.need) or ("" if 0 < command.device_milli <= 1000 else "deviceMilli is 1 to 1000")
+        if not wrong and command.need.gpu != len(command.devices) * command.device_milli:
+            wrong = "the gpu that is needed is the sum over its devices"
+        if wrong or command.assignment or command.template or not command.tenant:
+            return Refused(Code.MALFORMED, wrong or "a hold is for a tenant; only placeholders name a standby", {})
+        if case.outside_tenant(command.tenant) or command.account != f"quota/{command.tenant}":
+            message = f"{case.actor} may not hold room for {command.tenant} at the cost of {command.account}"
+            return Refused(Code.WRONG_SCOPE, message, {"tenant": command.tenant, "account": command.account})
+        gpus, milli = len(command.devices), command.device_milli
+        return Template(need=command.need, gpus=gpus, gpu_milli=milli), command.tenant
+    assignment = state.assignments.get(command.assignment)
+    template = state.templates.get(command.template)
+    if assignment is None or template is None:
+        return not_found("assignment with template", f"{command.assignment}/{command.template}")
+    if assignment.stage is Stage.ENDED or command.template not in {share.template for share in assignment.shares}:
+        return Refused(Code.NOT_ASSIGNED, f"assignment {assignment.uid} does not ask for it", {})
+    if case.outside_tenant(assignment.tenant):
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room for {assignment.tenant}", {})
+    if command.account not in assignment.accounts or len(command.devices) != template.gpus:
+        return Refused(Code.MALFORMED, "a placeholder names its assignment's account and as many devices as needed", {})
+    return template, assignment.tenant
+
+
+def _refuse_place(state: RegionState, command: Hold, tenant: str, case: Case) -> Misfit | None:
+    """What overrides and the law say before any node is asked."""
+    overrides = in_force(state, case.at)
+    misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, state.nodes[command.node])
+    assignment = state.assignments.get(command.assignment)
+    return misfit or (outlawed(state, assignment) if assignment is not None else None)
+
+
+def _misfit(state: RegionState, node: Node, template: Template, tenant: str, devices: tuple[int, ...]) -> Misfit | None:
+    """Reclaimable work may stand where room is held: only firm work and other holds are counted. Ports are not held:
+    so many have to be free."""
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    if len(room.holds) >= HOLDS_MAX:
+        return Misfit(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
+    kept = replace(room, all=room.firm, devices=tuple(DeviceRoom(d.firm, d.firm, d.held) for d in room.devices))
+    free = (port for port in ports_of(node) if port not in room.ports)
+    ports = tuple(islice(free, template.ports))
+    return feasible(node, kept, template, tenant, devices, ports, there=tenants_on(state, node))
+
+
+def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
+    known = state.holds.get(uid)
+    if known is None:
+        return not_found("hold", uid)
+    if case.kind == "person":
+        node = state.nodes[known.node].name
+        outside = case.outside_tenant(known.tenant) or case.outside_node(node)
+        return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}, on {node}", {}) if outside else known
+    if case.actor == REPAIR and displaced(state, known, case.at):
+        misfit = refuse_repair(in_force(state, case.at))
+        return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known
+    if known.owner != case.actor:
+        return Refused(Code.NOT_OWNER, f"hold {uid} is of {known.owner}", {"owner": known.owner})
+    return known
+
+
+def extend_hold(state: RegionState, command: ExtendHold, case: Case) -> Accepted | Refused:
+    """Its owner, or an operator, keeps it longer, while its account has not ended."""
+    known = _mine(state, command.hold, case)
+    if isinstance(known, Refused):
+        return known
+    if known.ends <= case.at or not known.ends < command.ends <= case.at + state.facts.settings.grant_life:
+        return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
+    if affordable(state, known.account, case.at, NOTHING) == ENDED:
+        return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})
+    return Accepted((HoldStored(replace(known, ends=command.ends, revision=case.revision)),))
+
+
+def drop_hold(state: RegionState, command: DropHold, case: Case) -> Accepted | Refused:
+    """Its owner or an operator gives it back; repair, where it is held in vain."""
+    known = _mine(state, command.hold, case)
+    if isinstance(known, Refused):
+        return known
+    return Accepted((ended(known, displaced(state, known, case.at) if case.kind == "controller" else "dropped"),))
+
+
+def ended(held: Reservation, cause: str) -> HoldEnded:
+    """The end of a hold."""
+    return HoldEnded(held.uid, held.node, held.assignment, cause)

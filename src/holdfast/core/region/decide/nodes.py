@@ -1,0 +1,181 @@
+"""What agents, operators and node health say of nodes. A shrinking node is a fact: what it breaks is opened."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.model.objects.topology import PRESENT_MAX, PRESENT_NAME_MAX
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.nodes import LOAD_STEP, MACHINE_NAME_MAX, NO_MACHINE, NO_REPORT, Node, NodeHealth
+from holdfast.core.model.values.limits import MARKS_MAX, NODE_PORTS_MAX
+from holdfast.core.model.values.resources import ill_formed
+from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNode, RemoveNode, ReportNode
+from holdfast.core.region.decide.breaches import opened
+from holdfast.core.region.decide.holds import ended
+from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
+from holdfast.core.region.limits import ADDRESS_MAX, LOAD_EVERY_MS, NAME_MAX, PORT_MAX
+from holdfast.core.region.queries.breaches import node_overshoots
+from holdfast.core.region.state.tables import RegionState
+
+NO_PORTS = (0, 0)
+
+#: A tenant's name, or none.
+_TENANT = re.compile(r"[-a-z0-9.]{0,128}")
+#: A host name, or an IP of either kind.
+_ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{ADDRESS_MAX}}}")
+
+
+def register_node(state: RegionState, command: RegisterNode, case: Case) -> Accepted | Refused:
+    """An agent registers its own node, in its session. Zone and pool stay while work stands there."""
+    if case.actor != f"agent/{command.name}":
+        return Refused(Code.NOT_OWNER, f"{case.actor} registers its own node, not {command.name}", {})
+    wrong = _ill_formed(command)
+    if wrong:
+        return Refused(Code.MALFORMED, wrong, {"node": command.name})
+    uid = state.node_names.get(command.name)
+    known = state.nodes.get(uid) if uid is not None else None
+    node = Node(
+        command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone,
+        command.capacity, command.devices, command.ports, command.labels, session=case.envelope.session,
+        address=command.address, machine=command.machine, machine_since=case.revision, overrun=command.overrun,
+        capabilities=command.capabilities, tenant=command.tenant, shares_user=command.shares_user,
+    )  # fmt: skip
+    if known is None:
+        return Accepted((NodeStored(node),))
+    node = replace(
+        node, labels=known.labels, taints=known.taints, tenancy=known.tenancy, cordoned=known.cordoned,
+        draining=known.draining, note=known.note, session_ended=known.session_ended, fence=known.fence,
+    )  # fmt: skip
+    node = _with_machine(node, known, case)
+    if replace(node, revision=known.revision) == known:
+        return Refused(Code.ALREADY, f"{node.name} is registered so", {"uid": node.uid})
+    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    if (node.zone, node.pool) != (known.zone, known.pool) and room.slots:
+        return Refused(
+            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(standing(room))}
+        )
+    return Accepted((NodeStored(node), *opened(state, node_overshoots(state, node), case.at)))
+
+
+def _with_machine(node: Node, known: Node, case: Case) -> Node:
+    """The node with since when it is this machine, and what it was before. That is told until the agent is back on the
+    same one in another session; what was not told before is no change."""
+    if node.machine != known.machine:
+        if known.machine == NO_MACHINE:
+            return node
+        return replace(node, machine_before=known.machine, machine_changed=case.at)
+    node = replace(node, machine_since=known.machine_since)
+    if node.session != known.session:
+        return node
+    return replace(node, machine_before=known.machine_before, machine_changed=known.machine_changed)
+
+
+def _ill_formed(command: RegisterNode) -> str:
+    if not 0 < len(command.name) <= NAME_MAX or not command.zone or not command.pool:
+        return f"a node has a name of at most {NAME_MAX} characters, a zone and a pool"
+    if any(not 0 < device.milli <= 1000 for device in command.devices):
+        return "a device has 1 to 1000 milli"
+    if command.capacity.gpu != sum(device.milli for device in command.devices):
+        return "the capacity's gpu is the sum of its devices"
+    first, last = command.ports
+    if command.ports != NO_PORTS and not 1 <= first <= last <= PORT_MAX:
+        return f"ports are a range within 1 to {PORT_MAX}, or 0 to 0 for none"
+    if last - first >= NODE_PORTS_MAX:
+        return f"{last - first + 1} ports; a node hands out at most {NODE_PORTS_MAX}"
+    if not _ADDRESS.fullmatch(command.address):
+        return "an address is a host name or an IP, without a port"
+    names = (command.machine.id, command.machine.host, command.machine.boot)
+    if any(len(name) > MACHINE_NAME_MAX or not name.isprintable() for name in names) or command.overrun < 0:
+        return f"a machine's names are one line of at most {MACHINE_NAME_MAX} characters, and no time is below 0"
+    if list(command.capabilities) != sorted(set(command.capabilities)):
+        return "what an agent enforces is told in order, each thing once"
+    if not _TENANT.fullmatch(command.tenant):
+        return "a node is one tenant's by that tenant's name"
+    if len(command.capacity.extended) > MARKS_MAX:
+        return f"a node has at most {MARKS_MAX} extended resources, not {len(command.capacity.extended)}"
+    return ill_formed(command.capacity)
+
+
+def report_node(state: RegionState, command: ReportNode, case: Case) -> Accepted | Refused:
+    """An agent speaks of its own node, in the session in which it registered it: whenever something else lies ready
+    there, and of its load alone now and then."""
+    if case.actor != f"agent/{command.name}":
+        return Refused(Code.NOT_OWNER, f"{case.actor} reports of its own node, not of {command.name}", {})
+    wrong = _ill_told(command)
+    if wrong:
+        return Refused(Code.MALFORMED, wrong, {"node": command.name})
+    node = state.nodes.get(state.node_names.get(command.name) or 0)
+    if node is None:
+        return not_found("node", command.name)
+    if node.session != case.envelope.session:
+        facts = {"session": node.session}
+        return Refused(Code.NOT_OWNER, f"{node.name} is registered in session {node.session}: register it first", facts)
+    known = state.node_reports.get(node.uid) or NO_REPORT
+    if (command.cpu, command.memory, command.present) == (known.cpu, known.memory, known.present):
+        return Refused(Code.ALREADY, f"{node.name} fares so", {})
+    until = known.at + LOAD_EVERY_MS
+    if command.present == known.present and case.at < until:
+        return Refused(Code.TOO_EARLY, f"the load of {node.name} was told at {known.at}", {"until": until})
+    return Accepted((NodeReported(node.uid, command.cpu, command.memory, command.present),))
+
+
+def _ill_told(command: ReportNode) -> str:
+    if not {command.cpu, command.memory} <= set(range(0, 101, LOAD_STEP)):
+        return f"load is from 0 to 100 percent, in steps of {LOAD_STEP}"
+    present = command.present
+    if len(present) > PRESENT_MAX or any(not 0 < len(name) <= PRESENT_NAME_MAX for name in present):
+        return f"at most {PRESENT_MAX} things lie ready, with names of at most {PRESENT_NAME_MAX} characters"
+    if list(present) != sorted(set(present)):
+        return "what lies ready is told in order, each thing once"
+    return ""
+
+
+def administer_node(state: RegionState, command: AdministerNode, case: Case) -> Accepted | Refused:
+    """An operator's word: all of it, each time. A cordon and a drain say why."""
+    known = state.nodes.get(command.node)
+    if known is None:
+        return not_found("node", command.node)
+    if case.outside_node(known.name) or case.outside_nodes():
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
+    if (command.cordoned or command.draining) and not command.note.strip():
+        return Refused(Code.MALFORMED, "a cordon or a drain says why: give a note", {})
+    node = replace(
+        known, revision=case.revision, cordoned=command.cordoned, draining=command.draining, taints=command.taints,
+        labels=command.labels, tenancy=command.tenancy, note=command.note,
+    )  # fmt: skip
+    if replace(node, revision=known.revision) == known:
+        return Refused(Code.ALREADY, f"{node.name} is administered so", {})
+    return Accepted((NodeStored(node), *opened(state, node_overshoots(state, node), case.at)))
+
+
+def judge_node(state: RegionState, command: JudgeNode, case: Case) -> Accepted | Refused:
+    """A node is given up only once its session has ended, and is ready only in one."""
+    known = state.nodes.get(command.node)
+    if known is None:
+        return not_found("node", command.node)
+    if known.health is command.health:
+        return Refused(Code.ALREADY, f"{known.name} is {known.health}", {})
+    alive = known.session != 0
+    if (command.health is NodeHealth.LOST and alive) or (command.health is NodeHealth.READY and not alive):
+        facts = {"session": known.session, "health": known.health.value}
+        return Refused(Code.TOO_EARLY, f"{known.name} cannot be {command.health} in its session {known.session}", facts)
+    return Accepted((NodeStored(replace(known, revision=case.revision, health=command.health)),))
+
+
+def remove_node(state: RegionState, command: RemoveNode, case: Case) -> Accepted | Refused:
+    """Nothing stands on it, and its agent is gone. What is held on it ends with it."""
+    known = state.nodes.get(command.node)
+    if known is None:
+        return not_found("node", command.node)
+    if case.outside_node(known.name) or case.outside_nodes():
+        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
+    room = state.rooms.get(known.uid) or EMPTY_ROOM
+    if room.slots or known.session:
+        facts = {"slots": len(standing(room)), "session": known.session}
+        return Refused(Code.IN_USE, f"{known.name} is not empty, or its agent lives", facts)
+    holds = (ended(state.holds[uid], "node-removed") for uid in room.holds)
+    return Accepted((*holds, NodeRemoved(known.uid)))

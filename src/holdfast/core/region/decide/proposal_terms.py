@@ -1,0 +1,142 @@
+"""What holds for every placement of a group: who pays, how many can be paid, how many leave protected room alone."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.objects.tenants import PriorityClass
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import RECOVERY, Assignment
+from holdfast.core.model.records.domains import is_counted
+from holdfast.core.model.records.node_usage import Room
+from holdfast.core.model.values.ranges import Runs
+from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.region.commands import Group
+from holdfast.core.region.decide.proposal_scratch import Trial
+from holdfast.core.region.queries.accounts import ENDED, PLENTY, affordable, leaves_protected
+from holdfast.core.region.queries.domains import Reach, Standing
+from holdfast.core.region.queries.feasibility import Misfit
+from holdfast.core.region.queries.gates import refuse_group
+
+
+class Terms:
+    """What holds for every placement of a group. It does not know its trial: a cycle would outlive the command."""
+
+    plain = 0
+    spare = PLENTY
+    ordinals: Runs | None = None
+    standing: Standing | None = None
+    reach: Reach = MappingProxyType({})
+    _account = ""
+    _left = 0
+    _paid = 0
+
+    def __init__(
+        self, trial: Trial, assignment: Assignment, group: Group, template: Template, cls: PriorityClass
+    ) -> None:
+        self.assignment = assignment
+        self.workload = assignment.workload
+        self.tenant = assignment.tenant
+        self.digest = group.template
+        self.template = template
+        self.need = template.need
+        self.simple = not (template.gpus or template.ports or template.need.extended)
+        self.priority_class = cls
+        self.firm = not cls.spec.reclaimable
+        self.reservation_life = trial.state.facts.settings.reservation_life
+        self.scattered = is_counted(template)
+        if self.scattered:
+            self.standing = Standing(template, assignment.workload, assignment.tenant, assignment.exclusive)
+            self.reach = trial.in_reach(self.standing) if template.spread else self.reach
+        if assignment.exclusive:
+            self.ordinals = assignment.ordinals
+        if self.firm:
+            self.spare = self.leaves(trial, template.need)
+
+    @property
+    def recovery(self) -> bool:
+        """Whether this stands in for a lost region."""
+        return self.assignment.purpose is RECOVERY
+
+    def stood(self, trial: Trial, extra: Resources) -> None:
+        """Something else than plain slots took `extra` of the free room: count anew what is left beside it."""
+        trial.standing = add(add(trial.standing, times(self.need, self.plain)), extra)
+        self.plain = 0
+        self.spare = self.leaves(trial, self.need)
+
+    def leaves(self, trial: Trial, need: Resources) -> int:
+        """How often this need can be placed before protected tenants would be crowded out."""
+        account = f"quota/{self.tenant}"  # what is kept for a tenant is kept by its quota, whoever pays here
+        if not trial.placed:
+            return leaves_protected(trial.state, account, trial.standing, need)
+        paid_off = subtract(trial.paid_off_all, trial.paid_off.get(account, NOTHING))
+        return leaves_protected(trial.state, account, trial.standing, need, paid_off)
+
+    def pay(self, trial: Trial) -> str:
+        """The first account that can pay for one more slot, with that slot counted; empty when none can."""
+        if self._left > 0:
+            self._left -= 1
+            self._paid += 1
+            return self._account
+        return self._next_account(trial)
+
+    def _next_account(self, trial: Trial) -> str:
+        """Turn to the first account that can pay for a slot more."""
+        if self._paid:
+            self.settle(trial)
+        for account in self.assignment.accounts:
+            left = self.affords(trial, account)
+            if left > 0:
+                self._account, self._left, self._paid = account, left - 1, 1
+                return account
+        return ""
+
+    def affords(self, trial: Trial, account: str) -> int:
+        """How many slots the account can pay after what this command has spent already."""
+        return affordable(trial.state, account, trial.case.at, self.need, trial.spent.get(account, NOTHING))
+
+    def settle(self, trial: Trial) -> None:
+        """Keep what was paid for the accounts' next question."""
+        if self._paid:
+            spent = trial.spent
+            spent[self._account] = add(spent.get(self._account, NOTHING), times(self.need, self._paid))
+        self._left = self._paid = 0
+
+    def refund(self, trial: Trial, account: str, amount: Resources) -> None:
+        """A hold that is used up returns its charge to its account first."""
+        self.settle(trial)
+        spent = trial.spent
+        spent[account] = subtract(spent.get(account, NOTHING), amount)
+
+    def cannot_pay(self, trial: Trial) -> Misfit:
+        """Why no account pays."""
+        accounts = self.assignment.accounts
+        if accounts and all(self.affords(trial, account) == ENDED for account in accounts):
+            return Misfit(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
+        return Misfit(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
+
+    def added_to(self, room: Room) -> Room:
+        """The room with one more plain slot of this template; who stands there is not kept in a trial."""
+        all_, firm = add(room.all, self.need), room.firm
+        if self.firm:
+            firm = add(firm, self.need)
+        return Room(
+            firm, all_, room.held, room.devices, room.ports, room.waiting, room.revision, room.slots, room.holds
+        )
+
+
+def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
+    """The group's terms, or the gate that is shut for all of it."""
+    state, case = trial.state, trial.case
+    assignment = state.assignments.get(group.assignment)
+    template = state.templates.get(group.template)
+    if assignment is None or template is None or not assignment.accounts:
+        return Misfit(Code.NOT_FOUND, f"assignment {group.assignment} with template {group.template}")
+    misfit = refuse_group(state, trial.overrides, assignment, group.template, case)
+    if misfit is not None:
+        return misfit
+    cls = state.classes.get(assignment.priority_class)
+    if cls is None:
+        return Misfit(Code.NOT_FOUND, f"priority class {assignment.priority_class}")
+    return Terms(trial, assignment, group, template, cls)

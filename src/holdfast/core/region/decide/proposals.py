@@ -1,0 +1,181 @@
+"""Propose: many placements in one command, and every hard gate.
+
+    valid? -> for each group: assigned? policy? who pays? -> for each placement: slot, node, room, spread, payer,
+    protected
+
+A view may have said anything; what is judged here is the state. Placements are judged one by one, each on what those
+before it took, or all or nothing. What is refused is told with its code, and with the revision to wait for when the
+sender's view is behind.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.partial import Unmet, answer, wrong_count
+from holdfast.core.model.records.lifecycle import PENDING
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.ranges import has
+from holdfast.core.region.commands import Group, Placement, Propose
+from holdfast.core.region.decide.preemption import succeed
+from holdfast.core.region.decide.proposal_scratch import Trial
+from holdfast.core.region.decide.proposal_terms import Terms, terms_of
+from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
+from holdfast.core.region.queries.domains import crowded
+from holdfast.core.region.queries.feasibility import Misfit, fits
+from holdfast.core.region.queries.fence import unfenced
+from holdfast.core.region.queries.gates import refuse_node
+from holdfast.core.region.queries.node_tenants import NOBODY
+from holdfast.core.region.state.node_usage import with_slot
+from holdfast.core.region.state.tables import RegionState
+
+#: What another placement on the node may have been the cause of.
+_OF_ROOMS = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.ONE_TENANT)
+
+
+def propose(state: RegionState, command: Propose, case: Case) -> Accepted | Refused:
+    """Place what can be placed, or all, or nothing."""
+    refused = refuse_proposal(state, command, case)
+    if refused is not None:
+        return refused
+    trial = Trial(state, case)
+    events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
+    lost: list[Unmet] = []
+    for number, group in enumerate(command.groups):
+        terms = terms_of(trial, group)
+        if isinstance(terms, Misfit):
+            lost.extend(Unmet(number, i, terms.code, terms.detail) for i in range(len(group.placements)))
+        else:
+            events.extend(_place_group(trial, terms, number, group, lost, command))
+    if not lost:
+        return Accepted(tuple(events))
+    return answer(tuple(events), lost, case.envelope.view, all_or_nothing=command.all_or_nothing)
+
+
+def refuse_proposal(state: RegionState, command: Propose, case: Case) -> Refused | None:
+    """Why the proposal as a whole is not judged."""
+    if case.at >= command.valid_until or command.valid_until > case.at + state.facts.settings.proposal_life:
+        facts = {"at": case.at, "valid_until": command.valid_until}
+        return Refused(Code.EXPIRED, "a proposal is valid until a time that is near and has not passed", facts)
+    count = 0
+    for group in command.groups:
+        count += len(group.placements)
+    return wrong_count(count) or wrong_count(len(command.groups))
+
+
+def _place_group(
+    trial: Trial, terms: Terms, number: int, group: Group, lost: list[Unmet], command: Propose
+) -> list[SlotsPlaced | SlotsStopping | HoldEnded]:
+    """The events of one group, its placements in their order, one event for each account that pays."""
+    events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
+    by_account: dict[str, list[Placement]] = {}
+    paying, mine = "", []
+    for index, placement in enumerate(group.placements):
+        judged = place(trial, terms, placement)
+        if not isinstance(judged, str):
+            lost.append(_lost(trial, terms, number, index, placement, judged))
+            continue
+        if judged != paying:
+            paying, mine = judged, by_account.setdefault(judged, [])
+        mine.append(placement)
+        if placement.after or placement.hold:
+            events.extend(trial.succession.take_events())
+    if number + 1 < len(command.groups):
+        trial.close_group(terms, {account: len(placed) for account, placed in by_account.items()})
+    for account, placements in by_account.items():
+        events.append(placed_event(terms, group, account, tuple(placements), command, trial.case))
+    return events
+
+
+def placed_event(
+    terms: Terms, group: Group, account: str, placements: tuple[Placement, ...], command: Propose, case: Case
+) -> SlotsPlaced:
+    """What becomes true for placements that one account pays."""
+    assignment = terms.assignment
+    ends = 0 if command.bind else case.at + terms.reservation_life
+    return SlotsPlaced(
+        assignment.uid, assignment.workload, group.template, account, command.bind, terms.firm, ends,
+        case.envelope.view, placements,
+    )  # fmt: skip
+
+
+def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # long: one gate after another
+    """The account that pays for the placement, taken in the trial; or the gate that is shut."""
+    key = (terms.workload, placement.ordinal)
+    slot = trial.slot_of(key)
+    if slot is None:
+        return Misfit(Code.NOT_FOUND, f"slot {key}")
+    if slot.phase is not PENDING or slot.template != terms.digest or key in trial.taken:
+        return Misfit(Code.WRONG_PHASE, f"slot {key} is {slot.phase}")
+    if slot.assignment != terms.assignment.uid:
+        return Misfit(Code.NOT_ASSIGNED, f"slot {key} belongs to another assignment")
+    if terms.ordinals is not None and not has(terms.ordinals, placement.ordinal):
+        return Misfit(Code.NOT_ASSIGNED, f"this region has no right to {key}")
+    node = trial.node_of(placement.node)
+    if node is None:
+        return Misfit(Code.NOT_FOUND, f"node {placement.node}")
+    there = NOBODY if node.shares_user else trial.tenants_on(node)
+    misfit = refuse_node(trial.overrides, node, terms.template, terms.tenant, there)
+    if misfit is not None:
+        return misfit
+    if terms.ordinals is not None:
+        misfit = unfenced(node, trial.state.facts.settings)
+        if misfit is not None:
+            return misfit
+    if terms.standing is not None:
+        misfit = crowded(trial.member_count, terms.standing, terms.reach, node)
+        if misfit is not None:
+            return misfit
+    if placement.after or placement.hold:
+        return succeed(trial, terms, slot, node, placement)
+    uid = placement.node
+    again = uid in trial.once or uid in trial.rooms
+    room = trial.room(uid) if again else trial.room_of(uid) or EMPTY_ROOM
+    misfit = fits(node, room, terms.template, placement.devices, placement.ports, firm=terms.firm)
+    if misfit is not None:
+        return misfit
+    if terms.spare <= 0:
+        return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
+    account = slot.account or terms.pay(trial)
+    if not account:
+        return terms.cannot_pay(trial)
+    terms.spare -= 1
+    terms.plain += 1
+    trial.taken.add(key)
+    if trial.tenants and uid in trial.tenants:
+        trial.tenants[uid] = (terms.tenant,)
+    if terms.simple and not again:
+        trial.once[uid] = terms
+    else:
+        _join(trial, terms, slot, placement, room)
+    if terms.scattered:
+        trial.count_members(terms, node)
+    return account
+
+
+def _join(trial: Trial, terms: Terms, slot: Slot, placement: Placement, room: Room) -> None:
+    """Count the placement into the trial's room of its node."""
+    if terms.simple:
+        trial.rooms[placement.node] = terms.added_to(room)
+    else:
+        coming = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
+        joined = with_slot(room, coming, terms.need, terms.template.gpu_milli, room.revision)
+        trial.rooms[placement.node] = joined
+
+
+def _lost(trial: Trial, terms: Terms, group: int, index: int, placement: Placement, misfit: Misfit) -> Unmet:
+    """Why it was not placed. If what it ran into changed after the sender's view, that is the reason: it is stale."""
+    view = trial.case.envelope.view
+    if view:
+        slot = trial.slot_of((terms.workload, placement.ordinal))
+        if slot is not None and slot.revision > view:
+            return Unmet(group, index, Code.STALE, f"slot {terms.workload}/{placement.ordinal}", slot.revision)
+        node, room = trial.node_of(placement.node), trial.room_of(placement.node)
+        if node is not None and node.revision > view:
+            return Unmet(group, index, Code.STALE, f"node {node.name}", node.revision)
+        if misfit.code in _OF_ROOMS and room is not None and room.revision > view:
+            return Unmet(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", room.revision)
+    return Unmet(group, index, misfit.code, misfit.detail)

@@ -1,0 +1,98 @@
+"""Stop: the one way to end a slot, for a cause from the closed list.
+
+Voluntary causes are refused once the region's share of the workload's disruption budget is spent; what its owner
+asked for and what is forced never is. A slot that is not serving may always be stopped and costs nothing.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger.answers import Accepted, Code, Refused
+from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.partial import Unmet, answer, wrong_count
+from holdfast.core.model.records.lifecycle import STOP_CAUSES, STOPPABLE, Kind, Phase, StopCause
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.commands import Stop
+from holdfast.core.region.events import SlotsStopping, Stopping
+from holdfast.core.region.queries.assignments import disruption_left
+from holdfast.core.region.queries.gates import REPAIR, refuse_repair
+from holdfast.core.region.state.tables import RegionState
+
+#: These commit together with the successor that needs the room, and are never sent alone.
+_WITH_SUCCESSOR = ("preempted", "reclaimed")
+
+
+def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
+    """Stop slots, judged one by one."""
+    cause = STOP_CAUSES.get(command.cause)
+    refused = wrong_count(len(command.slots)) or _refuse_cause(state, command, cause, case)
+    if refused is not None or cause is None:
+        return refused or Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
+    stops: list[Stopping] = []
+    lost: list[Unmet] = []
+    seen: set[tuple[int, int]] = set()
+    serving_lost: dict[Revision, int] = {}
+    for index, key in enumerate(command.slots):
+        slot = state.slots.get(key)
+        unmet = _refuse_slot(state, cause, slot, serving_lost, repeated=key in seen)
+        unmet = unmet or _refuse_template(state, slot, command.template)
+        if unmet is not None or slot is None:
+            code, detail = unmet or (Code.NOT_FOUND, "no such slot")
+            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
+            continue
+        seen.add(key)
+        if slot.phase is Phase.SERVING:
+            serving_lost[slot.assignment] = serving_lost.get(slot.assignment, 0) + 1
+        stops.append(Stopping(key, slot.node, _next_template(slot, cause, command.template)))
+    events = (SlotsStopping(command.cause, tuple(stops)),) if stops else ()
+    return answer(events, lost, case.envelope.view)
+
+
+def is_pressing(command: Stop) -> bool:
+    """Whether another region waits for it: a right that has lapsed is given away after a time, stopped or not."""
+    return command.cause == "right-lapsed"
+
+
+def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, case: Case) -> Refused | None:
+    if cause is None:
+        return Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
+    if case.actor != cause.owner and case.kind != cause.owner:
+        facts = {"cause": cause.name, "owner": cause.owner}
+        return Refused(Code.NOT_OWNER, f"only {cause.owner} stops for {cause.name}", facts)
+    misfit = refuse_repair(in_force(state, case.at)) if cause.owner == REPAIR else None
+    if misfit is not None:
+        return Refused(misfit.code, misfit.detail, {"cause": cause.name})
+    if cause.name in _WITH_SUCCESSOR:
+        return Refused(Code.CONTRADICTORY, f"{cause.name} commits together with its successor: propose it", {})
+    if command.template and (not cause.again or command.template not in state.templates):
+        return Refused(Code.NOT_FOUND, f"no template {command.template} for what comes after {cause.name}", {})
+    return None
+
+
+def _refuse_slot(
+    state: RegionState, cause: StopCause, slot: Slot | None, serving_lost: dict[Revision, int], *, repeated: bool
+) -> tuple[Code, str] | None:
+    if slot is None:
+        return Code.NOT_FOUND, "no such slot"
+    if slot.phase not in STOPPABLE or repeated:
+        return Code.WRONG_PHASE, f"is {slot.phase}"
+    if cause.kind is Kind.VOLUNTARY and slot.phase is Phase.SERVING:
+        assignment = state.assignments[slot.assignment]
+        if disruption_left(state, assignment, serving_lost.get(slot.assignment, 0)) <= 0:
+            return Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent"
+    return None
+
+
+def _refuse_template(state: RegionState, slot: Slot | None, template: str) -> tuple[Code, str] | None:
+    if slot is None or not template:
+        return None
+    if any(share.template == template and share.count for share in state.assignments[slot.assignment].shares):
+        return None
+    return Code.NOT_ASSIGNED, f"its assignment does not ask for template {template}"
+
+
+def _next_template(slot: Slot, cause: StopCause, template: str) -> str:
+    if not cause.again or not slot.next_template:
+        return ""
+    return template or slot.next_template

@@ -1,0 +1,250 @@
+"""Where a region's promises are looked at: everywhere, or near what a batch has written.
+
+What lies next to a written row: the node that a slot or hold stands on, with all that stands there; the victims that a
+slot waits for; the node of an agent whose session ended. Sums over a whole account or assignment are never walked
+through: what they were before is changed by what was written.
+
+Three rare things are looked at as widely as they reach: a new jurisdiction at every assignment; a right that is taken
+from, or missing to, an exclusive assignment at its slots; a template that goes while something is of it at every slot.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+
+from holdfast.core.ledger.state.invariants import Change, present
+from holdfast.core.ledger.state.invariants import Nearby as Near
+from holdfast.core.model.records.breaches import RIGHT
+from holdfast.core.model.records.grants import Use
+from holdfast.core.model.records.lifecycle import ON_NODE, PHASES
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room, standing
+from holdfast.core.model.records.nodes import Node, NodeReport
+from holdfast.core.model.records.slots import Finished, Reservation, Slot
+from holdfast.core.model.values.ranges import has, numbers
+from holdfast.core.model.values.resources import NOTHING, Resources, add, times
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.invariants.counts import Counts, changed_counts, miscounted_anywhere, miscounted_near
+from holdfast.core.region.state.lookups import in_phase, is_finished
+from holdfast.core.region.state.slot_kinds import ordinals_of
+from holdfast.core.region.state.tables import RegionState
+
+Slots = Iterator[tuple[SlotKey, Slot]]
+Amounts = dict[str, int]
+_ON_NODE = tuple(phase for phase in PHASES if phase in ON_NODE)
+
+
+def amounts(resources: Resources) -> Amounts:
+    """The amounts that are not zero, by name."""
+    standard = (("cpu", resources.cpu), ("memory", resources.memory), ("disk", resources.disk), ("gpu", resources.gpu))
+    return {name: amount for name, amount in (*standard, *resources.extended) if amount}
+
+
+class Everywhere:
+    """All of a region, and sums counted anew from its rows."""
+
+    def __init__(self, state: RegionState) -> None:
+        self.state = state
+
+    def slots(self) -> Slots:
+        """Slots whose own rows are looked at."""
+        return self.state.slots.unordered()
+
+    def standing(self) -> Slots:
+        """Every slot of each node that is looked at."""
+        return self.state.slots.unordered()
+
+    def identities(self) -> Slots:
+        """Every slot of each assignment whose rights are looked at."""
+        return self.state.slots.unordered()
+
+    def nodes(self) -> Iterator[tuple[Revision, Node]]:
+        return self.state.nodes.unordered()
+
+    def node_reports(self) -> Iterator[tuple[Revision, NodeReport]]:
+        return self.state.node_reports.unordered()
+
+    def rooms(self) -> Iterator[tuple[Revision, Room]]:
+        return self.state.rooms.unordered()
+
+    def holds(self) -> Iterator[tuple[Revision, Reservation]]:
+        return self.state.holds.unordered()
+
+    def finished(self) -> Iterator[tuple[Revision, tuple[Finished, ...]]]:
+        """What is over for good, by assignment."""
+        return self.state.finished.unordered()
+
+    def uses(self) -> Iterator[tuple[str, Use]]:
+        return self.state.uses.unordered()
+
+    def charged(self) -> dict[str, Amounts]:
+        """By account: what its slots and holds need."""
+        state = self.state
+        kinds = Counter((slot.account, slot.template) for _, slot in state.slots.unordered() if slot.account)
+        charged = {account: NOTHING for account, _ in state.uses.unordered()}
+        for (account, template), count in kinds.items():
+            need = times(state.templates[template].need, count)
+            charged[account] = add(charged.get(account, NOTHING), need)
+        for _, hold in state.holds.unordered():
+            charged[hold.account] = add(charged.get(hold.account, NOTHING), hold.need)
+        return {account: amounts(need) for account, need in charged.items()}
+
+    def placed(self) -> dict[Revision, int]:
+        """By assignment: how many of its slots stand on nodes."""
+        return Counter(slot.assignment for _, slot in self.state.slots.unordered() if slot.phase in ON_NODE)
+
+    def miscounts(self) -> Iterator[str]:
+        """Counts and indexes that are not what their rows add up to."""
+        return miscounted_anywhere(self.state)
+
+
+class Nearby(Near[RegionState]):
+    """What a batch has written in a region, and what lies next to it."""
+
+    def __init__(self, change: Change[RegionState]) -> None:
+        super().__init__(change)
+        self._draw_slots()
+        self._draw_nodes()
+        self.draw("uses", change.touched.get("allowances", ()))
+
+    def _draw_slots(self) -> None:
+        before, change = self.before, self.change
+        for _, old, new in change.rows("slots"):
+            for slot in (old, new):
+                self.draw("slots", slot.after if slot is not None else ())
+        for _, old, new in change.rows("rooms"):
+            listed = set(standing(old or EMPTY_ROOM)).symmetric_difference(standing(new or EMPTY_ROOM))
+            self.draw("slots", sorted(listed))
+        for uid, old, new in change.rows("assignments"):
+            if old is not None and (new is None or (new.workload, new.tenant) != (old.workload, old.tenant)):
+                self.draw("slots", self._slots_of(uid))
+        for uid, old, new in change.rows("nodes"):
+            if old is not None and (new is None or (new.name, new.zone, new.pool) != (old.name, old.zone, old.pool)):
+                room = before.rooms.get(uid) or EMPTY_ROOM
+                self.draw("slots", standing(room))
+                self.draw("holds", room.holds)
+        for uid, _, _ in change.rows("finished"):
+            self.draw("slots", (key for key in self._slots_of(uid) if is_finished(self.state, uid, key[1])))
+        lost = [digest for digest, old, _ in change.rows("templates") if old is not None and self._used(digest)]
+        if lost:
+            rows = self.state.slots.items()
+            self.draw("slots", (key for key, slot in rows if slot.template in lost or slot.next_template in lost))
+
+    def _used(self, digest: str) -> bool:
+        """Whether something is of a template that was there before and is another now, or gone."""
+        count = self.before.template_uses.get(digest) or 0
+        for _, *slots in self.change.rows("slots"):
+            for slot, sign in zip(slots, (-1, 1), strict=True):
+                count += sign * (slot is not None and (slot.template, slot.next_template).count(digest))
+        for _, *assignments in self.change.rows("assignments"):
+            for one, sign in zip(assignments, (-1, 1), strict=True):
+                count += sign * (one is not None and sum(share.template == digest for share in one.shares))
+        return count > 0
+
+    def _slots_of(self, assignment: Revision) -> list[SlotKey]:
+        """The slots that an assignment had before, or has been given since."""
+        known = self.before.assignments.get(assignment)
+        ordinals = ordinals_of(self.before, assignment)
+        written = [
+            key for key, _, slot in self.change.rows("slots") if slot is not None and slot.assignment == assignment
+        ]
+        return [*((known.workload, ordinal) for ordinal in numbers(ordinals) if known is not None), *written]
+
+    def _draw_nodes(self) -> None:
+        uids = dict.fromkeys((*self.keys("rooms"), *self.keys("nodes"), *self._breached("node")))
+        for state in (self.before, self.state):
+            for table in ("slots", "holds"):
+                uids.update((row.node, None) for _, row in present(state, table, self.keys(table)) if row.node)
+        for _, session, _ in self.change.rows("sessions"):
+            if session is not None and session.principal.startswith("agent/"):
+                name = session.principal.removeprefix("agent/")
+                uids.update((uid, None) for _, uid in present(self.before, "node_names", (name,)))
+        self.draw("nodes", uids)
+        self.draw("rooms", uids)
+        self.draw("node_reports", uids)
+
+    def _breached(self, kind: str, invariant: str = "") -> list[Revision]:
+        """The nodes or assignments whose breaches were opened, changed or closed."""
+        parts = [(name, *key.split("/")) for name, key in self.change.touched.get("breaches", ())]
+        return [int(part[2]) for part in parts if part[1] == kind and invariant in ("", part[0])]
+
+    def slots(self) -> Slots:
+        return self.rows("slots")
+
+    def standing(self) -> Slots:
+        keys = dict.fromkeys(self.keys("slots"))
+        for _, room in self.rooms():
+            keys.update(dict.fromkeys(standing(room)))
+        return present(self.state, "slots", keys)
+
+    def identities(self) -> Slots:
+        """Of assignments that were written or whose breach was, and of those with a slot that stands without a right.
+
+        Elsewhere there are no more without a right than there were.
+        """
+        doubtful = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment", RIGHT)))
+        for _, slot in self.slots():
+            known = self.state.assignments.get(slot.assignment)
+            if (
+                known is not None
+                and known.exclusive
+                and not has(known.ordinals, slot.ordinal)
+                and slot.phase in ON_NODE
+            ):
+                doubtful[slot.assignment] = None
+        exclusive = [uid for uid, known in present(self.state, "assignments", doubtful) if known.exclusive]
+        keys = dict.fromkeys(key for uid in exclusive for key in self._slots_of(uid))
+        return present(self.state, "slots", keys)
+
+    def nodes(self) -> Iterator[tuple[Revision, Node]]:
+        return self.rows("nodes")
+
+    def node_reports(self) -> Iterator[tuple[Revision, NodeReport]]:
+        return self.rows("node_reports")
+
+    def rooms(self) -> Iterator[tuple[Revision, Room]]:
+        return self.rows("rooms")
+
+    def holds(self) -> Iterator[tuple[Revision, Reservation]]:
+        return self.rows("holds")
+
+    def finished(self) -> Iterator[tuple[Revision, tuple[Finished, ...]]]:
+        return present(self.state, "finished", dict.fromkeys((*self.keys("finished"), *self.keys("assignments"))))
+
+    def uses(self) -> Iterator[tuple[str, Use]]:
+        return self.rows("uses")
+
+    @cached_property
+    def changed(self) -> Counts:
+        """By how much the stored rows have changed what is counted over them."""
+        return changed_counts(self)
+
+    def charged(self) -> dict[str, Amounts]:
+        change: dict[str, Amounts] = {account: {} for account in self.keys("uses")}
+        for (what, *where), amount in self.changed.items():
+            if what == "charged":
+                account, resource = map(str, where)
+                change.setdefault(account, {})[resource] = amount
+        charged = {}
+        for account, more in change.items():
+            was = amounts((self.before.uses.get(account) or Use()).charged)
+            now = {name: was.get(name, 0) + more.get(name, 0) for name in {**was, **more}}
+            charged[account] = {name: amount for name, amount in now.items() if amount}
+        return charged
+
+    def placed(self) -> dict[Revision, int]:
+        rows = [slot for state in (self.before, self.state) for _, slot in present(state, "slots", self.keys("slots"))]
+        uids = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment")))
+        uids.update((slot.assignment, None) for slot in rows)
+        if self.before.place.jurisdiction != self.state.place.jurisdiction:
+            uids.update((uid, None) for uid, _ in self.state.assignments.items())
+        return {
+            uid: sum(in_phase(self.before, uid, p) + self.changed["tallies", uid, p] for p in _ON_NODE) for uid in uids
+        }
+
+    def miscounts(self) -> Iterator[str]:
+        return miscounted_near(self, self.changed)
+
+
+Places = Everywhere | Nearby

@@ -1,0 +1,116 @@
+"""What must hold in every state of a region: one table that tests, simulator, documents and review read.
+
+Each promise is written once, over the places where it is looked at (see `scan`): all of the region, or what
+lies near a batch. Each counts from the stored rows. Rooms and derived tables, which evolve keeps step by step, are
+compared with what a recount gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from holdfast.core.ledger.revision import revision
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.lifecycle import ON_NODE, Phase
+from holdfast.core.model.records.node_usage import standing
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.ranges import is_well_formed
+from holdfast.core.region.invariants.scan import Places
+from holdfast.core.region.state.lookups import is_finished
+from holdfast.core.region.state.tables import RegionState
+
+
+def unique_binding(at: Places) -> Iterator[str]:
+    listed = Counter((key, uid) for uid, room in at.rooms() for key in standing(room))
+    for (key, uid), times in listed.items():
+        slot = at.state.slots.get(key)
+        if times > 1 or slot is None or slot.node != uid:
+            yield f"room {uid} lists {key} {times} times"
+    for key, slot in at.slots():
+        if (slot.phase in ON_NODE) != ((key, slot.node) in listed) or (slot.workload, slot.ordinal) != key:
+            yield f"slot {key} is {slot.phase} on {slot.node}"
+
+
+def _present(state: RegionState, slot: Slot) -> bool:
+    """Whether the slot has its devices and ports to itself: it waits for nobody."""
+    return not any((state.slots.get(victim) or slot).heir == (slot.workload, slot.ordinal) for victim in slot.after)
+
+
+def device_ownership(at: Places) -> Iterator[str]:
+    use: Counter[tuple[int, int]] = Counter()
+    for _, slot in at.standing():
+        if slot.phase in ON_NODE and slot.devices and _present(at.state, slot):
+            for index in slot.devices:
+                use[slot.node, index] += at.state.templates[slot.template].gpu_milli
+    yield from (
+        f"device {index} of node {uid} gives {milli} milli" for (uid, index), milli in use.items() if milli > 1000
+    )
+
+
+def port_ownership(at: Places) -> Iterator[str]:
+    use: Counter[tuple[int, int]] = Counter()
+    for _, slot in at.standing():
+        if slot.phase in ON_NODE and slot.ports and _present(at.state, slot):
+            use.update((slot.node, port) for port in slot.ports)
+    yield from (f"port {port} of node {uid} is given {times} times" for (uid, port), times in use.items() if times > 1)
+
+
+def epochs_grow(at: Places) -> Iterator[str]:
+    head = revision(at.state.facts.seq + 1)
+    for key, slot in at.slots():
+        bound = slot.phase in ON_NODE and slot.phase is not Phase.RESERVED
+        if slot.revision >= head or slot.epoch > slot.revision or (slot.epoch > 0) != bound:
+            yield f"slot {key} is {slot.phase} with epoch {slot.epoch} and revision {slot.revision}"
+    for uid, node in at.nodes():
+        if not 0 < uid == node.uid <= node.revision < head or (node.session and node.session not in at.state.sessions):
+            yield f"node {node.name} has uid {uid}, revision {node.revision}, session {node.session}"
+
+
+def references_hold(at: Places) -> Iterator[str]:
+    state = at.state
+    for key, slot in at.slots():
+        templates = [name for name in (slot.template, slot.next_template) if name and name not in state.templates]
+        if slot.assignment not in state.assignments or templates or (slot.node and slot.node not in state.nodes):
+            yield f"slot {key} refers to what is not there"
+        if slot.heir is not None:
+            heir = state.slots.get(slot.heir)
+            if heir is None or key not in heir.after or heir.node != slot.node or slot.phase is not Phase.TERMINATING:
+                yield f"slot {key} names an heir that does not wait for it"
+    for uid, hold in at.holds():
+        if hold.node not in state.nodes:
+            yield f"hold {uid} is on a node that is gone"
+    for uid, _ in at.node_reports():
+        if uid not in state.nodes:
+            yield f"a node is reported of that is gone: {uid}"
+
+
+def pending_holds_nothing(at: Places) -> Iterator[str]:
+    for key, slot in at.slots():
+        holds = slot.node or slot.devices or slot.ports or slot.epoch or slot.after or slot.heir
+        if slot.phase is Phase.PENDING and holds:
+            yield f"slot {key} waits and yet holds something"
+        if slot.phase is Phase.RELEASED:
+            yield f"slot {key} rests in released"
+
+
+def finished_stays(at: Places) -> Iterator[str]:
+    for key, slot in at.slots():
+        if is_finished(at.state, slot.assignment, slot.ordinal):
+            yield f"slot {key} is {slot.phase}, and over for good"
+    for uid, rows in at.finished():
+        assignment = at.state.assignments[uid]
+        asked = [share.template for share in assignment.shares if assignment.batch]
+        if assignment.stage is not Stage.ENDED and not all(row.template in asked for row in rows):
+            yield f"assignment {uid} has finished what it does not ask for"
+        runs = [runs for row in rows for runs in (row.done, row.failed)]
+        numbers = [number for one in runs for run in one for number in range(*run)]
+        if not numbers or len(set(numbers)) != len(numbers) or not all(map(is_well_formed, runs)):
+            yield f"assignment {uid} has finished {runs}"
+
+
+def lists_kept(at: Places) -> Iterator[str]:
+    listing = at.state.place.listing
+    kept = sorted(part for part, _ in at.state.listed.unordered())
+    if kept != list(range(listing.parts if listing is not None else 0)):
+        yield f"names of parts {kept} are kept, and of the list under way is known: {listing}"

@@ -1,0 +1,189 @@
+"""What a batch of the log says of decisions: one for each pass of a scheduler and tenant, with what became of it.
+
+    record (propose, report-pending) + its evidence ──▶ Decided: whose, when, by whom, what was found, what went where
+
+Told from the log alone, but for the names of assignments, which somebody else has to know. What a scheduler placed
+without saying why is a decision too: when, by whom and where it went is in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import Batch, Evidence, Record, read_evidence
+from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.revision import revision
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.decisions import Decided, Decision, Found, Outcome, Part, Pass, Refusals, pack
+from holdfast.core.model.records.slots import PendingReason
+from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.commands import Propose, ReportPending
+from holdfast.core.region.events import PendingReported, RegionEvent, SlotsPlaced
+
+PROPOSE, REPORT = str(Propose.__struct_config__.tag), str(ReportPending.__struct_config__.tag)
+#: The commands that decisions are made by.
+COMMANDS = (PROPOSE, REPORT)
+#: The assignment of a uid; None: nobody knows it any more.
+Whose = Callable[[Revision], Assignment | None]
+#: A request: its assignment and its template.
+_Key = tuple[Revision, str]
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
+
+
+def has_decisions(batch: Batch[RegionEvent]) -> bool:
+    """Whether there is one in the batch."""
+    return any(record.command in COMMANDS for record in batch.records)
+
+
+def decisions_in(batch: Batch[RegionEvent], evidence: Iterable[Evidence], whose: Whose) -> list[Found]:
+    """All decisions of a batch, in its order."""
+    said = {one.record: one.payload for one in evidence}
+    found: list[Found] = []
+    position, number = revision(batch.header.seq), revision(batch.header.seq)
+    for place, record in enumerate(batch.records):
+        if record.command in COMMANDS:
+            decision = _read(said.get(place, b""))
+            for one in _Reading(record, decision, whose).decisions():
+                found.append(Found(replace(one.decided, number=number, revision=position), one.parts))
+                number += 1
+        position += len(record.events)
+    return found
+
+
+def _read(payload: bytes) -> Decision:
+    """What the scheduler said; nothing when it sent something else."""
+    try:
+        found = read_evidence(payload) if payload else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = None
+    return found if isinstance(found, Decision) else Decision(0, 0, ())
+
+
+class _Reading:
+    """One record with what its scheduler said."""
+
+    def __init__(self, record: Record[RegionEvent], decision: Decision, whose: Whose) -> None:
+        self._record = record
+        self._decision = decision
+        self._whose = whose
+        self._placed = _placed(record)
+        self._waiting = {(e.assignment, e.template): e for e in record.events if isinstance(e, PendingReported)}
+        self._refused = _refused(record, decision)
+        #: The view that the ledger was told; where evidence is missing, it is all that is known of it.
+        self._view = next((event.evidence for event in record.events if isinstance(event, SlotsPlaced)), 0)
+
+    def decisions(self) -> Iterator[Found]:
+        """Those of its passes; then what was placed, or waits, and no pass speaks of."""
+        told: set[_Key] = set()
+        for number, one in enumerate(self._decision.passes):
+            keys = {(uid, one.template): generation for uid, generation in one.requests}
+            if self._waiting:  # a report is about one request, whatever its evidence says of others
+                keys = {key: generation for key, generation in keys.items() if key in self._waiting}
+            keys = {key: generation for key, generation in keys.items() if key not in told}
+            told.update(keys)
+            yield from self._by_tenant(one, keys, self._refused.get(number, ()))
+        silent = dict.fromkeys([key for key in (*self._placed, *self._waiting) if key not in told], 0)
+        yield from self._by_tenant(None, silent, ())
+
+    def _by_tenant(self, found: Pass | None, keys: dict[_Key, int], refused: Refusals) -> Iterator[Found]:
+        """One decision for each tenant whose requests these are: each is told of its own."""
+        tenants: dict[str, list[Part]] = {}
+        reasons: dict[str, tuple[PendingReason, ...]] = {}
+        for key, generation in keys.items():
+            assignment = self._whose(key[0])
+            tenant = assignment.tenant if assignment is not None else ""
+            tenants.setdefault(tenant, []).append(self._part(key, generation, assignment))
+            if key in self._waiting:
+                reasons[tenant] = self._waiting[key].reasons
+        for tenant, parts in tenants.items():
+            yield self._decided(found, tenant, tuple(parts), reasons.get(tenant, ()), refused)
+
+    def _part(self, key: _Key, generation: int, assignment: Assignment | None) -> Part:
+        part = self._placed.get(key)
+        if part is not None:
+            return replace(part, generation=generation)
+        if key in self._waiting:
+            return Part(key[0], self._waiting[key].workload, generation)
+        return Part(key[0], assignment.workload if assignment is not None else 0, generation)
+
+    def _decided(
+        self,
+        found: Pass | None,
+        tenant: str,
+        parts: tuple[Part, ...],
+        reasons: tuple[PendingReason, ...],
+        refused: Refusals,
+    ) -> Found:
+        record, decision = self._record, self._decision
+        decided = Decided(
+            number=0,
+            revision=0,
+            at=record.at,
+            actor=record.actor,
+            tenant=tenant,
+            outcome=_outcome(record, parts, found, reasons, refused),
+            view=decision.view or self._view,
+            policy=decision.policy,
+            in_flight=len(decision.in_flight),
+            plugins=decision.plugins,
+            found=replace(found, requests=()) if found is not None else None,
+            refused=refused,
+            reasons=reasons,
+        )
+        return Found(decided, parts)
+
+
+def _outcome(
+    record: Record[RegionEvent],
+    parts: tuple[Part, ...],
+    found: Pass | None,
+    reasons: tuple[PendingReason, ...],
+    refused: Refusals,
+) -> Outcome:
+    if record.command == REPORT:
+        never = bool(reasons) and reasons[0].code == Reason.NEVER_FITS.value
+        return Outcome.NEVER_FITS if never else Outcome.WAITING
+    if not any(part.ordinals for part in parts):
+        return Outcome.REFUSED
+    is_whole = not refused and (found is None or found.outcome == Outcome.PLACED.value)
+    return Outcome.PLACED if is_whole else Outcome.IN_PART
+
+
+def _placed(record: Record[RegionEvent]) -> dict[_Key, Part]:
+    """By request: what was placed. An event is for one account, so there may be several for one request."""
+    whole: dict[_Key, tuple[Revision, list[int], list[int]]] = {}
+    for event in record.events:
+        if isinstance(event, SlotsPlaced):
+            key = (event.assignment, event.template)
+            known = whole.setdefault(key, (event.workload, [], []))
+            known[1].extend([placement.ordinal for placement in event.placements])
+            known[2].extend([placement.node for placement in event.placements])
+    return {
+        key: Part(key[0], workload, 0, pack(ordinals), pack(nodes))
+        for key, (workload, ordinals, nodes) in whole.items()
+    }
+
+
+def _refused(record: Record[RegionEvent], decision: Decision) -> dict[int, Refusals]:
+    """By pass: what the ledger refused of it. A proposal's groups are the requests of its passes, in their order."""
+    if record.command != PROPOSE or not record.answer:
+        return {}
+    try:
+        unmet = _unmet.decode(record.answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    owners = [number for number, one in enumerate(decision.passes) for _ in one.requests]
+    found: dict[int, dict[str, tuple[str, int]]] = {}
+    for one in unmet:
+        if one.group < len(owners):
+            codes = found.setdefault(owners[one.group], {})
+            first, count = codes.get(one.code, (one.detail, 0))
+            codes[one.code] = (first, count + 1)
+    return {
+        number: tuple((code, detail, count) for code, (detail, count) in sorted(codes.items()))
+        for number, codes in found.items()
+    }

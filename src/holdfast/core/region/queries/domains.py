@@ -1,0 +1,167 @@
+"""Kinds of nodes: what usable nodes are for, counted where they are; and in which domains a template could stand.
+
+Replicas that are spread are held against the emptiest domain, and that must be one that could take one more: a zone
+whose nodes lack a required label, are kept for others, are too small even when empty, or are avoided has none of them
+for ever, and everything would wait for it. What is free is not asked for: a full zone is one that should take the next,
+and waiting for it is what the rule says.
+
+Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes.
+Sizes are coarse, and exact amounts are counted beside them (`node_sizes`). A proposal is judged without a walk over
+nodes, unless it takes one to tell whether any of them has several labels, or just enough of several resources, at once.
+
+Spread, apart and near: the gates that count who else stands in a node's domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import NamedTuple
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.objects.isolation import not_enforced
+from holdfast.core.model.objects.workloads import Near, Template, accepts
+from holdfast.core.model.records.domains import REGION_WIDE, domain
+from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.nodes import Node, label, usable
+from holdfast.core.model.values.resources import amounts_in
+from holdfast.core.model.values.structs import Duration, Revision
+from holdfast.core.region.queries.feasibility import Misfit, fits, picked
+from holdfast.core.region.queries.fence import overrun_most
+from holdfast.core.region.state.node_kinds import NodeKind, holds, kind_of, with_at_least
+from holdfast.core.region.state.tables import RegionState
+
+#: How many slots stand in a domain: (scope, topology key, name).
+Counting = Callable[[tuple[str, str, str]], int]
+
+
+class Standing(NamedTuple):
+    """Whose slots are to be placed where: what rules over domains are asked for."""
+
+    template: Template
+    workload: Revision
+    tenant: str
+    exclusive: bool
+
+
+#: By topology key: the domains in which slots could stand, sorted.
+Reach = Mapping[str, tuple[str, ...]]
+#: What somebody knows who keeps nodes in another form: by topology key, the domains with a usable node that would take
+#: such slots, were it empty.
+Search = Callable[[], Mapping[str, Iterable[str]]]
+
+
+def in_reach(state: RegionState, standing: Standing, avoided: Container[str], search: Search | None = None) -> Reach:
+    """The domains of the spread rules in which a usable node would take such slots, were it empty.
+
+    Where it takes a look at the nodes themselves, `search` is asked, if there is one: a walk over 50,000 nodes takes
+    thousands of times as long as all else.
+    """
+    wanted = {rule.key: 0 for rule in standing.template.spread}
+    for (key, _), _ in state.domains.unordered():
+        if key in wanted:
+            wanted[key] += 1
+    found: dict[str, set[str]] = {key: set() for key in wanted}
+    most = overrun_most(state.facts.settings) if standing.exclusive else None
+    doubtful: list[NodeKind] = []
+    for kind, count in state.node_kinds.unordered():
+        if _is_found(kind, found) or kind.zone in avoided or not _takes(kind, standing, most):
+            continue
+        having = _having(state, kind, count, standing.template)
+        if sum(count - one for one in having) < count:  # whatever they lack, one of them lacks nothing
+            _find(kind, found)
+            if all(len(found[key]) == number for key, number in wanted.items()):
+                break  # nearly always, and soon
+        elif all(having):
+            doubtful.append(kind)
+    if doubtful and search is not None:
+        for key, names in search().items():
+            found[key].update(names)
+    elif doubtful:
+        _look_through(state, standing, doubtful, found)
+    return {key: tuple(sorted(names)) for key, names in found.items()}
+
+
+def _is_found(kind: NodeKind, found: dict[str, set[str]]) -> bool:
+    return all((kind.zone if key == "zone" else kind.pool) in names for key, names in found.items())
+
+
+def _find(kind: NodeKind, found: dict[str, set[str]]) -> None:
+    for key, names in found.items():
+        names.add(kind.zone if key == "zone" else kind.pool)
+
+
+def _having(state: RegionState, kind: NodeKind, count: int, template: Template) -> list[int]:
+    """How many of so many nodes of a kind have each label, and enough of each resource of which some may have less."""
+    large = holds(kind.size, template)
+    if large is False:
+        return [0]
+    has = [state.node_labels.get((key, value, kind)) or 0 for key, value in template.require]
+    for name, amount in amounts_in(template.need) if not large else ():
+        has.append(with_at_least(state.node_amounts.get((name, kind)) or (), amount))
+    return has
+
+
+def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKind], found: dict[str, set[str]]) -> None:
+    """Of some kinds each label is on some node, and some have enough of each resource: whether one has all of it is
+    told by the nodes alone. What is quickest to tell of many is asked first."""
+    template, left = standing.template, [kind for kind in doubtful if not _is_found(kind, found)]
+    if not left:
+        return
+    places = {(kind.zone, kind.pool) for kind in left}
+    nodes = [node for _, node in state.nodes.unordered() if (node.zone, node.pool) in places]
+    for one in template.require:
+        nodes = [node for node in nodes if one in node.labels or one in node.reported_labels]
+    for node in nodes:
+        if node.capacity.cpu < template.need.cpu or node.capacity.memory < template.need.memory:
+            continue
+        if all(label(node, key) == value for key, value in template.require) and usable(node):
+            kind = kind_of(node)
+            if kind in left and would_hold(node, template):
+                _find(kind, found)
+                left = [kind for kind in left if not _is_found(kind, found)]
+                if not left:
+                    return
+
+
+def _takes(kind: NodeKind, standing: Standing, overrun: Duration | None) -> bool:
+    """Whether nodes of a kind are for such slots, but for labels: what `admits` and `unfenced` say of usable ones with
+    nobody there."""
+    template = standing.template
+    return (
+        all(accepts(template, key, value) for key, value in kind.taints)
+        and (not kind.kept_for or standing.tenant in kind.kept_for)
+        and not not_enforced(template.isolation, kind.capabilities)
+        and (overrun is None or kind.overrun <= overrun)
+    )
+
+
+def crowded(count: Counting, standing: Standing, reach: Reach, node: Node) -> Misfit | None:
+    """Whether one more slot there would be too many of its workload or of a group kept apart, or too far from one."""
+    template, tenant = standing.template, standing.tenant
+    scope = f"#{standing.workload}"
+    for spread in template.spread:
+        here = domain(node, spread.key)
+        fewest = min([count((scope, spread.key, name)) for name in reach[spread.key]], default=0)
+        if count((scope, spread.key, here)) + 1 - fewest > spread.max_skew:
+            return Misfit(Code.SPREAD, f"{spread.key} {here} has {spread.max_skew} more than the emptiest")
+    for apart in template.apart:
+        where = (f"{tenant}/{apart.group}", apart.key, domain(node, apart.key))
+        if count(where) >= apart.most:
+            return Misfit(Code.APART, f"{apart.key} {where[2]} has {apart.most} of {apart.group}")
+    for near in template.near:
+        if near.required and _is_far(count, tenant, near, node):
+            return Misfit(Code.NEAR, f"{near.key} {domain(node, near.key)} has none of {near.group}")
+    return None
+
+
+def _is_far(count: Counting, tenant: str, near: Near, node: Node) -> bool:
+    """Whether members of the group stand in the region, and none in this node's domain."""
+    group = f"{tenant}/{near.group}"
+    here = count((group, near.key, domain(node, near.key)))
+    return not here and count((group, REGION_WIDE, "")) > 0
+
+
+def would_hold(node: Node, template: Template) -> bool:
+    """Whether a node would hold one slot, were it empty."""
+    devices, ports = picked(node, EMPTY_ROOM, template, firm=True)
+    return fits(node, EMPTY_ROOM, template, devices, ports, firm=True) is None

@@ -1,0 +1,55 @@
+"""Whose work is on a node that takes one tenant at a time: all of it runs as one user.
+
+    nobody's ──a placement or a hold of some tenant──▶ that tenant's ──nothing of it is left──▶ nobody's
+
+Nothing of this is stored: it is told from what stands and is held there, so it is true of every state. A node on which
+tenants stood apart may come back with an agent that has one user for all: then the tenant that has most there keeps it,
+and the others are stopped as any breach says (RULES 18).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from holdfast.core.model.objects.isolation import takes_one_tenant
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room, standing
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.region.state.tables import RegionState
+
+#: Of a node on which nothing is, or that takes any tenants beside one another.
+NOBODY: tuple[str, ...] = ()
+
+
+def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
+    """Whose work stands or is held on a node that takes one tenant at a time, sorted; of others it makes no
+    difference."""
+    if not takes_one_tenant(node):
+        return NOBODY
+    room = state.rooms.get(node.uid)
+    return tenants_in(state, room) if room is not None else NOBODY
+
+
+def tenants_in(state: RegionState, room: Room) -> tuple[str, ...]:
+    """Whose work stands or is held in a room, sorted. All slots of a workload are one tenant's: one is looked at."""
+    slots = {tenant_of(state, state.slots[key]) for key in dict(standing(room)).items()}
+    return tuple(sorted(slots | {state.holds[uid].tenant for uid in room.holds}))
+
+
+def tenant_of(state: RegionState, slot: Slot) -> str:
+    """Whose slot it is."""
+    return state.assignments[slot.assignment].tenant
+
+
+def keeper(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
+    """Who keeps a node that takes one tenant at a time: of those that may stay there who has most, by name where that
+    is equal; of a node on which nothing stands, for whom room was held first. However many leave, those beside the
+    keeper become no more by it."""
+    counts: Counter[str] = Counter()
+    for assignment, count in Counter(slot.assignment for slot in staying).items():
+        counts[state.assignments[assignment].tenant] += count
+    if counts:
+        return min(counts, key=lambda tenant: (-counts[tenant], tenant))
+    held = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
+    return state.holds[min(held)].tenant if held else ""

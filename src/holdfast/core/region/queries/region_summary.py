@@ -1,0 +1,310 @@
+"""A region in short: what its usable nodes have and lack, what accounts are charged, what is not as it should be.
+
+    nodes ──▶ by pool and by what they are for and can do ──▶ Summary ◀── uses, silent nodes, breaches, requests
+
+It is a function of the state and of nothing else, so that two reports from one position of the log are the same. It
+looks at every node: whoever shares its thread with others makes it bit by bit. Rows that change meanwhile are seen as
+they are when their turn comes; a report is as of the position at which it was begun, and the next one tells of them.
+
+Size: what is told and how much of it at most are one thing; apart, the bounds would not be seen where a part is added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable
+from functools import reduce
+from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
+
+from holdfast.core.ledger.codec import encode
+from holdfast.core.model.objects.isolation import Capabilities, Capability
+from holdfast.core.model.objects.topology import Taint
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.nodes import Node, NodeHealth, kept_for, usable
+from holdfast.core.model.records.region_reports import Nodes, Summary, Trouble
+from holdfast.core.model.records.slots import SchedulingRequest
+from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.limits import ACCOUNTS_MAX
+from holdfast.core.model.values.metadata import Labels
+from holdfast.core.model.values.resources import NOTHING, Resources, above_zero, add, exceeded, greatest, subtract
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.node_conditions import exposures
+from holdfast.core.region.queries.workload_report import at_once
+from holdfast.core.region.state.tables import RegionState
+
+#: So many nodes, or requests, are looked at in one bit: about a millisecond.
+BIT = 200
+#: At most so many kinds of nodes are told apart. The smaller ones beyond are one kind, whose pool is `MIXED`: it has no
+#: labels, taints or tenancy, though its nodes may, and whoever reads it takes it for nodes that admit everything: all
+#: that can be enforced counts as enforced there.
+KINDS_MAX = 64
+MIXED = "*"
+#: So many vectors tell which nodes are largest; so many are kept while nodes are looked at.
+LARGEST_MAX = 4
+LARGEST_KEPT = 16
+NAMES_MAX = 3
+MESSAGE_MAX = 200
+#: What nodes and accounts take of a report at most, whatever agents say. Where that is not enough fewer kinds are told
+#: apart, and of many resources and GPU models those are told that most nodes have.
+NODES_BYTES, USES_BYTES = 256 << 10, 384 << 10
+EXTENDED_TOLD, MODELS_TOLD = 32, 64
+
+#: Pool, labels, taints, tenancy, GPU models and capabilities: what a node is told apart by.
+Kind = tuple[str, Labels, tuple[Taint, ...], tuple[str, ...], tuple[str, ...], Capabilities]
+
+
+class Piece(Struct, frozen=True):
+    """A node as a summary counts it, and the rows that this was told from: rows are never changed, only replaced."""
+
+    node: Node
+    room: Room
+    kind: Kind
+    free: Resources
+
+
+#: By node: what it counted as last time.
+Pieces = dict[Revision, Piece]
+
+
+class _Group:
+    """Nodes of one kind, counted together."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.capacity = self.free = NOTHING
+        self.largest: list[Resources] = []
+        self.largest_free: list[Resources] = []
+        self.having: Counter[str] = Counter()
+
+    def take(self, capacity: Resources, free: Resources) -> None:
+        self.count += 1
+        self.having.update(name for name, _ in capacity.extended)
+        self.capacity, self.free = add(self.capacity, capacity), add(self.free, free)
+        _raise(self.largest, capacity)
+        _raise(self.largest_free, free)
+
+    def told(self, kind: Kind) -> Nodes:
+        most, most_free = _few(self.largest), _few(self.largest_free)
+        pool, labels, taints, tenancy, models, enforced = kind
+        whole = self.count, self.capacity, self.free
+        told = Nodes(pool, labels, taints, tenancy, models, *whole, most, most_free, enforced)
+        return _named(told, self.having)
+
+
+def summary_of(state: RegionState) -> Summary:
+    """All of it, without a stop."""
+    return at_once(summarising(state, {}))
+
+
+def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summary]:
+    """The summary, bit by bit. `known` is what it told of each node last time, and is brought up to date."""
+    groups: dict[Kind, _Group] = {}
+    missing: list[Node] = []
+    exposed: dict[Reason, list[str]] = {}
+    uids = sorted(uid for uid, _ in state.nodes.unordered())
+    for number, uid in enumerate(uids, 1):
+        if number % BIT == 0:
+            yield
+        node = state.nodes.get(uid)
+        if node is None or not usable(node):
+            known.pop(uid, None)
+            missing += [node] if node is not None and node.health is not NodeHealth.READY else []
+            continue
+        piece = known[uid] = _piece(node, state.rooms.get(uid) or EMPTY_ROOM, known.get(uid))
+        group = groups.get(piece.kind)
+        if group is None:
+            group = groups[piece.kind] = _Group()
+        group.take(node.capacity, piece.free)
+        for why in exposures(node):
+            exposed.setdefault(why, []).append(node.name)
+    for uid in [uid for uid in known if uid not in state.nodes]:
+        del known[uid]
+    yield
+    waiting = yield from _waiting(state)
+    troubles = (*_silent(missing), *_exposed(exposed), *_broken(state), *waiting)
+    return Summary(_few_kinds(groups), _uses(state), troubles)
+
+
+def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
+    """What accounts are charged; where they are too many for one report, those that are charged most."""
+    uses = [(account, use.charged) for account, use in state.uses.items() if use.charged != NOTHING]
+    if len(uses) > ACCOUNTS_MAX:
+        uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
+        uses = sorted(uses[:ACCOUNTS_MAX])
+    if len(encode(uses)) > USES_BYTES:
+        uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
+        sizes = accumulate(len(encode(one)) for one in uses)
+        uses = sorted(one for one, size in zip(uses, sizes, strict=True) if size <= USES_BYTES)
+    return tuple(uses)
+
+
+def _piece(node: Node, room: Room, before: Piece | None) -> Piece:
+    if before is not None and before.node is node and before.room is room:
+        return before
+    free = above_zero(subtract(node.capacity, room.all))
+    if before is not None and before.node is node:
+        return Piece(node, room, before.kind, free)
+    labels = tuple(sorted((dict(node.reported_labels) | dict(node.labels)).items()))  # an operator's word wins
+    taints = tuple(sorted(node.taints, key=astuple))
+    models = tuple(sorted({device.model for device in node.devices}))
+    return Piece(node, room, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
+
+
+def _raise(front: list[Resources], one: Resources) -> None:
+    """Take a vector among those that no other one covers, if it is one of them."""
+    if one == NOTHING:
+        return
+    for known in front:
+        if not exceeded(one, known):
+            return
+    front[:] = [*[known for known in front if exceeded(known, one)], one]
+    if len(front) > LARGEST_KEPT:
+        front[:] = _few(front)
+
+
+def _few(front: Iterable[Resources]) -> tuple[Resources, ...]:
+    """At most so many vectors, the largest first; the last stands for all others: it covers each of them."""
+    ordered = sorted(front, key=astuple, reverse=True)
+    if len(ordered) <= LARGEST_MAX:
+        return tuple(ordered)
+    merged = reduce(greatest, ordered[LARGEST_MAX - 1 :])
+    return (*[one for one in ordered[: LARGEST_MAX - 1] if exceeded(one, merged)], merged)
+
+
+def _few_kinds(groups: dict[Kind, _Group]) -> tuple[Nodes, ...]:
+    """Every kind, in order; of too many those with most nodes, and the others as one."""
+    told = [group.told(kind) for kind, group in groups.items()]
+    ordered = sorted(told, key=lambda nodes: (-nodes.count, _order(nodes)))
+    most = KINDS_MAX
+    kept = _kept(ordered, most)
+    while most and len(encode(kept)) > NODES_BYTES:
+        most //= 2
+        kept = _kept(ordered, most)
+    return tuple(sorted(kept, key=_order))
+
+
+def _kept(ordered: list[Nodes], most: int) -> list[Nodes]:
+    others = ordered[most:]
+    return [*ordered[:most], _mixed(others)] if others else ordered
+
+
+def _order(nodes: Nodes) -> tuple[object, ...]:
+    return nodes.pool, nodes.labels, tuple(map(astuple, nodes.taints)), nodes.tenancy, nodes.models, nodes.capabilities
+
+
+def _mixed(others: list[Nodes]) -> Nodes:
+    largest: list[Resources] = []
+    largest_free: list[Resources] = []
+    for nodes in others:
+        for one in nodes.largest:
+            _raise(largest, one)
+        for one in nodes.largest_free:
+            _raise(largest_free, one)
+    models = tuple(sorted({model for nodes in others for model in nodes.models}))
+    count = sum(nodes.count for nodes in others)
+    capacity, free = reduce(add, [n.capacity for n in others]), reduce(add, [n.free for n in others])
+    having: Counter[str] = Counter()
+    for nodes in others:
+        having.update(dict.fromkeys((name for name, _ in nodes.capacity.extended), nodes.count))
+        having.update(dict.fromkeys(nodes.models, nodes.count))
+    if len(models) > MODELS_TOLD:
+        models = tuple(sorted(sorted(models, key=lambda model: (-having[model], model))[:MODELS_TOLD]))
+    enforced = tuple(sorted(Capability))
+    mixed = Nodes(MIXED, (), (), (), models, count, capacity, free, _few(largest), _few(largest_free), enforced)
+    return _named(mixed, having)
+
+
+def _named(nodes: Nodes, having: Counter[str]) -> Nodes:
+    """Nodes with no more resources than are told."""
+    if len(nodes.capacity.extended) <= EXTENDED_TOLD:
+        return nodes
+    names = sorted((name for name, _ in nodes.capacity.extended), key=lambda name: (-having[name], name))
+    told = {*names[:EXTENDED_TOLD]}
+
+    def cut(amounts: Resources) -> Resources:
+        return replace(amounts, extended=tuple(pair for pair in amounts.extended if pair[0] in told))
+
+    return replace(
+        nodes,
+        capacity=cut(nodes.capacity),
+        free=cut(nodes.free),
+        largest=tuple(map(cut, nodes.largest)),
+        largest_free=tuple(map(cut, nodes.largest_free)),
+    )
+
+
+# What is not as it should be
+
+
+def _silent(missing: list[Node]) -> list[Trouble]:
+    found = []
+    for health in (NodeHealth.SILENT, NodeHealth.LOST):
+        nodes = sorted((node for node in missing if node.health is health), key=lambda n: (n.session_ended, n.name))
+        if nodes:
+            told = _names([node.name for node in nodes])
+            found.append(Trouble(f"node-{health}", len(nodes), nodes[0].session_ended, told))
+    return found
+
+
+def exposing(state: RegionState) -> Generator[None, None, list[Trouble]]:
+    """Nodes that take work and on which something is open to others, by what that is; bit by bit."""
+    found: dict[Reason, list[str]] = {}
+    for number, uid in enumerate([uid for uid, _ in state.nodes.unordered()], 1):
+        node = state.nodes.get(uid)
+        if node is not None and usable(node):
+            for why in exposures(node):
+                found.setdefault(why, []).append(node.name)
+        if number % BIT == 0:
+            yield
+    return _exposed(found)
+
+
+def _exposed(by_reason: dict[Reason, list[str]]) -> list[Trouble]:
+    """Nodes whose conditions say that tenants or a token are open to others, for as long as their agents say so."""
+    return [Trouble(why.value, len(names), 0, _names(sorted(names))) for why, names in sorted(by_reason.items())]
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return _cut(", ".join(names[:NAMES_MAX]) + more)
+
+
+def _broken(state: RegionState) -> list[Trouble]:
+    """Open breaches, by what they break."""
+    opened: dict[str, list[tuple[Instant, str]]] = {}
+    for (invariant, key), breach in state.breaches.unordered():
+        opened.setdefault(invariant, []).append((breach.opened, key))
+    found = []
+    for invariant in sorted(opened):
+        since, key = min(opened[invariant])
+        found.append(Trouble(f"breach/{invariant}", len(opened[invariant]), since, _cut(f"first of {key}")))
+    return found
+
+
+def _waiting(state: RegionState) -> Generator[None, None, list[Trouble]]:
+    """Replicas that were tried in vain, and the request that has waited longest."""
+    count, oldest = 0, None
+    for number, (_, requests) in enumerate(list(state.requests.unordered()), 1):
+        if number % BIT == 0:
+            yield
+        for request in requests:
+            if request.reasons:
+                count += request.open
+                oldest = request if oldest is None or _age(request) < _age(oldest) else oldest
+    if oldest is None:
+        return []
+    assignment = state.assignments.get(oldest.assignment)
+    name = assignment.workload_name if assignment is not None else str(oldest.assignment)
+    why = f"{name}: {oldest.reasons[0].code} {oldest.reasons[0].message}".rstrip()
+    return [Trouble("request-waits", count, oldest.since, _cut(why))]
+
+
+def _age(request: SchedulingRequest) -> tuple[Instant, Revision]:
+    return request.since, request.uid
+
+
+def _cut(message: str) -> str:
+    return message[:MESSAGE_MAX]

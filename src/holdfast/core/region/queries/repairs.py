@@ -1,0 +1,98 @@
+"""What in a region waits to be ended or put right: broken promises, ended assignments, replicas that do not end.
+
+Which replicas are in such a phase is told by the tallies of their assignments: nothing else of them is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.breaches import Breach, Repair, in_order, of_breach
+from holdfast.core.model.records.lifecycle import PHASES, Phase
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values import bitsets
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.region.queries.fence import falls_at
+from holdfast.core.region.state.lookups import in_phase
+from holdfast.core.region.state.slot_kinds import kinds_in
+from holdfast.core.region.state.tables import RegionState
+
+_STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
+
+
+def repairs(state: RegionState, now: Instant) -> list[Repair]:
+    """Everything that waits, the most urgent first."""
+    return in_order(each(state, now))
+
+
+def each(state: RegionState, now: Instant) -> Iterator[Repair | None]:
+    """Everything that waits, in no order, and nothing for each that was looked at and does not."""
+    yield from _breaches(state, now)
+    yield from _assignments(state)
+    yield from _replicas(state, now)
+
+
+def _breaches(state: RegionState, now: Instant) -> Iterator[Repair]:
+    for _, breach in state.breaches.unordered():
+        yield of_breach(breach, *_about(state, breach), now, state.place.name)
+
+
+def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
+    """What a breach is about by name, and the tenant whose it is."""
+    kind, _, rest = breach.key.partition("/")
+    uid, slash, tail = rest.partition("/")
+    if kind == "node" and uid.isdigit() and (node := state.nodes.get(int(uid))) is not None:
+        return f"node/{node.name}{slash}{tail}", ""
+    if kind == "assignment" and uid.isdigit() and (one := state.assignments.get(int(uid))) is not None:
+        return f"assignment/{one.tenant}/{one.workload_name}{slash}{tail}", one.tenant
+    return breach.key, ""
+
+
+def _assignments(state: RegionState) -> Iterator[Repair | None]:
+    for _, one in state.assignments.unordered():
+        if one.stage is not Stage.ENDED:
+            yield None
+        else:
+            left = sum(in_phase(state, one.uid, phase) for phase in PHASES)
+            yield Repair(
+                what="assignment",
+                key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
+                owner="controller/replica" if left else "platform",
+                waits_for=f"{left} replicas to end" if left else "the platform to hear that nothing of it is left",
+                todo=f"`holdfast get replicas --region {one.region} --tenant {one.tenant}`" if left else "",
+                tenant=one.tenant,
+            )
+
+
+def _replicas(state: RegionState, now: Instant) -> Iterator[Repair | None]:
+    for uid, one in state.assignments.unordered():
+        yield None
+        if any(in_phase(state, uid, phase) for phase in _STUCK):
+            stuck = [ordinals for kind, ordinals in kinds_in(state, uid).items() if Phase(kind[0]) in _STUCK]
+            for ordinal in bitsets.each(bitsets.union(stuck)):
+                yield _replica(state, one, state.slots[one.workload, ordinal], now)
+
+
+def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instant) -> Repair:
+    """It should be over by its deadline: by then its agent has ended it, or it is fenced."""
+    settings, node = state.facts.settings, state.nodes.get(slot.node)
+    name = node.name if node is not None else "a node that is gone"
+    is_silent = node is not None and not node.session
+    if is_silent or slot.phase is Phase.UNKNOWN:
+        deadline = falls_at(state, node) if node is not None else slot.since + settings.fence_time
+        owner, waits_for = "controller/repair", f"{name}, which is silent, to come back or to be fenced"
+    else:
+        deadline = slot.since + settings.grace + settings.kill_margin
+        owner, waits_for = f"agent/{name}", f"{name} to end it ({slot.cause})"
+    return Repair(
+        what="replica",
+        key=f"replica/{assignment.tenant}/{assignment.workload_name}/{state.place.name}/{slot.ordinal}",
+        owner=owner,
+        since=slot.since,
+        deadline=deadline,
+        overdue=now >= deadline,
+        waits_for=waits_for,
+        todo=f"`holdfast describe node {name} --region {state.place.name}`" if node is not None else "",
+        tenant=assignment.tenant,
+    )

@@ -1,0 +1,121 @@
+"""What a region says of one workload: how far its replicas are, by template, why others wait, and what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple, TypeVar
+
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.region_reports import Counted, Seen, Waiting
+from holdfast.core.model.records.slots import SchedulingRequest
+from holdfast.core.model.values.ranges import numbers, size
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.replica_health import Failures
+from holdfast.core.region.state.lookups import assignments_here
+from holdfast.core.region.state.slot_kinds import ordinals_of
+from holdfast.core.region.state.tables import RegionState
+
+#: So many slots are counted in one bit: about a millisecond.
+BIT = 500
+#: Of so many templates and reasons it speaks; where there are more, of those with most replicas.
+NAMED_MAX = 16
+MESSAGE_MAX = 200
+#: Why a request waits that no scheduler has looked at yet.
+NOT_EXAMINED = "not-yet-examined"
+
+_BOUND = (Phase.BOUND, Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING, Phase.FAILED)
+_READY = (Phase.READY, Phase.SERVING)
+#: What each phase counts as: bound, ready, serving, done. By its text: a member of an enum is hashed in Python.
+_COUNTS_AS = {
+    phase.value: (phase in _BOUND, phase in _READY, phase is Phase.SERVING, phase is Phase.SUCCEEDED) for phase in Phase
+}
+#: With a replica in another phase that never failed nothing can be wrong.
+_DOUBTFUL = {phase.value for phase in (Phase.STARTING, Phase.RUNNING, Phase.FAILED, Phase.UNKNOWN)}
+
+T = TypeVar("T")
+
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """What comes of work that is done bit by bit, without a stop between."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            found: T = done.value
+            return found
+
+
+class Sight(NamedTuple):
+    """What is seen of a workload, and when it may be otherwise by time alone; 0: never."""
+
+    seen: Seen
+    until: Instant = 0
+
+
+def seen_of(state: RegionState, workload: Revision) -> Seen:
+    """What this region says of the workload, at the time of its last batch; of one without an assignment, nothing."""
+    return at_once(counting(state, workload, state.facts.at)).seen
+
+
+def counting(state: RegionState, workload: Revision, now: Instant) -> Generator[None, None, Sight]:
+    """The same, bit by bit: a workload may have very many replicas."""
+    found = assignments_here(state, workload)
+    if not found:
+        return Sight(Seen(workload, 0))
+    counts: dict[str, list[int]] = {}
+    failures = Failures(state, now)
+    whys: dict[str, str] = {}
+    number = 0
+    for assignment in found:
+        for row in state.finished.get(assignment.uid) or ():
+            count = counts.setdefault(row.template, [0, 0, 0, 0, 0])
+            count[3] += size(row.done)
+            count[4] += size(row.failed)
+            whys[row.template] = row.why or whys.get(row.template, "")
+        for ordinal in numbers(ordinals_of(state, assignment.uid)):
+            number += 1
+            if number % BIT == 0:
+                yield
+            slot = state.slots.get((workload, ordinal))
+            if slot is None:
+                continue
+            counted = counts.get(slot.template)
+            if counted is None:
+                counted = counts[slot.template] = [0, 0, 0, 0, 0]
+            bound, ready, serving, done = _COUNTS_AS[slot.phase._value_]
+            counted[0] += bound
+            counted[1] += ready
+            counted[2] += serving
+            counted[3] += done
+            if slot.failure is not None or slot.phase._value_ in _DOUBTFUL:
+                failures.take(slot, batch=assignment.batch)
+    waiting = _waiting(state, found)
+    # Where some wait, that says that there is something; else what counts for nothing yet, or no more, has to.
+    named = [template for template, count in counts.items() if count[0] or count[3] or count[4] or not waiting]
+    most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
+    newest = max(found, key=lambda assignment: assignment.revision)
+    told = tuple(_counted(template, counts[template], whys.get(template, "")) for template in sorted(most))
+    return Sight(Seen(workload, newest.generation, told, waiting, failures.told()), failures.until)
+
+
+def _counted(template: str, count: list[int], why: str) -> Counted:
+    bound, ready, serving, done, failed = count
+    return Counted(template, bound, ready, serving, done, failed, why)
+
+
+def why(request: SchedulingRequest) -> str:
+    """The code of why a request waits: of the first reason, which weighs most."""
+    return request.reasons[0].code if request.reasons else NOT_EXAMINED
+
+
+def _waiting(state: RegionState, assignments: list[Assignment]) -> tuple[Waiting, ...]:
+    found: dict[str, Waiting] = {}
+    for request in [one for a in assignments for one in state.requests.get(a.uid) or ()]:
+        code = why(request)
+        message = request.reasons[0].message[:MESSAGE_MAX] if request.reasons else ""
+        known = found.get(code, Waiting(code, 0, request.since, message))
+        oldest = known if known.since <= request.since else Waiting(code, 0, request.since, message)
+        found[code] = Waiting(code, known.count + request.open, oldest.since, oldest.message)
+    most = sorted(found.values(), key=lambda one: (-one.count, one.code))[:NAMED_MAX]
+    return tuple(sorted(most, key=lambda one: one.code))

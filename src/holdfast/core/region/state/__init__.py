@@ -1,0 +1,16 @@
+"""Tables of a region, and the only code that writes them. Events are facts: no refusal, no policy.
+
+- `tables`             `RegionState` and its table specs
+- `lookups`            reads by key: slots on a node, phase counts, finished ordinals, valid policy
+- `node_kinds`         nodes with equal attributes and sizes, counted
+- `slot_kinds`         ordinals of an assignment by phase, template and payer
+- `node_usage`         arithmetic of a node: with and without a slot, a hold, a preemption
+- `account_usage`      charges, protected amounts still owed
+- `indexes`            requests, phase counts, ordinals, templates, domain members
+- `rebuild`            derived tables, built from the stored ones
+- `shipped_objects`    names and tables of the objects that the platform ships
+- `evolve_slots`       a slot is opened, moved, stopped, released
+- `evolve_placements`  slots and holds are placed on nodes: the hot path
+- `evolve_shipments`   copies of the platform's objects, cursor, full lists
+- `evolve`             nodes, holds, breaches, and the table event -> function
+"""

@@ -1,0 +1,67 @@
+"""What accounts are charged in a region, and what of protected quota is still owed."""
+
+from __future__ import annotations
+
+from holdfast.core.model.records.grants import Use
+from holdfast.core.model.records.lifecycle import ON_NODE
+from holdfast.core.model.records.node_usage import Sums
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
+from holdfast.core.region.state.tables import RegionState
+
+_NO_USE = Use()
+
+
+def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:
+    """Charge an account, and settle what its tenant is still owed of its protected amount."""
+    before = state.uses.get(account) or _NO_USE
+    total = add(before.charged, charged)
+    same = charged is placed and before.charged is before.placed
+    after = Use(total, total if same else add(before.placed, placed))
+    if after == _NO_USE:
+        state.uses.drop(account)
+    else:
+        state.uses.put(account, after)
+    allowance = state.allowances.get(account)
+    if allowance is not None and placed is not NOTHING:
+        protected = allowance.protected
+        if exceeded(protected, before.placed) or exceeded(protected, after.placed):
+            shift_shield(state, _owed(protected, before), _owed(protected, after))
+
+
+def shift_shield(state: RegionState, before: Resources, after: Resources) -> None:
+    """Replace one account's part of what protected tenants are owed."""
+    if before != after:
+        shield = add(subtract(state.sums.shield, before), after)
+        state.sums = Sums(state.sums.capacity, state.sums.taken, shield)
+
+
+def _owed(protected: Resources, use: Use) -> Resources:
+    placed = use.placed
+    if not exceeded(protected, placed):
+        return NOTHING
+    if protected.extended:
+        return above_zero(subtract(protected, placed))
+    # The usual case: asked for several times for each group that is placed.
+    cpu, memory = protected.cpu - placed.cpu, protected.memory - placed.memory
+    disk, gpu = protected.disk - placed.disk, protected.gpu - placed.gpu
+    return Resources(cpu if cpu > 0 else 0, memory if memory > 0 else 0, disk if disk > 0 else 0, gpu if gpu > 0 else 0)
+
+
+def owed(state: RegionState, account: str, more: Resources = NOTHING) -> Resources:
+    """What of its protected amount the account does not use yet, once `more` of it stands."""
+    allowance = state.allowances.get(account)
+    if allowance is None or allowance.protected is NOTHING:
+        return NOTHING
+    use = state.uses.get(account) or _NO_USE
+    if more is not NOTHING:
+        use = Use(use.charged, add(use.placed, more))
+    return _owed(allowance.protected, use)
+
+
+def charge_of(state: RegionState, slot: Slot | None) -> tuple[str, Resources, Resources]:
+    """Who pays for a slot, what it is charged, and what of that stands on a node."""
+    if slot is None or not slot.account:
+        return "", NOTHING, NOTHING
+    need = state.templates[slot.template].need
+    return slot.account, need, need if slot.firm and slot.phase in ON_NODE else NOTHING

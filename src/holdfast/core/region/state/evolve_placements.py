@@ -1,0 +1,141 @@
+"""Slots and holds come to stand on nodes: the hot part of evolve.
+
+Rows are written slot by slot; what is counted over them is settled once for all placements of an event, or of a row of
+events.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.ledger.state.id_lists import list_one, unlist_one
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.domains import is_counted
+from holdfast.core.model.records.lifecycle import BOUND, PENDING, RESERVED
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, Sums, with_key
+from holdfast.core.model.records.slots import Reservation, Slot
+from holdfast.core.model.values.bitsets import masks
+from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.commands import Placement
+from holdfast.core.region.events import SlotsPlaced
+from holdfast.core.region.state.account_usage import change_use
+from holdfast.core.region.state.indexes import count_member, count_open, shift_phase
+from holdfast.core.region.state.node_usage import put_room, recount, with_hold, with_plain_slot, with_slot, without_hold
+from holdfast.core.region.state.slot_kinds import count_kinds
+from holdfast.core.region.state.tables import RegionState
+
+#: Ordinals that were placed, by what they become next and by who was charged for them before.
+Placed = dict[tuple[str, str], list[int]]
+
+
+def slots_placed(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> None:
+    count_placed(state, event, place_slots(state, event, stamp), stamp)
+
+
+def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
+    """Put the slots of an event on their nodes; counts are left to `count_placed`."""
+    template = state.templates[event.template]
+    phase = BOUND if event.bound else RESERVED
+    cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
+    workload, firm = event.workload, event.firm
+    slot_of, put = state.slots.get, state.slots.put
+    room_of, put_room_row = state.rooms.get, state.rooms.put
+    need = template.need
+    plain = not (template.gpus or template.ports or need.extended or is_counted(template))
+    at, actor, revision = stamp.at, stamp.actor, stamp.revision
+    placed: Placed = {}
+    for placement in event.placements:
+        key = (workload, placement.ordinal)
+        old = slot_of(key)
+        assert old is not None, key
+        account = old.account or event.account
+        waited = old.next_template, old.account
+        if waited in placed:
+            placed[waited].append(placement.ordinal)
+        else:
+            placed[waited] = [placement.ordinal]
+        slot = Slot(
+            workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
+            actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
+            event.ends, 0, placement.after, None, firm, epoch, "", old.failure, old.attempts,
+        )  # fmt: skip
+        put(key, slot)
+        if plain and not placement.after:
+            room = room_of(placement.node) or EMPTY_ROOM
+            put_room_row(placement.node, with_plain_slot(room, key, need, revision, firm=firm))
+        else:
+            _stand(state, slot, placement, template, revision)
+    return placed
+
+
+def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
+    """Put one slot that is not plain on its node; sums are settled by the caller unless it waits for others."""
+    uid, need = placement.node, template.need
+    room = state.rooms.get(uid) or EMPTY_ROOM
+    key = (slot.workload, slot.ordinal)
+    if placement.after:
+        for victim in placement.after:
+            state.slots.put(victim, replace(state.slots[victim], heir=key))
+        state.rooms.put(uid, replace(room, slots=with_key(room.slots, key)))
+        counted = recount(state, uid, revision)
+        state.rooms.put(uid, room)
+        put_room(state, uid, counted)
+        _untake(state, slot, need)
+    else:
+        state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
+    if is_counted(template):
+        count_member(state, slot, template, state.nodes[uid], 1)
+
+
+def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
+    """A waiting slot's room was settled by the recount: leave it out of what the caller settles for the whole event."""
+    if slot.firm:
+        sums = state.sums
+        state.sums = Sums(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
+
+
+def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: Stamp) -> None:
+    """Count placed slots of one assignment and template: one account pays, where no other was charged before."""
+    need, template, count = state.templates[event.template].need, event.template, sum(map(len, placed.values()))
+    phase, kept = BOUND if event.bound else RESERVED, dict[str, int]()
+    for (following, account), ordinals in placed.items():
+        if account:
+            kept[account] = kept.get(account, 0) + len(ordinals)
+        waited = PENDING.value, template, following, account
+        stands = phase.value, template, following, account or event.account
+        count_kinds(state, event.assignment, waited, stands, masks(ordinals))
+    shift_phase(state, event.assignment, PENDING, phase, count)
+    count_open(state, event.assignment, template, -count, stamp.revision, stamp.at)
+    taken = need if count == 1 else times(need, count)
+    new = count - sum(kept.values()) if kept else count
+    charged = taken if new == count else times(need, new)
+    if new:
+        change_use(state, event.account, charged, charged if event.firm else NOTHING)
+    if event.firm:
+        for account, number in sorted(kept.items()):
+            change_use(state, account, NOTHING, times(need, number))
+        sums = state.sums
+        state.sums = Sums(sums.capacity, add(sums.taken, taken), sums.shield)
+
+
+def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
+    """Store a reservation standing alone, or a later end of it."""
+    known = state.holds.get(hold.uid)
+    state.holds.put(hold.uid, hold)
+    if known is None:
+        if hold.assignment:
+            list_one(state.holds_of, hold.assignment, hold.uid)
+        room = state.rooms.get(hold.node) or EMPTY_ROOM
+        put_room(state, hold.node, with_hold(room, hold, revision))
+        change_use(state, hold.account, hold.need, NOTHING)
+
+
+def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
+    """End a reservation standing alone and return its charge."""
+    put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
+    change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
+    if hold.assignment:
+        unlist_one(state.holds_of, hold.assignment, hold.uid)
+    state.holds.drop(hold.uid)

@@ -1,0 +1,172 @@
+"""What events from the platform do here: each stores or drops a copy, and the cursor moves with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.envelope import Stamp
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.grants import Use
+from holdfast.core.model.values.resources import NOTHING, above_zero, subtract
+from holdfast.core.region import events as e
+from holdfast.core.region.state.account_usage import owed, shift_shield
+from holdfast.core.region.state.indexes import count_template, index_assignment, index_unended, unindex_assignment
+from holdfast.core.region.state.shipped_objects import GONE_FROM
+from holdfast.core.region.state.tables import Listing, RegionState
+
+
+def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
+    _forget_list(state)
+    place = state.place
+    # The newest proof of that log, be it of an earlier cursor: not every server can sign at any time.
+    proof = event.proof or (place.proof if event.log_id == place.platform_log else "")
+    moved = {"platform_log": event.log_id, "platform_term": event.term, "cursor": event.cursor, "proof": proof}
+    state.place = replace(place, **moved)
+
+
+def list_taken(state: RegionState, event: e.ListTaken, stamp: Stamp) -> None:
+    if event.part == 0:
+        _forget_list(state)
+    state.listed.put(event.part, event.names)
+    listing = Listing(event.log_id, event.term, event.to, event.part + 1)
+    state.place = replace(state.place, listing=listing)
+
+
+def list_swept(state: RegionState, event: e.ListSwept, stamp: Stamp) -> None:
+    listing = state.place.listing
+    assert listing is not None, "only a list is swept"
+    state.place = replace(state.place, listing=replace(listing, swept=(event.last.kind, event.last.key)))
+
+
+def _forget_list(state: RegionState) -> None:
+    listing = state.place.listing
+    if listing is not None:
+        for part in range(listing.parts):
+            state.listed.drop(part)
+        state.place = replace(state.place, listing=None)
+
+
+def place_stored(state: RegionState, event: e.PlaceStored, stamp: Stamp) -> None:
+    place = event.place
+    state.place = replace(state.place, name=place.name, jurisdiction=place.jurisdiction, grace=place.grace)
+
+
+def template_stored(state: RegionState, event: e.TemplateStored, stamp: Stamp) -> None:
+    state.templates.put(event.digest, event.template)
+    state.leaving.drop(event.digest)
+
+
+def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp) -> None:
+    if event.digest in state.template_uses:
+        state.leaving.put(event.digest, True)
+    else:
+        state.templates.drop(event.digest)
+
+
+def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stamp) -> None:
+    before = state.assignments.get(event.assignment.uid)
+    state.assignments.put(event.assignment.uid, event.assignment)
+    index_unended(state, event.assignment, before)
+    if before is None:
+        index_assignment(state, event.assignment.uid, event.assignment)
+    for share in event.assignment.shares:
+        count_template(state, share.template, 1)
+    for share in before.shares if before else ():
+        count_template(state, share.template, -1)
+    _keep_finished(state, event.assignment)
+
+
+def _keep_finished(state: RegionState, assignment: Assignment) -> None:
+    """What is over stays over while its template is asked for, as batch work; after its assignment's end, until that
+    is forgotten."""
+    rows = state.finished.get(assignment.uid)
+    if rows is None or assignment.stage is Stage.ENDED:
+        return
+    asked = [share.template for share in assignment.shares] if assignment.batch else []
+    kept = tuple(row for row in rows if row.template in asked)
+    if kept:
+        state.finished.put(assignment.uid, kept)
+    else:
+        state.finished.drop(assignment.uid)
+
+
+def allowance_stored(state: RegionState, event: e.AllowanceStored, stamp: Stamp) -> None:
+    allowance = event.allowance
+    before = owed(state, allowance.account)
+    state.allowances.put(allowance.account, allowance)
+    use = state.uses.get(allowance.account) or Use()
+    shift_shield(state, before, above_zero(subtract(allowance.protected, use.placed)))
+
+
+def class_stored(state: RegionState, event: e.ClassStored, stamp: Stamp) -> None:
+    state.classes.put(event.priority_class.meta.name, event.priority_class)
+
+
+def principal_stored(state: RegionState, event: e.PrincipalStored, stamp: Stamp) -> None:
+    state.principals.put(event.principal.meta.name, event.principal)
+
+
+def token_stored(state: RegionState, event: e.TokenStored, stamp: Stamp) -> None:
+    state.tokens.put(event.token.meta.name, event.token)
+
+
+def pool_stored(state: RegionState, event: e.PoolStored, stamp: Stamp) -> None:
+    state.pools.put(event.name, event.cost)
+
+
+def policy_stored(state: RegionState, event: e.PolicyStored, stamp: Stamp) -> None:
+    state.policies.put(event.policy.revision, event.policy)
+
+
+def validity_stored(state: RegionState, event: e.ValidityStored, stamp: Stamp) -> None:
+    state.validities.put(event.validity.scope, event.validity.revision)
+
+
+def override_stored(state: RegionState, event: e.OverrideStored, stamp: Stamp) -> None:
+    state.platform_overrides.put(event.override.uid, event.override)
+
+
+def platform_server_stored(state: RegionState, event: e.PlatformServerStored, stamp: Stamp) -> None:
+    state.platform_servers.put(event.server.name, event.server)
+
+
+def shipped_gone(state: RegionState, event: e.ShippedGone, stamp: Stamp) -> None:
+    kind, key = event.gone.kind, event.gone.key
+    if kind == "grant":
+        shift_shield(state, owed(state, key), NOTHING)
+    assert kind != "assignment", "an assignment is forgotten, which also names its workload"
+    table, numeric = GONE_FROM[kind]
+    state.table(table).drop(int(key) if numeric else key)
+
+
+APPLY_SHIPPED: dict[type, Any] = {
+    e.CursorMoved: cursor_moved,
+    e.ListTaken: list_taken,
+    e.ListSwept: list_swept,
+    e.PlaceStored: place_stored,
+    e.TemplateStored: template_stored,
+    e.TemplateLeaving: template_leaving,
+    e.AssignmentStored: assignment_stored,
+    e.AllowanceStored: allowance_stored,
+    e.ClassStored: class_stored,
+    e.PrincipalStored: principal_stored,
+    e.TokenStored: token_stored,
+    e.PoolStored: pool_stored,
+    e.PolicyStored: policy_stored,
+    e.ValidityStored: validity_stored,
+    e.OverrideStored: override_stored,
+    e.PlatformServerStored: platform_server_stored,
+    e.ShippedGone: shipped_gone,
+}
+
+
+def assignment_forgotten(state: RegionState, event: e.AssignmentForgotten, stamp: Stamp) -> None:
+    assignment = state.assignments[event.assignment]
+    unindex_assignment(state, assignment)
+    index_unended(state, None, assignment)
+    state.assignments.drop(event.assignment)
+    state.finished.drop(event.assignment)
+    for share in assignment.shares:
+        count_template(state, share.template, -1)

@@ -1,0 +1,113 @@
+"""Every derived table and sum, built anew from the stored ones: after a snapshot, and to check what evolve keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from operator import attrgetter
+
+from holdfast.core.ledger.state.id_lists import list_one
+from holdfast.core.ledger.state.table import Table
+from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.domains import domain, is_counted, scopes
+from holdfast.core.model.records.lifecycle import ON_NODE, Phase
+from holdfast.core.model.records.node_usage import Sums
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.bitsets import masks
+from holdfast.core.model.values.resources import NOTHING, times
+from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.state.account_usage import change_use, shift_shield
+from holdfast.core.region.state.indexes import count_phases, count_template, index_assignment
+from holdfast.core.region.state.node_usage import put_node
+from holdfast.core.region.state.slot_kinds import count_kinds, kind_of
+from holdfast.core.region.state.tables import RegionState, SlotKind
+
+
+def rebuild(state: RegionState) -> None:
+    """Every derived table and sum, from the stored tables alone."""
+    for spec in state.TABLES:
+        if spec.derived and spec.name not in ("session_of", "keys_of"):
+            setattr(state, spec.name, Table(spec.shards))
+    state.sums = Sums()
+    state.silent = Ordered((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session)
+    state.unended = Ordered(uid for uid, one in state.assignments.unordered() if one.stage is not Stage.ENDED)
+    for uid, node in state.nodes.unordered():
+        state.node_names.put(node.name, uid)
+        put_node(state, node, None)
+    for uid, assignment in state.assignments.unordered():
+        index_assignment(state, uid, assignment)
+    _rebuild_counts(state)
+
+
+#: What slots have in common as far as counts go. A phase is told by its text: a member of an enum is hashed in Python.
+_kind = attrgetter("assignment", "phase._value_", "template", "next_template", "account", "firm")
+
+
+def _rebuild_counts(state: RegionState) -> None:
+    """Slots are counted by kind, of which there are few; what a kind means is settled once for each."""
+    shards = list(state.slots.shard_rows())
+    kinds = Counter(map(_kind, chain.from_iterable(map(dict.values, shards))))
+    charges: dict[tuple[str, str, bool], int] = {}
+    templates: dict[str, int] = {}
+    for (assignment, text, template, next_template, account, firm), count in kinds.items():
+        phase = Phase(text)
+        count_phases(state, assignment, {phase: count})
+        if account:
+            charge = account, template, firm and phase in ON_NODE
+            charges[charge] = charges.get(charge, 0) + count
+        templates[template] = templates.get(template, 0) + count
+        templates[next_template] = templates.get(next_template, 0) + count
+    _settle(state, charges, templates)
+    _rebuild_kinds(state, shards)
+    scattered = {digest for digest, template in state.templates.unordered() if is_counted(template)}
+    if not scattered.isdisjoint(templates):
+        _rebuild_members(state, scattered)
+
+
+def _rebuild_kinds(state: RegionState, shards: list[dict[SlotKey, Slot]]) -> None:
+    """By assignment and kind: which ordinals are of it. They are gathered first, and each block is written once."""
+    ordinals: dict[tuple[Revision, SlotKind], list[int]] = {}
+    for shard in shards:
+        for slot in shard.values():
+            ordinals.setdefault((slot.assignment, kind_of(slot)), []).append(slot.ordinal)
+    for (assignment, kind), found in ordinals.items():
+        count_kinds(state, assignment, None, kind, masks(found))
+
+
+def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
+    """Slots with rules about domains, counted where they stand: the nodes of each kind first, then their domains."""
+    on_node = {phase.value for phase in ON_NODE}
+    standing: dict[tuple[Revision, Revision, str], list[Revision]] = {}
+    for shard in state.slots.shard_rows():
+        for slot in shard.values():
+            if slot.template in scattered and slot.phase._value_ in on_node:
+                standing.setdefault((slot.workload, slot.assignment, slot.template), []).append(slot.node)
+    domains: dict[str, dict[Revision, str]] = {}
+    members: dict[tuple[str, str, str], int] = {}
+    for (workload, assignment, template), nodes in standing.items():
+        for scope, key in scopes(state.templates[template], workload, state.assignments[assignment].tenant):
+            if key not in domains:
+                domains[key] = {uid: domain(node, key) for uid, node in state.nodes.unordered()}
+            for place, count in Counter(map(domains[key].__getitem__, nodes)).items():
+                where = scope, key, place
+                members[where] = members.get(where, 0) + count
+    for where, count in members.items():
+        state.members.put(where, count)
+
+
+def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templates: dict[str, int]) -> None:
+    for _, allowance in state.allowances.unordered():
+        shift_shield(state, NOTHING, allowance.protected)
+    for (account, template, stands), count in charges.items():
+        charged = times(state.templates[template].need, count)
+        change_use(state, account, charged, charged if stands else NOTHING)
+    for _, hold in state.holds.unordered():
+        if hold.assignment:
+            list_one(state.holds_of, hold.assignment, hold.uid)
+        change_use(state, hold.account, hold.need, NOTHING)
+    for _, asked in state.assignments.unordered():
+        for share in asked.shares:
+            templates[share.template] = templates.get(share.template, 0) + 1
+    for digest, count in templates.items():
+        count_template(state, digest, count)

@@ -1,0 +1,200 @@
+"""A region's state: its tables, and how the derived ones are rebuilt from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from holdfast.core.ledger.state.ledger_state import COMMON_TABLES, LedgerState
+from holdfast.core.ledger.state.table import MANY, SOME, Table, TableSpec
+from holdfast.core.model.objects.policies import Override, SchedulerPolicy
+from holdfast.core.model.objects.principals import Token
+from holdfast.core.model.objects.tenants import PriorityClass
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.breaches import Breach
+from holdfast.core.model.records.grants import Allowance, Use
+from holdfast.core.model.records.node_usage import Room, Sums
+from holdfast.core.model.records.nodes import Node, NodeReport
+from holdfast.core.model.records.servers import ServerToken
+from holdfast.core.model.records.slots import Finished, Reservation, SchedulingRequest, Slot
+from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
+
+if TYPE_CHECKING:
+    from holdfast.core.region.state.node_kinds import AmountOf, Amounts, LabelOf, NodeKind
+from holdfast.core.model.records.lifecycle import PHASES
+
+PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
+
+_NO_TALLY = (0,) * len(PHASES)
+
+
+#: What a shipped object is told apart by: the tag of its kind, and its key as text.
+Name = tuple[str, str]
+
+#: What slots have in common: the text of their phase, their template, what they become, and who pays for them.
+SlotKind = tuple[str, str, str, str]
+#: The kinds of a block of ordinals, sorted, each with its bits.
+BlockKinds = tuple[tuple[SlotKind, int], ...]
+
+
+class Listing(Row, frozen=True):
+    """A full list under way: of which log, term and position, and how many of its parts are here.
+
+    `swept`: all are, and of what they do not name everything up to this name is gone; None: more parts are to come.
+    """
+
+    log_id: str
+    term: int
+    to: Revision
+    parts: int
+    swept: Name | None = None
+
+
+class Place(Row, frozen=True):
+    """Which region this is, where it lies, and how far it has applied the platform's log.
+
+    While a full list is under way that is not the place of any one moment: the cursor is where it was before. `grace`
+    is the platform's, with which exclusive work is admitted. `proof` is the newest signature of a server of that log
+    under a place which this region was brought to.
+    """
+
+    name: str = ""
+    jurisdiction: str = ""
+    platform_log: str = ""
+    platform_term: int = 0
+    cursor: Revision = 0
+    listing: Listing | None = None
+    grace: Duration = 0
+    proof: str = ""
+
+    ADDED: ClassVar[Mapping[str, int]] = {"grace": 2, "proof": 2}
+
+
+class RegionState(LedgerState):
+    """Everything a region knows. Derived tables are sums and indexes over the stored ones."""
+
+    TABLES: ClassVar[tuple[TableSpec, ...]] = (
+        *COMMON_TABLES,
+        TableSpec("nodes", int, Node, SOME, kept=False),
+        TableSpec("node_reports", int, NodeReport, SOME, kept=False),
+        TableSpec("slots", tuple[int, int], Slot, MANY),
+        TableSpec("rooms", int, Room, SOME),
+        TableSpec("requests", int, tuple[SchedulingRequest, ...], SOME),
+        TableSpec("finished", int, tuple[Finished, ...], SOME),
+        TableSpec("holds", int, Reservation, SOME),
+        TableSpec("assignments", int, Assignment, SOME),
+        TableSpec("templates", str, Template),
+        TableSpec("allowances", str, Allowance),
+        TableSpec("classes", str, PriorityClass),
+        TableSpec("tokens", str, Token),
+        TableSpec("pools", str, int),
+        TableSpec("policies", int, SchedulerPolicy),
+        TableSpec("validities", str, int),
+        TableSpec("breaches", tuple[str, str], Breach),
+        TableSpec("platform_overrides", int, Override),
+        TableSpec("platform_servers", str, ServerToken, since=2),
+        TableSpec("leaving", str, bool),
+        TableSpec("listed", int, tuple[Name, ...]),
+        TableSpec("node_names", str, int, derived=True),
+        TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
+        TableSpec("blocks", int, tuple[int, ...], SOME, derived=True),
+        TableSpec("kinds", tuple[int, int], BlockKinds, SOME, derived=True),
+        TableSpec("holds_of", int, Ordered, SOME, derived=True),
+        TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
+        TableSpec("uses", str, Use, derived=True),
+        TableSpec("template_uses", str, int, derived=True),
+        TableSpec("domains", tuple[str, str], int, derived=True),
+        TableSpec("node_kinds", tuple[Any, ...], int, derived=True),
+        TableSpec("node_labels", tuple[Any, ...], int, derived=True),
+        TableSpec("node_amounts", tuple[Any, ...], tuple[Any, ...], derived=True),
+        TableSpec("members", tuple[str, str, str], int, derived=True),
+    )
+    SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
+    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
+    ORDERS: ClassVar[tuple[str, ...]] = ("silent", "unended")
+
+    place: Place
+    sums: Sums
+    #: Nodes without a session, with when that ended, in this order.
+    silent: Ordered[tuple[Instant, Revision]]
+    #: Assignments that have not ended.
+    unended: Ordered[Revision]
+    nodes: Table[Revision, Node]
+    #: By node: how it fares, where its agent has said so.
+    node_reports: Table[Revision, NodeReport]
+    slots: Table[SlotKey, Slot]
+    #: By assignment: its requests, one per template that has open slots.
+    requests: Table[Revision, tuple[SchedulingRequest, ...]]
+    #: By assignment of batch work: which ordinals are over for good, one row per template that it asks for.
+    finished: Table[Revision, tuple[Finished, ...]]
+    holds: Table[Revision, Reservation]
+    assignments: Table[Revision, Assignment]
+    templates: Table[str, Template]
+    allowances: Table[str, Allowance]
+    classes: Table[str, PriorityClass]
+    tokens: Table[str, Token]
+    #: By node pool: what a node of it costs.
+    pools: Table[str, int]
+    policies: Table[Revision, SchedulerPolicy]
+    #: By scope (a tenant, or everywhere): the one valid policy revision.
+    validities: Table[str, Revision]
+    breaches: Table[tuple[str, str], Breach]
+    #: Overrides of the platform, by their uid there; those opened here while cut off are in `overrides`.
+    platform_overrides: Table[Revision, Override]
+    #: By name: the tokens of the platform's servers; this region's own are in `servers`.
+    platform_servers: Table[str, ServerToken]
+    #: Templates that the platform no longer ships and that are still in use here.
+    leaving: Table[str, bool]
+    #: By part of the full list under way: what it named.
+    listed: Table[int, tuple[Name, ...]]
+    node_names: Table[str, Revision]
+    #: By workload: its assignments here, oldest first.
+    assignments_of: Table[Revision, tuple[Revision, ...]]
+    #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
+    rooms: Table[Revision, Room]
+    #: By assignment: the blocks of ordinals in which it has slots, in order.
+    blocks: Table[Revision, tuple[int, ...]]
+    #: By assignment and block of ordinals: the kinds of the slots in it, and which of them are of each.
+    kinds: Table[tuple[Revision, int], BlockKinds]
+    #: By assignment: the reservations that stand alone for it. Those for none are not listed.
+    holds_of: Table[Revision, Ordered[Revision]]
+    #: By assignment: how many slots are in each phase, in the order of `PHASES`.
+    tallies: Table[Revision, tuple[int, ...]]
+    uses: Table[str, Use]
+    #: By template: how many assignments ask for it and slots are, or will be, of it.
+    template_uses: Table[str, int]
+    #: By (zone or pool, its name): how many usable nodes it has.
+    domains: Table[tuple[str, str], int]
+    #: By kind (see `node_kinds`): how many usable nodes there are of it.
+    node_kinds: Table[NodeKind, int]
+    #: By label and kind: how many usable nodes of the kind have it.
+    node_labels: Table[LabelOf, int]
+    #: By resource and kind: how many usable nodes of the kind have how much of it.
+    node_amounts: Table[AmountOf, Amounts]
+    #: By (spread or apart scope, topology key, domain): how many slots stand there.
+    members: Table[tuple[str, str, str], int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = Place()
+        self.sums = Sums()
+        self.silent = Ordered()
+        self.unended = Ordered()
+
+    def has_no_overrides(self) -> bool:
+        """Whether no person, here or on the platform, has taken authority over anything here."""
+        return self.overrides.is_empty() and self.platform_overrides.is_empty()
+
+    def every_override(self) -> Iterator[Override]:
+        """Those that were opened here, then those of the platform."""
+        return chain(self.overrides.values(), self.platform_overrides.values())
+
+    def rebuild(self) -> None:
+        """Build every derived table anew."""
+        from holdfast.core.region.state.rebuild import rebuild
+
+        super().rebuild()
+        rebuild(self)

@@ -1,0 +1,132 @@
+"""What each event of a region touches.
+
+An agent watches its node, a controller the kind it works on, a person a workload: each event says by itself whom it
+concerns. A slot is told under its workload, and under its node where it stands on one; who waits for whom on a node
+(`heir`) is told under the node alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from holdfast.core.ledger.builtin import registry
+from holdfast.core.ledger.commit import watch
+from holdfast.core.ledger.commit.watch import PRINCIPAL, Key, KeysOf, breach
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region import events as e
+
+NODE, WORKLOAD, ASSIGNMENT, HOLD, TEMPLATE, GRANT = "node", "workload", "assignment", "hold", "template", "grant"
+NODE_REPORT = "node-report"
+PRIORITY_CLASS, TOKEN, NODE_POOL, POLICY, VALIDITY = "priority-class", "token", "node-pool", "policy", "validity"
+PLATFORM_OVERRIDE, PLATFORM_SERVER, REGION, CURSOR = "platform-override", "platform-server", "region", "cursor"
+
+KINDS: dict[str, str] = {
+    **watch.KINDS,
+    NODE: "A node by uid: itself, its room, every slot and hold on it, its breaches.",
+    NODE_REPORT: "How a node fares, by its uid: its load, and what lies ready there. It wakes nobody who waits.",
+    WORKLOAD: "A workload by uid: its assignments, slots and requests here.",
+    ASSIGNMENT: "An assignment by uid: what the platform asks for, the room held for it, its breaches. "
+    "Its slots are told under the workload.",
+    HOLD: "A reservation standing alone, by uid.",
+    TEMPLATE: "A template by digest: stored, leaving. It goes with its last use, which is told under the workload.",
+    GRANT: "What an account was granted here, by account.",
+    PRIORITY_CLASS: "A priority class by name.",
+    TOKEN: "A token by name.",
+    NODE_POOL: "What nodes of a pool cost, by its name.",
+    POLICY: "A scheduler policy by revision.",
+    VALIDITY: "Which policy is valid, by scope: a tenant, or empty for everywhere.",
+    PLATFORM_OVERRIDE: "An override of the platform, by its uid there.",
+    PLATFORM_SERVER: "The token of a server of the platform, by name.",
+    REGION: "This region by name: where it lies.",
+    CURSOR: "How far the platform's log, or a full list of it, is applied, by that log's id.",
+}
+
+#: What the platform calls them when they are gone, and the kind they are here, with whether their ids are numbers.
+_GONE = {
+    "grant": (GRANT, False),
+    "priority-class": (PRIORITY_CLASS, False),
+    "principal": (PRINCIPAL, False),
+    "token": (TOKEN, False),
+    "node-pool": (NODE_POOL, False),
+    "policy": (POLICY, True),
+    "validity": (VALIDITY, False),
+    "override": (PLATFORM_OVERRIDE, True),
+    "server": (PLATFORM_SERVER, False),
+}
+
+_Slots = Iterable[e.Standing | e.Moved | e.Stopping | e.Released]
+
+
+def _slots(slots: _Slots) -> tuple[Key, ...]:
+    found: dict[Key, None] = {}
+    for one in slots:
+        found[WORKLOAD, one.slot[0]] = None
+        if one.node:
+            found[NODE, one.node] = None
+    return tuple(found)
+
+
+def _placed(event: e.SlotsPlaced, _: Revision) -> tuple[Key, ...]:
+    nodes = dict.fromkeys([placement.node for placement in event.placements])
+    return ((WORKLOAD, event.workload), *[(NODE, node) for node in nodes])
+
+
+def _assigned(assignment: Revision, workload: Revision) -> tuple[Key, ...]:
+    return (ASSIGNMENT, assignment), (WORKLOAD, workload)
+
+
+def _held(hold: Revision, node: Revision, assignment: Revision) -> tuple[Key, ...]:
+    mine = ((HOLD, hold), (NODE, node))
+    return (*mine, (ASSIGNMENT, assignment)) if assignment else mine
+
+
+def _breached(invariant: str, key: str) -> tuple[Key, ...]:
+    """A breach's key begins with what is broken: `node/UID/...` or `assignment/UID`."""
+    kind, uid = key.split("/")[:2]
+    assert kind in (NODE, ASSIGNMENT), key
+    return breach(invariant, key), (kind, int(uid))
+
+
+def _gone(event: e.ShippedGone, _: Revision) -> tuple[Key, ...]:
+    kind, numeric = _GONE[event.gone.kind]
+    return ((kind, int(event.gone.key) if numeric else event.gone.key),)
+
+
+KEYS: Mapping[type, KeysOf] = {
+    **registry.KEYS,
+    e.NodeStored: lambda event, _: ((NODE, event.node.uid),),
+    e.NodeReported: lambda event, _: ((NODE_REPORT, event.node),),
+    e.NodeRemoved: lambda event, _: ((NODE, event.node), (NODE_REPORT, event.node)),
+    e.SlotsOpened: lambda event, _: ((WORKLOAD, event.workload),),
+    e.SlotsRetargeted: lambda event, _: _slots(event.slots),
+    e.SlotsPlaced: _placed,
+    e.SlotsBound: lambda event, _: _slots(event.slots),
+    e.SlotsMoved: lambda event, _: _slots(event.moves),
+    e.SlotsStopping: lambda event, _: _slots(event.stops),
+    e.SlotsReleased: lambda event, _: _slots(event.releases),
+    e.OrdinalsFinished: lambda event, _: ((WORKLOAD, event.workload),),
+    e.SlotsAdopted: lambda event, _: _slots(event.slots),
+    e.AssignmentForgotten: lambda event, _: _assigned(event.assignment, event.workload),
+    e.PendingReported: lambda event, _: ((WORKLOAD, event.workload),),
+    e.HoldStored: lambda event, _: _held(event.hold.uid, event.hold.node, event.hold.assignment),
+    e.HoldEnded: lambda event, _: _held(event.hold, event.node, event.assignment),
+    e.BreachOpened: lambda event, _: _breached(event.breach.invariant, event.breach.key),
+    e.BreachClosed: lambda event, _: _breached(event.invariant, event.key),
+    e.CursorMoved: lambda event, _: ((CURSOR, event.log_id),),
+    e.ListTaken: lambda event, _: ((CURSOR, event.log_id),),
+    e.ListSwept: lambda event, _: ((CURSOR, event.log_id),),
+    e.PlaceStored: lambda event, _: ((REGION, event.place.name),),
+    e.TemplateStored: lambda event, _: ((TEMPLATE, event.digest),),
+    e.TemplateLeaving: lambda event, _: ((TEMPLATE, event.digest),),
+    e.AssignmentStored: lambda event, _: _assigned(event.assignment.uid, event.assignment.workload),
+    e.AllowanceStored: lambda event, _: ((GRANT, event.allowance.account),),
+    e.ClassStored: lambda event, _: ((PRIORITY_CLASS, event.priority_class.meta.name),),
+    e.PrincipalStored: lambda event, _: ((PRINCIPAL, event.principal.meta.name),),
+    e.TokenStored: lambda event, _: ((TOKEN, event.token.meta.name),),
+    e.PoolStored: lambda event, _: ((NODE_POOL, event.name),),
+    e.PolicyStored: lambda event, _: ((POLICY, event.policy.revision),),
+    e.ValidityStored: lambda event, _: ((VALIDITY, event.validity.scope),),
+    e.OverrideStored: lambda event, _: ((PLATFORM_OVERRIDE, event.override.uid),),
+    e.PlatformServerStored: lambda event, _: ((PLATFORM_SERVER, event.server.name),),
+    e.ShippedGone: _gone,
+}

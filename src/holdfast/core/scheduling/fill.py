@@ -1,0 +1,173 @@
+"""Which rows so many equal slots go to, once rows are ranked: nodes filled one by one, or work spread over them.
+
+Where replicas are counted over domains, rows stand in lanes, one for each set of domains: slot by slot, of the lanes
+that the rules leave open, the one whose next row is best.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.nodes.table import Numbers
+
+#: By code and detail: how many of the rows that were looked at it kept out.
+Rejected = dict[tuple[Code, str], int]
+
+
+class Ranked(NamedTuple):
+    """Rows that pass, their keys, of which no two are equal, and how many slots each has room for."""
+
+    rows: Numbers
+    keys: Numbers
+    takes: Numbers
+
+
+def best_first(keys: Numbers, most: int) -> Numbers:
+    """Places of the highest keys, highest first. Keys are unique, so every machine finds the same."""
+    if 4 * most < len(keys):
+        top = np.argpartition(keys, len(keys) - most)[len(keys) - most :]
+        return top[np.argsort(keys[top])[::-1]]
+    return np.argsort(keys)[::-1]
+
+
+def fill(ranked: Ranked, count: int) -> list[int]:
+    """The best row until it is full, then the next."""
+    if count == 1:
+        return [int(ranked.rows[np.argmax(ranked.keys)])]
+    order = best_first(ranked.keys, min(count, len(ranked.keys)))
+    taken = np.minimum(ranked.takes[order], count)
+    before = np.cumsum(taken) - taken
+    found: list[int] = np.repeat(ranked.rows[order], np.clip(count - before, 0, taken)).tolist()
+    return found
+
+
+def level(ranked: Ranked, count: int) -> list[int]:
+    """One on each of the best rows, then one more on each that has room, until all are placed."""
+    if count == 1:
+        return [int(ranked.rows[np.argmax(ranked.keys)])]
+    chosen: list[int] = []
+    order = best_first(ranked.keys, len(ranked.keys))
+    rows, left = ranked.rows[order], ranked.takes[order].copy()
+    while len(chosen) < count and len(rows):
+        now = rows[: count - len(chosen)]
+        chosen.extend(now.tolist())
+        left[: len(now)] -= 1
+        rows, left = rows[left > 0], left[left > 0]
+    return chosen
+
+
+class Worth(NamedTuple):
+    """What changes within a pass adds to keys: a near rule that holds, and a part of what evenness can be."""
+
+    near: int = 0
+    even: int = 0
+
+
+NOTHING_CHANGES = Worth()
+
+
+class _Lane:
+    """Rows of one set of domains: what comes next, and what comes after all of them had one."""
+
+    #: How even its domains were when its rows were scored.
+    evenness = 0
+
+    def __init__(self) -> None:
+        #: [key, row, how many it takes], the best last.
+        self.next: list[list[int]] = []
+        self.later: list[list[int]] = []
+
+    def take(self, *, pack: bool) -> int:
+        """The row of the next slot."""
+        entry = self.next[-1]
+        entry[2] -= 1
+        if not entry[2] or not pack:
+            self.next.pop()
+            if entry[2]:
+                self.later.append(entry)
+        if not self.next:
+            self.next, self.later = self.later[::-1], []
+        return entry[1]
+
+    def __len__(self) -> int:
+        return len(self.next) + len(self.later)
+
+
+def fill_lanes(
+    ranked: Ranked,
+    count: int,
+    domains: Domains,
+    nodes: list[Node],
+    rejected: Rejected,
+    *,
+    pack: bool,
+    worth: Worth = NOTHING_CHANGES,
+) -> list[int]:
+    """Slot by slot, as the ledger will judge them; keys change as `worth` says with what is chosen."""
+    lanes = _lanes(ranked, domains, nodes, rejected)
+    if worth.even:
+        for where, lane in lanes.items():
+            lane.evenness = domains.evenness_of(where)
+    far = _drop_far(lanes, domains)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        best = _best(lanes, domains, worth)
+        if best is None:
+            break
+        row = lanes[best].take(pack=pack)
+        chosen.append(row)
+        domains.choose(nodes[row])
+        if not lanes[best]:
+            del lanes[best]
+        if len(chosen) == 1:
+            far += _drop_far(lanes, domains)
+    if len(chosen) < count:
+        for where, lane in lanes.items():
+            shut = domains.shut(where)
+            if shut is not None:
+                code, key = shut
+                kept_by = code, domains.name(where, key)
+                rejected[kept_by] = rejected.get(kept_by, 0) + len(lane)
+        if far:
+            rejected[Code.NEAR, ", ".join(rule.group for rule in domains.binding)] = far
+    return chosen
+
+
+def _best(lanes: dict[tuple[str, ...], _Lane], domains: Domains, worth: Worth) -> tuple[str, ...] | None:
+    """The lane that is open and whose next row is best."""
+    best, highest = None, 0
+    for where, lane in lanes.items():
+        key = lane.next[-1][0]
+        if worth.near:
+            key += worth.near * domains.nearer(where)
+        if worth.even:
+            key += worth.even * (domains.evenness_of(where) - lane.evenness)
+        if (best is None or key > highest) and domains.shut(where) is None:
+            best, highest = where, key
+    return best
+
+
+def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: Domains) -> int:
+    """Leave out lanes that near rules shut, for the rest of a pass: nothing is chosen there that could open them."""
+    shut = [(where, domains.shut(where)) for where in lanes] if domains.binding else []
+    return sum(len(lanes.pop(where)) for where, found in shut if found is not None and found[0] is Code.NEAR)
+
+
+def _lanes(ranked: Ranked, domains: Domains, nodes: list[Node], rejected: Rejected) -> dict[tuple[str, ...], _Lane]:
+    lanes: dict[tuple[str, ...], _Lane] = {}
+    order = best_first(ranked.keys, len(ranked.keys))[::-1]
+    columns = (ranked.rows[order].tolist(), ranked.keys[order].tolist(), ranked.takes[order].tolist())
+    full = 0
+    for row, key, takes in zip(*columns, strict=True):
+        if takes > 0:
+            lanes.setdefault(domains.lane(nodes[row]), _Lane()).next.append([key, row, takes])
+        else:
+            full += 1
+    if full:
+        rejected[Code.APART, "node"] = full
+    return lanes

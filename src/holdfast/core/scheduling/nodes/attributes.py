@@ -1,0 +1,107 @@
+"""What nodes are for, as codes: zone, pool, taints, tenancy, capabilities, labels. Equal values have one code.
+
+Of taints and tenancy there are few different sets, and many nodes of each: what a template makes of a set is asked once
+for the set, and looked up for the nodes. A label gets its column when a template first asks for its key, if a node has
+it: templates may ask for any. Values that no node has any more are let go once they are most of a column's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.core.model.objects.isolation import Capabilities
+from holdfast.core.model.objects.topology import Taint
+from holdfast.core.model.records.nodes import Node, kept_for, label
+
+V = TypeVar("V", bound=Hashable)
+
+CodeArray = NDArray[np.int32]
+#: The code of what no node has.
+NONE = -1
+#: So many values that no row has are left in a column, beside as many as there are rows.
+STALE_MAX = 64
+
+
+class Codes(Generic[V]):
+    """One column: for each row the number of its value, in the order in which values were first seen."""
+
+    def __init__(self, rows: int = 0) -> None:
+        self.codes: CodeArray = np.zeros(rows, np.int32)
+        self.values: list[V] = []
+        self._code_of: dict[V, int] = {}
+
+    def put(self, row: int, value: V) -> None:
+        """The value of a row."""
+        code = self._code_of.get(value)
+        if code is None:
+            if len(self.values) > 2 * len(self.codes) + STALE_MAX:
+                self._compact()
+            code = self._code_of[value] = len(self.values)
+            self.values.append(value)
+        self.codes[row] = code
+
+    def _compact(self) -> None:
+        """Let go of values that no row has; but for the first, which is that of rows that were never described."""
+        codes, places = np.unique(np.append(self.codes, np.int32(0)), return_inverse=True)
+        self.values = [self.values[code] for code in codes.tolist()]
+        self.codes = places[:-1].astype(np.int32)
+        self._code_of = {value: code for code, value in enumerate(self.values)}
+
+    def code(self, value: V) -> int:
+        """The number of a value; `NONE` if no row ever had it."""
+        return self._code_of.get(value, NONE)
+
+    def matching(self, accepts: Callable[[V], bool]) -> NDArray[np.bool_] | None:
+        """By code, whether the value is accepted; None when all are."""
+        found = [accepts(value) for value in self.values]
+        return None if all(found) else np.array(found, np.bool_)
+
+
+class Marks:
+    """The columns of all nodes."""
+
+    def __init__(self) -> None:
+        self.zones: Codes[str] = Codes()
+        self.pools: Codes[str] = Codes()
+        self.taints: Codes[tuple[Taint, ...]] = Codes()
+        self.tenancies: Codes[tuple[str, ...]] = Codes()
+        self.capabilities: Codes[Capabilities] = Codes()
+        self._labels: dict[str, Codes[str | None]] = {}
+        #: Keys of labels that a node has, or had.
+        self._keys: set[str] = set()
+
+    def describe(self, row: int, node: Node) -> None:
+        """Take what a node is for."""
+        self.zones.put(row, node.zone)
+        self.pools.put(row, node.pool)
+        self.taints.put(row, node.taints)
+        self.tenancies.put(row, kept_for(node))
+        self.capabilities.put(row, node.capabilities)
+        self._keys.update([key for labels in (node.labels, node.reported_labels) for key, _ in labels])
+        for key, column in self._labels.items():
+            column.put(row, label(node, key))
+
+    def labels(self, key: str, nodes: list[Node]) -> Codes[str | None]:
+        """The column of a label; one without values where no node has it."""
+        column = self._labels.get(key)
+        if column is None and key not in self._keys:
+            return Codes(len(nodes))
+        if column is None:
+            column = self._labels[key] = Codes(len(nodes))
+            for row, node in enumerate(nodes):
+                column.put(row, label(node, key))
+        return column
+
+    def domains(self, key: str) -> Codes[str]:
+        """The column of a topology key that several nodes share."""
+        return self.zones if key == "zone" else self.pools
+
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        """Change the rows of every column alike."""
+        few: list[Codes[Any]] = [self.zones, self.pools, self.taints, self.tenancies, self.capabilities]
+        for column in (*few, *self._labels.values()):
+            column.codes = change(column.codes)

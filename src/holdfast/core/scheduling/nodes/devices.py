@@ -1,0 +1,243 @@
+"""What is free of each device of each node, and how many ports: one row of the arrays for each place in a node's list.
+
+Devices are counted as the ledger counts them: by milli-GPU, each on its own, for all work and for firm work. Arrays are
+as wide as the node with the most devices has them; where nobody has any they have no rows at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.node_usage import Room
+from holdfast.core.model.records.nodes import Node, ports_of
+from holdfast.core.model.values.structs import Revision
+
+Numbers = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+
+#: The parts of a whole device.
+WHOLE = 1_000
+#: The code of a device that is not there; those that are have codes above it.
+_NO_MODEL = 0
+
+
+class Taken(Struct, frozen=True):
+    """What one slot takes beside amounts: devices, so much of each, and ports."""
+
+    devices: tuple[int, ...]
+    milli: int
+    ports: tuple[int, ...]
+    firm: bool
+
+
+class Devices:
+    """Columns of all nodes; `mine` is what this scheduler has proposed and not heard of."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, int] = {}
+        self._model: Numbers = np.zeros((0, 0), np.int64)
+        #: What each device has in all, and how many ports there are, whoever has them.
+        self._milli: Numbers = np.zeros((0, 0), np.int64)
+        self._handed_out: Numbers = np.zeros(0, np.int64)
+        self.free_any: Numbers = np.zeros((0, 0), np.int64)
+        self.free_firm: Numbers = np.zeros((0, 0), np.int64)
+        #: By row: the most that one device has left, and how many are left whole; of all work and of firm work.
+        self._most_any: Numbers = np.zeros(0, np.int64)
+        self._most_firm: Numbers = np.zeros(0, np.int64)
+        self._whole_any: Numbers = np.zeros(0, np.int64)
+        self._whole_firm: Numbers = np.zeros(0, np.int64)
+        self.ports: Numbers = np.zeros(0, np.int64)
+        #: The least of each since it was last asked what has grown. That a node has as much of `gpu` as before does not
+        #: tell of its devices: one may be free since another is taken.
+        self._least_any: Numbers = np.zeros((0, 0), np.int64)
+        self._least_firm: Numbers = np.zeros((0, 0), np.int64)
+        self._fewest_ports: Numbers = np.zeros(0, np.int64)
+        #: By node: what was proposed of its devices (milli by index, and whether firm), and its ports.
+        self._mine: dict[Revision, list[tuple[int, int, bool]]] = {}
+        self._ports: dict[Revision, list[int]] = {}
+
+    def describe(self, row: int, node: Node) -> None:
+        """Take what devices a node has."""
+        more = len(node.devices) - len(self._model)
+        if more > 0:
+            none = np.full((more, len(self.ports)), _NO_MODEL, np.int64)
+            self._model = np.concatenate([self._model, none])
+            for column in ("_milli", *_FREE):
+                setattr(self, column, np.concatenate([getattr(self, column), np.zeros_like(none)]))
+        if len(self._model):
+            codes = [self.models.setdefault(device.model, len(self.models) + 1) for device in node.devices]
+            others = [0] * (len(self._model) - len(codes))
+            self._model[:, row] = codes + [_NO_MODEL] * len(others)
+            self._milli[:, row] = [device.milli for device in node.devices] + others
+        self._handed_out[row] = len(ports_of(node))
+        if not node.devices:  # what is left of each is counted on nodes that have some
+            for name in _SUMS:
+                getattr(self, name)[row] = 0
+
+    def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[Room]) -> None:
+        """What is free on these rows, by the state and by what was proposed."""
+        equipped: list[int] = []
+        left: list[tuple[list[int], list[int]]] = []
+        free: list[int] = []
+        for row in rows:
+            node, room = nodes[row], rooms[row]
+            there = ports_of(node)
+            # A node may have changed its range under ports that are taken.
+            mine = self._ports.get(node.uid, ())
+            taken = {port for port in (*room.ports, *mine) if port in there} if room.ports or mine else ()
+            free.append(len(there) - len(taken))
+            if node.devices:
+                equipped.append(row)
+                left.append(self._left(node, room))
+        at = np.array(rows, np.int64)
+        self.ports[at] = free
+        self._fewest_ports[at] = np.minimum(self._fewest_ports[at], self.ports[at])
+        if equipped:
+            self._put_devices(np.array(equipped, np.int64), np.array(left, np.int64))
+
+    def _put_devices(self, at: Numbers, left: Numbers) -> None:
+        """What devices of these rows have left: by row, for all work and for firm work, by index."""
+        self.free_any[:, at], self.free_firm[:, at] = left.transpose(1, 2, 0)
+        self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
+        self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
+        any_, firmly = left[:, 0], left.min(axis=1)
+        self._most_any[at], self._most_firm[at] = any_.max(axis=1), firmly.max(axis=1)
+        self._whole_any[at], self._whole_firm[at] = (any_ >= WHOLE).sum(axis=1), (firmly >= WHOLE).sum(axis=1)
+
+    def _put_ports(self, row: int, free: int) -> None:
+        self.ports[row] = free
+        self._fewest_ports[row] = min(int(self._fewest_ports[row]), free)
+
+    def grown(self, at: Numbers) -> Truths:
+        """Which of these rows have more ports, or of a device more, than at some time since this was asked last."""
+        more: Truths = self.ports[at] > self._fewest_ports[at]
+        self._fewest_ports[at] = self.ports[at]
+        if len(self._model):
+            for free, least in ((self.free_any, self._least_any), (self.free_firm, self._least_firm)):
+                more |= (free[:, at] > least[:, at]).any(axis=0)
+                least[:, at] = free[:, at]
+        return more
+
+    def _left(self, node: Node, room: Room) -> tuple[list[int], list[int]]:
+        """What each device of a node has left for all work, and for firm work; of one that is not there nothing."""
+        none = [0] * (len(self._model) - len(node.devices))
+        any_ = [device.milli for device in node.devices] + none
+        firm = any_.copy()
+        for index, taken in enumerate(room.devices[: len(node.devices)]):
+            any_[index] -= taken.all
+            firm[index] -= taken.firm + taken.held
+        for index, milli, is_firm in self._mine.get(node.uid, ()):
+            any_[index] -= milli
+            firm[index] -= milli if is_firm else 0
+        return any_, firm
+
+    def _sum_up(self, row: int) -> None:
+        """What the devices of a row have left, in numbers that are asked for without looking at each device."""
+        left = self.free_any[:, row].tolist()
+        firmly = [min(pair) for pair in zip(left, self.free_firm[:, row].tolist(), strict=True)]
+        self._most_any[row], self._most_firm[row] = max(left), max(firmly)
+        self._whole_any[row] = sum([one >= WHOLE for one in left])
+        self._whole_firm[row] = sum([one >= WHOLE for one in firmly])
+
+    def enough(self, template: Template, at: slice | Numbers, *, firm: bool) -> Truths:
+        """Which rows have the devices, of any model."""
+        if template.gpus == 1:
+            found: Truths = (self._most_firm if firm else self._most_any)[at] >= template.gpu_milli
+            return found
+        if template.gpu_milli == WHOLE:  # as whoever asks for several has to
+            several: Truths = (self._whole_firm if firm else self._whole_any)[at] >= template.gpus
+            return several
+        parts: Truths = self.accepted(template, at, firm=firm, models=False).sum(axis=0) >= template.gpus
+        return parts
+
+    def there(self, template: Template, at: slice | Numbers) -> Truths:
+        """Which rows have the ports and the devices at all, whoever has them now."""
+        found: Truths = self._handed_out[at] >= template.ports
+        if template.gpus:
+            fitting: Truths = (self._model[:, at] != _NO_MODEL) & (self._milli[:, at] >= template.gpu_milli)
+            if template.gpu_models:
+                fitting &= np.isin(self._model[:, at], self._codes(template))
+            found &= fitting.sum(axis=0) >= template.gpus
+        return found
+
+    def _codes(self, template: Template) -> list[int]:
+        """Of the models that it accepts."""
+        return [self.models[name] for name in template.gpu_models if name in self.models]
+
+    def accepted(self, template: Template, at: slice | Numbers, *, firm: bool, models: bool = True) -> Truths:
+        """Which devices have enough left and, with `models`, are of an accepted model: by index and row."""
+        enough: Truths = self.free_any[:, at] >= template.gpu_milli
+        if firm:
+            enough &= self.free_firm[:, at] >= template.gpu_milli
+        enough &= self._model[:, at] != _NO_MODEL
+        if models and template.gpu_models:
+            enough &= np.isin(self._model[:, at], self._codes(template))
+        return enough
+
+    def pick(self, row: int, template: Template, *, firm: bool) -> tuple[int, ...]:
+        """Devices for one slot on a row that has them: those with the least left that is enough, the lowest first."""
+        # A few numbers, one slot after another: as lists they are several times quicker than as arrays.
+        left, firmly = self.free_any[:, row].tolist(), self.free_firm[:, row].tolist()
+        codes = {self.models.get(name) for name in template.gpu_models}
+        order = [
+            (left[index], index)
+            for index, model in enumerate(self._model[:, row].tolist())
+            if left[index] >= template.gpu_milli and (not firm or firmly[index] >= template.gpu_milli)
+            if model != _NO_MODEL and (not codes or model in codes)
+        ]
+        return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
+
+    def pick_ports(self, node: Node, room: Room, wanted: int) -> tuple[int, ...]:
+        """The lowest ports of a node that nobody has and none was proposed for."""
+        taken = {*room.ports, *self._ports.get(node.uid, ())}
+        free = (port for port in ports_of(node) if port not in taken)
+        return tuple(port for port, _ in zip(free, range(wanted), strict=False))
+
+    def take(self, row: int, node: Revision, taken: Taken) -> None:
+        """Count devices and ports as proposed on a node, which has this row."""
+        for index in taken.devices:
+            self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
+            _lower(self.free_any, self._least_any, (index, row), taken.milli)
+            if taken.firm:
+                _lower(self.free_firm, self._least_firm, (index, row), taken.milli)
+        if taken.devices:
+            self._sum_up(row)
+        if taken.ports:
+            self._ports.setdefault(node, []).extend(taken.ports)
+            self._put_ports(row, int(self.ports[row]) - len(taken.ports))
+
+    def give(self, node: Revision, taken: Taken) -> None:
+        """What was proposed is answered. The node may be gone or another by now: if it has a row, count that anew."""
+        mine, ports = self._mine.pop(node, []), self._ports.pop(node, [])
+        for index in taken.devices:
+            mine.remove((index, taken.milli, taken.firm))
+        for port in taken.ports:
+            ports.remove(port)
+        if mine:
+            self._mine[node] = mine
+        if ports:
+            self._ports[node] = ports
+
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        """Change the rows of every column alike."""
+        for column in (*_FREE, "_model", "_milli", "_handed_out", "ports", "_fewest_ports", *_SUMS):
+            setattr(self, column, change(getattr(self, column)))
+
+
+def _lower(free: Numbers, least: Numbers, at: tuple[int, int], milli: int) -> None:
+    """Count so much as taken at one place: as numbers, which are several times quicker than arrays of one."""
+    free[at] = left = free.item(at) - milli
+    if left < least.item(at):
+        least[at] = left
+
+
+#: What is free of devices, and the least that it was.
+_FREE = ("free_any", "free_firm", "_least_any", "_least_firm")
+#: What is known of all devices of a row together.
+_SUMS = ("_most_any", "_most_firm", "_whole_any", "_whole_firm")

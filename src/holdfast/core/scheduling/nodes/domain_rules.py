@@ -1,0 +1,177 @@
+"""Spread, apart and near, as a pass sees them: which domains take one more slot, counted on as slots are chosen.
+
+The ledger judges each placement after those before it (`region.spreading`); here the same is counted in advance, over
+the state and over what was proposed and not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.objects.workloads import Apart, Near, Spread
+from holdfast.core.model.records.domains import REGION_WIDE, domain, scopes
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.region.queries.domains import Reach, Search, Standing, in_reach
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.ask import Ask
+
+#: Where slots are counted: (scope, topology key, domain).
+Where = tuple[str, str, str]
+#: How many slots of one pass a node takes at most by its own count.
+PLENTY = 1 << 30
+#: The evenness of the emptiest domain.
+EVENEST = 1_000
+
+
+class Domains:
+    """The rules of one ask over the domains of a region. `mine` counts what was proposed and not answered, `avoided`
+    are zones that are kept out of."""
+
+    def __init__(
+        self,
+        state: RegionState,
+        ask: Ask,
+        mine: Mapping[Where, int],
+        avoided: Container[str] = frozenset(),
+        search: Search | None = None,
+    ) -> None:
+        self._ask = ask
+        self._known = state.members.get
+        self._mine = mine
+        self._chosen: dict[Where, int] = {}
+        self._scopes = scopes(ask.template, ask.workload, ask.tenant)
+        reach = reach_of(state, ask, avoided, search)
+        #: For each spread rule: how many of the workload stand in each of the domains that count.
+        self._tallies = [_Tally(rule, f"#{ask.workload}", reach[rule.key]) for rule in ask.template.spread]
+        self._recount()
+        #: Near rules that shut domains.
+        self.binding = tuple(rule for rule in ask.template.near if rule.required)
+        #: Keys by which nodes are told apart in lanes. Apart on each node is a count of its own; where slots must be on
+        #: the node of others, each node is a lane.
+        rules: tuple[Spread | Apart | Near, ...] = (*ask.template.spread, *ask.template.apart, *ask.template.near)
+        shared = [rule.key for rule in rules if rule.key != "node" or rule in self.binding]
+        self.keys = tuple(dict.fromkeys(shared))
+
+    def begin(self) -> None:
+        """Nothing is chosen yet."""
+        self._chosen.clear()
+        self._recount()
+
+    def lane(self, node: Node) -> tuple[str, ...]:
+        """The domains that a node shares with others, as far as they matter."""
+        return tuple([domain(node, key) for key in self.keys])
+
+    def takes(self, node: Node) -> int:
+        """How many slots the node takes by rules that count each node by itself."""
+        most = PLENTY
+        for rule in self._ask.template.apart:
+            if rule.key == "node":
+                most = min(most, rule.most - self._count(self._group(rule, node.name)))
+        return max(0, most)
+
+    def shut(self, lane: tuple[str, ...]) -> tuple[Code, str] | None:
+        """Which rule keeps the next slot out of a lane, and over which key it counts; None: it may come."""
+        at = dict(zip(self.keys, lane, strict=True))
+        for tally in self._tallies:
+            # A domain that counts no more, in a state that is newer than the rows, is one to keep out of.
+            if tally.there.get(at[tally.key], PLENTY) >= tally.most_allowed:
+                return Code.SPREAD, tally.key
+        for one in self._ask.template.apart:
+            if one.key != "node" and self._count(self._group(one, at[one.key])) >= one.most:
+                return Code.APART, one.key
+        for near in self.binding:
+            if self._is_far(near, at[near.key]):
+                return Code.NEAR, near.key
+        return None
+
+    def name(self, lane: tuple[str, ...], key: str) -> str:
+        """A domain of a lane, in words: `zone a`."""
+        return f"{key} {lane[self.keys.index(key)]}"
+
+    def nearer(self, lane: tuple[str, ...]) -> int:
+        """How many near rules hold in a lane by nothing but what was chosen since the pass began."""
+        at = dict(zip(self.keys, lane, strict=True))
+        return sum(
+            self._chosen.get(where, 0) > 0 and self._count(where) == self._chosen[where]
+            for where in [self._group(rule, at[rule.key]) for rule in self._ask.template.near if rule.key in at]
+        )
+
+    def members(self, rule: Near, name: str) -> int:
+        """How many of the rule's group stand in a domain."""
+        return self._count(self._group(rule, name))
+
+    def replicas(self, rule: Spread, name: str) -> int:
+        """How many of the same workload stand in a domain: for plugins that weigh it otherwise than evenness does."""
+        return self._count((f"#{self._ask.workload}", rule.key, name))
+
+    def evenness(self, rule: int, name: str) -> int:
+        """How few of the workload stand in a domain of a spread rule: `EVENEST` in the emptiest, 0 in the fullest."""
+        return self._tallies[rule].evenness(name)
+
+    def evenness_of(self, lane: tuple[str, ...]) -> int:
+        """The mean of it over the spread rules."""
+        total = 0
+        for tally in self._tallies:
+            total += tally.evenness(lane[self.keys.index(tally.key)])
+        return total // len(self._tallies)
+
+    def choose(self, node: Node) -> None:
+        """Count one more slot where it would stand."""
+        for scope, key in self._scopes:
+            where = (scope, key, domain(node, key))
+            self._chosen[where] = self._chosen.get(where, 0) + 1
+        for tally in self._tallies:
+            tally.there[domain(node, tally.key)] += 1
+            tally.settle()
+
+    def _recount(self) -> None:
+        for tally in self._tallies:
+            for name in tally.there:
+                tally.there[name] = self._count((tally.scope, tally.key, name))
+            tally.settle()
+
+    def _is_far(self, rule: Near, name: str) -> bool:
+        """Whether members of the group stand in the region, and none in this domain."""
+        group, _, _ = where = self._group(rule, name)
+        return not self._count(where) and self._count((group, REGION_WIDE, "")) > 0
+
+    def _group(self, rule: Apart | Near, name: str) -> Where:
+        return f"{self._ask.tenant}/{rule.group}", rule.key, name
+
+    def _count(self, where: Where) -> int:
+        return (self._known(where) or 0) + self._mine.get(where, 0) + self._chosen.get(where, 0)
+
+
+class _Tally:
+    """How many replicas stand in the domains that a spread rule counts over."""
+
+    def __init__(self, rule: Spread, scope: str, names: tuple[str, ...]) -> None:
+        self.key, self.scope = rule.key, scope
+        self._skew = rule.max_skew
+        self.there = dict.fromkeys(names, 0)
+
+    def settle(self) -> None:
+        """Note the fewest and the most, once something is counted."""
+        counts = self.there.values()
+        fewest, self._most = min(counts, default=0), max(counts, default=0)
+        #: A domain with as many takes no more.
+        self.most_allowed = fewest + self._skew
+        self._range = max(1, self._most - fewest)
+
+    def evenness(self, name: str) -> int:
+        there = self.there.get(name)
+        return (self._most - there) * EVENEST // self._range if there is not None else 0
+
+
+def reach_of(state: RegionState, ask: Ask, avoided: Container[str], search: Search | None = None) -> Reach:
+    """The domains over which the spread rules of an ask count, as the ledger says."""
+    if not ask.template.spread:
+        return {}
+    return in_reach(state, Standing(ask.template, ask.workload, ask.tenant, ask.exclusive), avoided, search)
+
+
+def standing_in(ask: Ask, node: Node) -> list[Where]:
+    """Everything that a slot on this node is counted under."""
+    found = scopes(ask.template, ask.workload, ask.tenant)
+    return [(scope, key, domain(node, key)) for scope, key in found]

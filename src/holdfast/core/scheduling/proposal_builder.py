@@ -1,0 +1,150 @@
+"""A proposal in the making: chosen rows become placements, request by request, and are deducted as they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.model.records.domains import is_counted
+from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.commands import Group as Placed
+from holdfast.core.region.commands import Placement
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.nodes.devices import Taken
+from holdfast.core.scheduling.nodes.domain_rules import Where, standing_in
+from holdfast.core.scheduling.nodes.table import NodeTable
+from holdfast.core.scheduling.queue.in_flight import Flight, Part
+from holdfast.core.scheduling.queue.request_groups import Entry, Group, GroupKey
+
+#: Placements by request.
+_Placed = tuple[tuple[Entry, tuple[Placement, ...]], ...]
+#: A slot that waits: its request and its ordinal.
+Waiting = tuple[Entry, int]
+_NONE_CHARGED: Mapping[tuple[Entry, int], str] = {}
+
+
+class Drafting:
+    """Placements of one proposal, up to as many as one may name."""
+
+    def __init__(self, state: RegionState, now: Instant, table: NodeTable, flight: Flight) -> None:
+        self._state = state
+        self._now = now
+        self._table = table
+        self._flight = flight
+        self.left = NAMED_MAX
+        self.parts: list[Part] = []
+        self.groups: list[Placed] = []
+        #: What each of the groups asks for.
+        self.asks: list[Ask] = []
+        #: With whom each of them waited.
+        self.waited: list[GroupKey] = []
+
+    def slots(self, entries: list[Entry], payable: int, most: int) -> list[Waiting]:
+        """The slots of requests that can be paid for, in their order; those that are charged need no payer."""
+        found: list[Waiting] = []
+        most = min(most, self.left)
+        for entry in entries:
+            for ordinal in entry.look_up(self._state):
+                if len(found) == most:
+                    return found
+                if ordinal in entry.charged:
+                    found.append((entry, ordinal))
+                elif payable > 0:
+                    payable -= 1
+                    found.append((entry, ordinal))
+        return found
+
+    def add(self, group: Group, slots: list[Waiting], rows: list[int], purses: tuple[int, ...]) -> int:
+        """Place slots on rows, one on each; how many came to be placements. `purses` is for how many slots each of the
+        group's accounts can pay."""
+        template = group.ask.template
+        simple = not (template.gpus or template.ports)
+        placed: dict[Entry, list[Placement]] = {}
+        for (entry, ordinal), row, uid in zip(slots, rows, self._table.uids[rows].tolist(), strict=False):
+            placement = Placement(ordinal, uid) if simple else self._with_devices(group, ordinal, row, uid)
+            if placement is None:
+                continue
+            if entry in placed:
+                placed[entry].append(placement)
+            else:
+                placed[entry] = [placement]
+        if not placed:
+            return 0
+        whole = tuple([(entry, tuple(placements)) for entry, placements in placed.items()])
+        charged, count = _NONE_CHARGED, 0
+        for entry, placements in whole:
+            self._propose(entry, placements)
+            count += len(placements)
+            if entry.charged:
+                charged = {**charged, **self._charged(entry, placements)}
+            self.asks.append(group.ask)
+            self.waited.append(group.key)
+        paid = _paid(group.accounts, purses, count - len(charged))
+        owed = self._owed(group.ask, paid, charged)
+        part = Part(group.ask, whole, paid, self._stands(group.ask, whole), owed, charged)
+        self._flight.count(part)
+        self.parts.append(part)
+        self.left -= count
+        return count
+
+    def _charged(self, entry: Entry, placements: tuple[Placement, ...]) -> dict[tuple[Entry, int], str]:
+        """Placements of a request that somebody pays for already, and who."""
+        workload, found = self._state.assignments[entry.key[0]].workload, dict[tuple[Entry, int], str]()
+        for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
+            slot = self._state.slots.get((workload, ordinal))
+            found[entry, ordinal] = slot.account if slot is not None else ""
+        return found
+
+    def _owed(
+        self, ask: Ask, paid: tuple[tuple[str, int], ...], charged: Mapping[tuple[Entry, int], str]
+    ) -> tuple[tuple[str, int], ...]:
+        """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
+        state = self._state
+        if not ask.firm or state.sums.shield == NOTHING:
+            return ()
+        counts = dict(paid)
+        for account in charged.values():
+            counts[account] = counts.get(account, 0) + 1
+        rows = {account: state.allowances.get(account) for account in counts}
+        return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != NOTHING)
+
+    def _stands(self, ask: Ask, placed: _Placed) -> tuple[Where, ...]:
+        """Where placements are counted over domains, if they are."""
+        if not is_counted(ask.template):
+            return ()
+        nodes, rows = self._table.nodes, self._table.rows
+        return tuple(
+            where
+            for _, placements in placed
+            for placement in placements
+            for where in standing_in(ask, nodes[rows[placement.node]])
+        )
+
+    def _propose(self, entry: Entry, placements: tuple[Placement, ...]) -> None:
+        """Add placements of one request."""
+        self.groups.append(Placed(*entry.key, placements))
+        entry.propose({placement.ordinal for placement in placements})
+
+    def _with_devices(self, group: Group, ordinal: int, row: int, uid: Revision) -> Placement | None:
+        """A placement with the devices and ports that it takes; None when the row has not as many after all."""
+        template, firm, devices = group.ask.template, group.ask.firm, self._table.devices
+        picked = devices.pick(row, template, firm=firm) if template.gpus else ()
+        node, room = self._table.nodes[row], self._table.rooms[row]
+        ports = devices.pick_ports(node, room, template.ports) if template.ports else ()
+        if len(picked) < template.gpus or len(ports) < template.ports:
+            return None
+        devices.take(row, uid, Taken(picked, template.gpu_milli, ports, firm))
+        return Placement(ordinal, uid, picked, ports)
+
+
+def _paid(accounts: tuple[str, ...], purses: tuple[int, ...], count: int) -> tuple[tuple[str, int], ...]:
+    """Who pays for so many slots, the first account as far as it can."""
+    found = []
+    for account, left in zip(accounts, purses, strict=False):
+        paid = min(left, count)
+        if paid:
+            found.append((account, paid))
+            count -= paid
+    return tuple(found)

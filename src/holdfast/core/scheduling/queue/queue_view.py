@@ -1,0 +1,90 @@
+"""The queue as people see it: every request that waits, in the order in which a scheduler looks at them, and why.
+
+Told from state when somebody asks, by the keys of the scheduler's own queue. Whoever is asleep there has a place, too:
+where it would be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from msgspec import Struct
+
+from holdfast.core.model.records.slots import PendingReason
+from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.queries.workload_report import why
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.queue.request_groups import Entry
+from holdfast.core.scheduling.queue.scheduling_queue import Queue
+
+#: So many assignments are taken in one bit: about a millisecond.
+BIT = 100
+
+
+class Queued(Struct, frozen=True, rename="camel"):
+    """One request in the queue.
+
+    `position` counts from 1. `reason` is the code of what weighs most, or says that no scheduler has looked yet;
+    `never` that nothing which ends will cure it. `examined` is up to which revision it was looked at.
+    """
+
+    position: int
+    tenant: str
+    workload: str
+    region: str
+    purpose: str
+    template: str
+    priority_class: str
+    priority: int
+    open: int
+    since: Instant
+    reason: str
+    message: str = ""
+    never: bool = False
+    deadline: Instant = 0
+    examined: Revision = 0
+    attempts: int = 0
+    reasons: tuple[PendingReason, ...] = ()
+
+
+def in_order(state: RegionState) -> Generator[None, None, list[Queued]]:
+    """Everything that waits, bit by bit: there may be very much."""
+    queue = Queue()
+    queue.pass_time(state, state.facts.at)
+    for number, (uid, _) in enumerate(state.requests.items()):
+        if number % BIT == 0:
+            yield
+        queue.update(state, uid)
+    found: list[Queued] = []
+    for place in sorted(queue.place(state, group) for group in queue.groups.values()):
+        if len(found) % BIT == 0:
+            yield
+        group = queue.groups[place[-1]]
+        found += [_queued(state, entry, len(found) + after) for after, entry in enumerate(group.entries.values(), 1)]
+    return found
+
+
+def _queued(state: RegionState, entry: Entry, position: int) -> Queued:
+    request, assignment = entry.request, state.assignments[entry.key[0]]
+    cls = state.classes.get(assignment.priority_class)
+    reasons = request.reasons
+    return Queued(
+        position=position,
+        tenant=assignment.tenant,
+        workload=assignment.workload_name,
+        region=assignment.region,
+        purpose=assignment.purpose.value,
+        template=request.template,
+        priority_class=assignment.priority_class,
+        priority=cls.spec.priority if cls is not None else 0,
+        open=request.open,
+        since=request.since,
+        reason=why(request),
+        message=reasons[0].message if reasons else "",
+        never=why(request) == Reason.NEVER_FITS.value,
+        deadline=assignment.deadline,
+        examined=request.examined,
+        attempts=request.attempts,
+        reasons=reasons,
+    )

@@ -1,0 +1,240 @@
+"""Who is woken by what: a group that sleeps is looked at again when something has changed that can cure why it waits.
+
+    nodes    a node came, changed, or has more free than before, and by the filters it would take such a slot;
+             or what its rules count over domains is another number;
+             or a member that it must share a node with stands where something changed, and there is room beside it
+    gate     its payers can pay for one more, or less is kept for others; or a slot of it is charged already
+    assignment    what the platform asks for has changed, or other slots of it wait
+    behind   the view has the revision that the ledger named
+    refused  what an account of it was granted has changed; or by time
+    any      what is told of it may not be so any more (`doubts`)
+    paused, stale, plugin    by time; and all of them by any change of policies, overrides, classes
+
+Whatever is missed is caught by the resync, and counted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+import numpy as np
+
+from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.model.records.domains import REGION_WIDE, is_counted, scopes
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.ask import Ask, Kind
+from holdfast.core.scheduling.framework import PluginError, Rulebook
+from holdfast.core.scheduling.nodes.domain_rules import Where, reach_of
+from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
+from holdfast.core.scheduling.nodes.window import Window, whole
+from holdfast.core.scheduling.pending_reasons import NEVER_FITS, could_hold, domains_that_hold
+from holdfast.core.scheduling.queue.in_flight import Flight
+from holdfast.core.scheduling.queue.quota_gates import paying, unprotected
+from holdfast.core.scheduling.queue.rechecks import Doubts
+from holdfast.core.scheduling.queue.request_groups import Group
+from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
+from holdfast.core.scheduling.selection import filtered
+
+#: More rows than so many are not picked out: all rows are asked.
+ROWS_MAX = 16
+#: So many who sleep are asked at once: each takes a tenth of a millisecond, and there may be thousands.
+ASKED_MAX = 64
+
+
+def domain_counts(
+    state: RegionState, table: NodeTable, ask: Ask, mine: Mapping[Where, int], avoided: Collection[str]
+) -> tuple[object, ...]:
+    """What an ask's rules count over domains, over how many, and which of them count for spread rules."""
+    if not is_counted(ask.template):
+        return ()
+    # With all of the region: a member counts that stands where nothing may be placed.
+    names = [(REGION_WIDE, ""), *(where for where, _ in state.domains.items())]
+    found = [
+        (state.members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
+        for scope, key in scopes(ask.template, ask.workload, ask.tenant)
+        for kind, name in names
+        if kind == key
+    ]
+    reach = reach_of(state, ask, avoided, partial(domains_that_hold, table, ask, avoided))
+    return (len(names), *reach.values(), *found)
+
+
+class _Asking:
+    """What those who sleep are asked about at one time, and by kind of slot what was found."""
+
+    def __init__(
+        self,
+        state: RegionState,
+        rules: Rulebook,
+        now: Instant,
+        grown: Numbers,
+        stirred: Numbers,
+        changed: Numbers,
+    ) -> None:
+        self.state, self.rules, self.now = state, rules, now
+        self.grown, self.stirred, self.changed = grown, stirred, changed
+        self.avoided = tuple(sorted(in_force(state, now).zones))
+        self.would: dict[Kind, bool] = {}
+        self.could: dict[Kind, bool] = {}
+        #: Which gates are shut for whom was asked last.
+        self.shut: list[str] = []
+
+
+class Waking:
+    """Wakes groups of one queue."""
+
+    def __init__(self, table: NodeTable, queue: Queue, flight: Flight) -> None:
+        self._table = table
+        self._queue = queue
+        self._flight = flight
+        #: On which nodes something changed or grew since somebody was not asked: by uid, as rows move.
+        self._stirred: dict[Revision, None] = {}
+        self._grown: dict[Revision, None] = {}
+        self._changed: dict[Revision, None] = {}
+        self._doubts = Doubts(queue)
+
+    def all(self) -> None:
+        """Something changed that may cure anything."""
+        self._queue.wake_all()
+        self._queue.backoff.changed()
+
+    def assigned(self, assignment: Revision) -> None:
+        """What is asked for is another thing than before, or other slots of it wait."""
+        for group in self._queue.groups_of(assignment):
+            asleep = self._queue.asleep.get(group.key)
+            if asleep is not None and asleep.why is Why.ASSIGNMENT:
+                self._queue.wake(group.key)
+
+    def doubt(self, assignment: Revision, now: Instant) -> None:
+        """Whether it may run here may be another thing than was told, though all of its groups sleep for others."""
+        for group in self._queue.groups_of(assignment):
+            self._doubts.note(group.key, now)
+
+    def look_again(self, now: Instant) -> None:
+        """Let those be looked at of whom something may be told that is not so, once all were asked what cures them."""
+        if not self.has_unasked:
+            self._doubts.look_again(now)
+
+    def go_back(self) -> None:
+        """Time is lower than it was said to be, and all who sleep are looked at for that, or pause."""
+        self._doubts.go_back()
+
+    def granted(self, account: str) -> None:
+        """An account has more, or less: what was refused may go through. Gates are asked at every change."""
+        for key in self._queue.asleep.refused_by(account):
+            self._queue.wake(key)
+        self._queue.backoff.granted(account)
+
+    def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+        """The view is newer, or something that was proposed counts no more."""
+        changed, stirred, uids = self._table.changed(), self._table.stirred(), self._table.uids
+        grown = self._table.grown()
+        for noted, rows in ((self._changed, changed), (self._stirred, stirred), (self._grown, grown)):
+            noted.update(dict.fromkeys(uids[rows].tolist()))
+        self._queue.prompt()
+        self._queue.asleep.begin_round()
+        self.ask(state, rules, now)
+
+    @property
+    def has_unasked(self) -> bool:
+        """Whether some who sleep were not asked yet whether what was heard cures them."""
+        return self._queue.asleep.has_unasked()
+
+    def ask(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+        """Ask those who sleep, the longest unasked first and not too many at once, whether what was heard cures them.
+
+        Whoever is asked later is asked about all that was heard since anybody was left unasked.
+        """
+        if self.has_unasked:
+            self._ask_some(state, rules, now)
+        if not self.has_unasked:
+            self._stirred.clear()
+            self._grown.clear()
+            self._changed.clear()
+
+    def _ask_some(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+        rows = self._rows(self._grown), self._rows(self._stirred), self._rows(self._changed)
+        asking = _Asking(state, rules, now, *rows)
+        for _ in range(ASKED_MAX):
+            key = self._queue.asleep.next_asked()
+            if key is None:
+                break
+            group, asleep = self._queue.groups[key], self._queue.asleep[key]
+            if self._is_cured(asking, group, asleep):
+                self._queue.wake(key)
+            elif self._is_doubtful(asking, group, asleep):
+                self._doubts.note(key, now)
+
+    def _rows(self, nodes: dict[Revision, None]) -> Numbers:
+        rows = self._table.rows
+        return np.array(sorted([rows[uid] for uid in nodes if uid in rows]), np.int64)
+
+    def _is_cured(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
+        state, rules, avoided = asking.state, asking.rules, asking.avoided
+        if asleep.why is Why.BEHIND:
+            return asleep.examined <= self._table.revision
+        if asleep.why is Why.GATE:
+            asking.shut = self._shut(state, group, asking.now)
+            return not asking.shut
+        if asleep.why is not Why.NODES:
+            return False
+        kind = group.ask.kind
+        if kind not in asking.would:
+            asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
+        return (
+            asking.would[kind]
+            or asleep.counts != domain_counts(state, self._table, group.ask, self._flight.members, avoided)
+            or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
+        )
+
+    def _is_doubtful(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
+        """Whether what is told of it, which was just asked whether it is cured, may not be so any more."""
+        if asleep.why is Why.GATE:
+            return asleep.reason not in asking.shut
+        if asleep.why is not Why.NODES:
+            return False
+        if asleep.reason != NEVER_FITS:
+            return self._table.stirs - asleep.stirs >= asleep.kept
+        if len(asking.changed) > ROWS_MAX or not self._table.count:
+            return True
+        kind = group.ask.kind
+        if kind not in asking.could:
+            asking.could[kind] = could_hold(Window(self._table, group.ask, asking.changed))
+        return asking.could[kind]
+
+    def _shut(self, state: RegionState, group: Group, now: Instant) -> list[str]:
+        """The codes of all gates that are shut for it."""
+        pay = paying(state, group.accounts, group.ask.template.need, now, self._flight.spent)
+        kept = unprotected(state, group.ask, self._flight.firm, self._flight.owed)
+        shut = [gate for gate in (pay, kept) if not gate.most]
+        if pay in shut:
+            for entry in group.entries.values():
+                entry.look_up(state)
+                if entry.charged - entry.proposed:
+                    shut.remove(pay)  # it needs no payer
+                    break
+        return [gate.code.value for gate in shut if gate.code is not None]
+
+    def _shared(self, state: RegionState, ask: Ask, rows: Numbers) -> Numbers:
+        """Which of the rows have a member that it must share a node with.
+
+        Domains are too coarse for that: a member that went from one node to another may be in the same ones.
+        """
+        groups = [f"{ask.tenant}/{rule.group}" for rule in ask.template.near if rule.required and rule.key == "node"]
+        names = [(row, self._table.nodes[row].name) for row in rows.tolist()] if groups else []
+        found = [row for row, name in names if any(state.members.get((group, "node", name)) for group in groups)]
+        return np.array(found, np.int64)
+
+    def _takes(self, ask: Ask, rows: Numbers, rules: Rulebook, avoided: tuple[str, ...]) -> bool:
+        """Whether one of the rows would take such a slot by the filters."""
+        table = self._table
+        try:
+            if not len(rows):
+                return False
+            if len(rows) > ROWS_MAX:
+                return bool(filtered(rules, whole(table, ask, avoided), {})[rows].any())
+            return bool(filtered(rules, Window(table, ask, rows, avoided), {}).any())
+        except PluginError:
+            return True

@@ -1,0 +1,143 @@
+"""What would happen if: the real scheduler, and whichever controllers the asker names, on a fork of the state.
+
+    fork ──▶ the change, judged as always ──▶ controllers and scheduler, until both are silent ──▶ what came of it
+
+Nothing here is a copy of anything: what decides is what decides in earnest. Only nodes do not act: what is bound stays
+bound, and what is to stop stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.reconciler import Reconciler, WatchKey, principal, woken
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.records.slots import PendingReason
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.region.watch import KEYS
+from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.queue.request_groups import RequestKey
+from holdfast.core.scheduling.scheduler import Scheduler
+
+#: More rounds than anything that comes to rest needs.
+ROUNDS_MAX = 10_000
+
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
+
+
+class WhatIf(Struct, frozen=True):
+    """What came of it: what was refused of the change, which slots were placed where, who waits and why.
+
+    `state` is the fork after all of it.
+    """
+
+    refused: tuple[Refused, ...]
+    placed: dict[SlotKey, Revision]
+    waiting: dict[RequestKey, tuple[PendingReason, ...]]
+    state: RegionState
+
+
+class _Fork:
+    """A state of one's own, and what was touched in it since somebody asked."""
+
+    def __init__(self, state: RegionState, now: Instant) -> None:
+        self.state: RegionState = state.fork()
+        self.now = max(now, state.facts.at)
+        self.touched: dict[WatchKey, None] = {}
+
+    def submit(self, *envelopes: Envelope[Any]) -> list[Landed | Refused]:
+        """Judge commands in one batch."""
+        draft = Draft(REGION, self.state)
+        answers = [draft.consider(envelope, self.now) for envelope in envelopes]
+        draft.seal()
+        seq = self.state.facts.seq + 1
+        number = 0
+        for record in draft.batch().records:
+            for event in record.events:
+                self.touched.update(dict.fromkeys(KEYS[type(event)](event, revision(seq, number))))
+                number += 1
+        draft.land()
+        return [answer for answer in answers if isinstance(answer, Landed | Refused)]
+
+    def heard(self) -> list[WatchKey]:
+        """What was touched since this was asked last."""
+        touched, self.touched = list(self.touched), {}
+        return touched
+
+
+def whatif(
+    state: RegionState,
+    change: Sequence[Envelope[Any]],
+    plugins: Plugins,
+    now: Instant,
+    controllers: Sequence[Reconciler[RegionState]] = (),
+) -> WhatIf:
+    """What the region would come to if these commands were sent now."""
+    fork = _Fork(state, now)
+    refused = [answer for answer in fork.submit(*change) if isinstance(answer, Refused)] if change else []
+    scheduler = Scheduler(plugins)
+    scheduler.load(fork.state)
+    placed: dict[SlotKey, Revision] = {}
+    waiting: dict[RequestKey, tuple[PendingReason, ...]] = {}
+    keys = {controller.name: list(controller.keys(fork.state)) for controller in controllers}
+    fork.heard()
+    for _ in range(ROUNDS_MAX):
+        busy = _control(fork, controllers, keys)
+        busy |= _schedule(fork, scheduler, placed, waiting)
+        touched = fork.heard()
+        scheduler.hear(fork.state, touched, revision(fork.state.facts.seq, INDEX_MAX), fork.now)
+        for controller in controllers:
+            keys[controller.name] = list(dict.fromkeys(woken(controller, fork.state, touched)))
+        if not busy:
+            break
+    still = {key: reasons for key, reasons in waiting.items() if scheduler.queue.entry(key) is not None}
+    return WhatIf(tuple(refused), placed, still, fork.state)
+
+
+def _control(fork: _Fork, controllers: Sequence[Reconciler[RegionState]], keys: dict[str, list[Any]]) -> bool:
+    """Let controllers look at what concerns them; whether one of them did something."""
+    envelopes = [
+        Envelope(principal(one.name), wanted.command, fork.now, cause=wanted.cause)
+        for one in controllers
+        for key in keys[one.name]
+        for wanted in one.reconcile(fork.state, key, fork.now).send
+    ]
+    return bool(envelopes) and any(isinstance(answer, Landed) for answer in fork.submit(*envelopes))
+
+
+def _schedule(
+    fork: _Fork,
+    scheduler: Scheduler,
+    placed: dict[SlotKey, Revision],
+    waiting: dict[RequestKey, tuple[PendingReason, ...]],
+) -> bool:
+    """Let the scheduler look once; whether it proposed something that was taken, or has more to look at."""
+    attempt, waits = scheduler.look(Sight(fork.state, fork.now))
+    for one in waits:
+        waiting[one.entry.key] = one.reasons
+    if attempt is None:
+        return scheduler.has_more
+    envelope = Envelope(principal("scheduler"), attempt.command, fork.now, view=attempt.view, policy=attempt.policy)
+    (answer,) = fork.submit(envelope)
+    if isinstance(answer, Refused):
+        parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+        scheduler.lost(attempt, answer.code, parts, 0)
+        return False
+    scheduler.landed(attempt, answer.revision, _unmet.decode(answer.answer) if answer.answer else [])
+    for group, workload in zip(attempt.command.groups, attempt.workloads, strict=True):
+        for placement in group.placements:
+            slot = fork.state.slots.get((workload, placement.ordinal))
+            if slot is not None and slot.node == placement.node:
+                placed[workload, placement.ordinal] = placement.node
+    return True

@@ -1,0 +1,15 @@
+"""Reconcilers of the core, run beside a leader for one term. No rules about workloads live here.
+
+    durable batch -> changed keys -> work queue -> reconciler -> commands -> outcome -> retry or done
+
+- `ledger_client`         what a controller sees of its ledger, and how it sends commands
+- `workqueue`             keys: queued once, never worked on twice at a time; rate, back-off, resync
+- `worker_pool`           one task for each key that is being worked on
+- `controller`            one reconciler with its queue and its failing keys
+- `manager`               all controllers of a ledger
+- `leader_controllers`    a manager for each term, on whichever server leads
+- `reservation_expiry`    reservations and holds whose end has passed
+- `recheck_schedule`      keys that are checked again every few seconds, with one timer for all
+- `endpoint_checks`       probes endpoints; publishes, withdraws, brakes
+- `endpoint_controller`   endpoint checks for one term
+"""

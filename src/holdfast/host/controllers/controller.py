@@ -1,0 +1,266 @@
+"""One controller at work: its queue, its workers, and which of its keys are not well.
+
+    take a key ──▶ view ──▶ reconcile ──▶ send ──▶ landed: well, and again at `again_at`
+                                  └────────┴─────▶ raised, refused, failed, late: named, and again after a back-off
+
+Nothing that a reconciler or a ledger does about one key stops the others: a failure belongs to its key, is counted
+under the controller's name, and is tried again for ever, in the end once in `backoff_max_ms`. A command whose answer
+did not come may have landed: the next look sees what is, and the ledger judges whatever is sent then.
+
+Size: one key's way, from what wakes it to what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from enum import Enum
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.reconciler import Key, Outcome, Reconciler, woken
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.host.controllers.ledger_client import LedgerBeside, Problem, Proposer, Sight, gravest, told
+from holdfast.host.controllers.worker_pool import Crew
+from holdfast.host.controllers.workqueue import Pace, Taken, WorkQueue
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.backoff import doubled, jittered
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.watch.key_changes import Touched
+
+S = TypeVar("S")
+
+#: So many keys of a listing are queued before others get their turn (RULES 22).
+LISTED_AT_ONCE = 5_000
+
+
+#: What is measured of a controller that has nothing to do, and of which every key is well.
+_NOTHING = (0, 0, 0, 0)
+
+
+class Care(Struct, frozen=True):
+    """How controllers are treated: each has its own pace, and so many workers.
+
+    Everything is looked at once in `resync_ms`, an answer is waited for `submit_ms`, a look that takes longer than
+    `slow_ms` is named, and no look follows the one before in less than `soonest_ms` just because it wished so.
+    """
+
+    pace: Pace = Pace()
+    workers: int = 1
+    resync_ms: int = 60_000
+    submit_ms: int = 10_000
+    slow_ms: int = 100
+    soonest_ms: int = 10
+    measure_ms: int = 1_000
+
+
+class Failing(Struct, frozen=True):
+    """A key that is not well: why, and since when, in ledger time."""
+
+    controller: str
+    key: Key
+    error: str
+    since: Instant
+
+
+class Everything(Enum):
+    """The key under which a controller lists all its keys. No key of a reconciler equals it."""
+
+    ALL = "all keys"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+ALL = Everything.ALL
+
+
+class Controller(Generic[S]):
+    """A reconciler with its queue. Several keys may be worked on at a time, none of them twice."""
+
+    def __init__(
+        self, reconciler: Reconciler[S], ledger: LedgerBeside[S], clock: Clock, meters: Meters, seed: int, care: Care
+    ) -> None:
+        self.name = reconciler.name
+        self.watches = reconciler.watches
+        self._reconciler = reconciler
+        self._ledger = ledger
+        self._clock = clock
+        self._meters = meters
+        self._journal = Journal("reconcile", controller=self.name)
+        self._seed = seed
+        self._care = care
+        self._queue = WorkQueue(clock, self.name, seed=seed, pace=care.pace)
+        self._proposer = Proposer(self.name, ledger, clock, meters, care.submit_ms)
+        self._failing: dict[Key, Failing] = {}
+        #: Keys refused because the view was behind: until which revision they wait, and at most until when.
+        self._behind: dict[Key, tuple[Revision, int]] = {}
+        self._cures: list[tuple[Revision, int, Key]] = []
+        self._cures_awaited = 0
+        #: Up to which revision changes have been heard.
+        self._heard: Revision = 0
+        #: Whether changes were missed for a known reason, so that the next listing is no patrol.
+        self._missed = False
+        #: How often `wake` has raised since a listing came in its own time.
+        self._deaf = 0
+        self._listings = 0
+        #: What was shown last: mostly nothing happens, and nobody need be told so again.
+        self._measured: tuple[int, ...] = ()
+        self._now: Instant = clock.wall()
+
+    def start_over(self, heard: Revision) -> None:
+        """Look at everything: changes up to this revision may have been missed, and that is known."""
+        self._heard = max(self._heard, heard)
+        self._missed = True
+        self._queue.add(ALL)
+
+    def hear(self, state: S, change: Touched) -> None:
+        """Queue what a batch concerns. A reconciler that cannot tell has everything looked at, a little later."""
+        self._heard = change.revision
+        try:
+            for key in woken(self._reconciler, state, change.keys):
+                self._queue.add(key)
+        except Exception as error:
+            self._name_error("wake-raised", error)
+            self._missed = True
+            self._deaf += 1
+            pace = self._care.pace
+            self._queue.add_after(ALL, doubled(pace.backoff_first_ms, pace.backoff_max_ms, self._deaf))
+        while self._cures and self._cures[0][0] <= change.revision:
+            revision, _, key = heappop(self._cures)
+            if self._behind.get(key, (0, 0))[0] == revision:
+                self._queue.add(key)
+
+    async def work(self) -> None:
+        """Work on keys, so many at a time, for ever. Whatever ends this, the keys at hand are not lost."""
+        await Crew(self._clock, self._queue, self._care.workers, self._handle).run()
+
+    def failing(self) -> list[Failing]:
+        """The keys that are not well, the longest so first."""
+        return sorted(self._failing.values(), key=lambda one: (one.since, repr(one.key)))
+
+    def measure(self) -> None:
+        """Show how far behind the controller is. Called from outside: its own workers may hang."""
+        queue = self._queue
+        if queue.is_idle() and not self._failing and self._measured == _NOTHING:
+            return
+        found = lag_ms, depth, patrol, failing = queue.lag_ms(), queue.depth(), queue.patrol_depth(), len(self._failing)
+        if found != self._measured:
+            self._measured = found
+            self._meters.gauge("reconcile_lag_ms", lag_ms, controller=self.name)
+            self._meters.gauge("reconcile_depth", depth, controller=self.name)
+            self._meters.gauge("reconcile_patrol_depth", patrol, controller=self.name)
+            self._meters.gauge("reconcile_failing", failing, controller=self.name)
+
+    def _handle(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+        """Look at a key. What is to be sent then, or listed, is waited for by whoever called."""
+        if self._waits_for_a_newer_view(taken.key):
+            return None
+        if taken.key is ALL:
+            return self._named(ALL, self._list())
+        view = self._ledger.view()
+        self._now = view.now
+        # Until the changes up to this view are heard, a patrol cannot know that nobody would have asked.
+        unasked = taken.patrol and self._heard >= view.revision
+        try:
+            outcome = self._reconcile(view, taken.key)
+        except Exception as error:
+            self._settle(taken.key, self._raised(taken.key, error))
+            return None
+        if outcome.send:
+            return self._named(taken.key, self._send(taken.key, view, outcome, unasked=unasked))
+        self._meters.count("reconcile_total", controller=self.name, result="quiet")
+        self._look_again(taken.key, view.now, outcome.again_at, failed=False)
+        self._settle(taken.key, None)
+        return None
+
+    async def _named(self, key: Key, work: Coroutine[Any, Any, Problem | None]) -> None:
+        """Settle a key by what came of the work, also if that raised."""
+        try:
+            problem = await work
+        except Exception as error:
+            problem = self._raised(key, error)
+        self._settle(key, problem)
+
+    def _raised(self, key: Key, error: Exception) -> Problem:
+        self._name_error("reconcile-raised", error, key=key)
+        self._meters.count("reconcile_total", controller=self.name, result="raised")
+        return Problem("raised", told(error))
+
+    async def _send(self, key: Key, view: Sight[S], outcome: Outcome, *, unasked: bool) -> Problem | None:
+        sent = await self._proposer.send(view, outcome.send)
+        if unasked and None in sent:
+            self._meters.count("reconcile_caught", controller=self.name)
+            self._journal.warning("resync-caught", key=key)
+        problem = gravest([problem for problem in sent if problem is not None])
+        self._meters.count("reconcile_total", controller=self.name, result=problem.result if problem else "sent")
+        self._look_again(key, view.now, outcome.again_at, failed=problem is not None)
+        return problem
+
+    def _look_again(self, key: Key, now: Instant, again_at: Instant | None, *, failed: bool) -> None:
+        """Sleep until then. What changes after the view makes the key wanted sooner: nothing is slept through.
+
+        For a key that failed, a time that has passed already says nothing that its back-off does not.
+        """
+        if again_at is not None and not (failed and again_at <= now):
+            soonest = self._care.pace.backoff_first_ms if failed else self._care.soonest_ms
+            self._queue.add_after(key, max(again_at - now, soonest))
+
+    def _reconcile(self, view: Sight[S], key: Key) -> Outcome:
+        began = self._clock.boot()
+        try:
+            return self._reconciler.reconcile(view.state, key, view.now)
+        finally:
+            took = self._clock.boot() - began
+            self._meters.time("reconcile_ms", took, controller=self.name)
+            if took > self._care.slow_ms:
+                self._meters.count("reconcile_slow", controller=self.name)
+                self._journal.warning("reconcile-slow", key=key, took_ms=took)
+
+    async def _list(self) -> None:
+        """Queue every key, and the next listing. Keys that wait out a back-off are left to it."""
+        missed, self._missed = self._missed, False
+        try:
+            keys = list(self._reconciler.keys(self._ledger.view().state))
+        except Exception:
+            self._missed = missed
+            raise
+        if not missed:
+            self._deaf = 0
+        self._listings += 1
+        self._queue.add_after(ALL, jittered(self._care.resync_ms, self._seed, self.name, "resync", self._listings))
+        for number, key in enumerate(keys, start=1):
+            if missed:
+                self._queue.add(key)
+            elif not self._queue.attempts(key):
+                self._queue.patrol(key)
+            if number % LISTED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    def _settle(self, key: Key, problem: Problem | None) -> None:
+        self._behind.pop(key, None)
+        if problem is None:
+            self._queue.forget(key)
+            self._failing.pop(key, None)
+            return
+        since = self._failing[key].since if key in self._failing else self._now
+        self._failing[key] = Failing(self.name, key, problem.error, since)
+        delay = self._queue.retry(key)
+        if problem.catch_up_to > self._heard:
+            self._behind[key] = (problem.catch_up_to, self._clock.boot() + delay)
+            self._cures_awaited += 1
+            heappush(self._cures, (problem.catch_up_to, self._cures_awaited, key))
+
+    def _waits_for_a_newer_view(self, key: Key) -> bool:
+        """Whether looking now would only be refused again. Then its cure queues it, or the end of its back-off."""
+        revision, until = self._behind.get(key, (0, 0))
+        left = until - self._clock.boot()
+        if left <= 0 or self._heard >= revision:
+            return False
+        self._queue.add_after(key, left)
+        return True
+
+    def _name_error(self, event: str, error: Exception, **fields: Any) -> None:
+        self._meters.count("reconcile_errors", controller=self.name, error=type(error).__name__)
+        self._journal.error(event, error, **fields)

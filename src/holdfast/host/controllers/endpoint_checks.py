@@ -1,0 +1,328 @@
+"""What endpoints of one term were asked and have answered, and what follows from that.
+
+Two lines: of those that are ready, which are asked at once and again soon; and of those that serve, which are asked now
+and then, those whose time comes together at once, so many in a second at most. A slot is asked for under its binding
+epoch, and what it answers counts for that one alone.
+
+Size: what was asked, what came of it and what follows belong together; the two lines are modules of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.reconciler import Wanted
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.commands import Move, MoveSlot
+from holdfast.core.region.queries.endpoints import Question, is_published, question
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.controllers.leader_controllers import Beside
+from holdfast.host.controllers.ledger_client import Proposer, told
+from holdfast.host.controllers.recheck_schedule import Rota
+from holdfast.host.controllers.worker_pool import Crew
+from holdfast.host.controllers.workqueue import Pace, Taken, WorkQueue
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.ports.endpoint_prober import Asker, Habits
+from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.deadlines import DeadlinePassed, within
+from holdfast.host.runtime.telemetry import Journal
+
+NAME = "endpoints"
+#: So many nodes are looked at before others get their turn.
+LISTED_AT_ONCE = 100
+#: Fewer than this that fail are never most of them.
+MOST_LEAST = 3
+
+
+class Asking:
+    """One term of it."""
+
+    def __init__(
+        self,
+        region: Beside[RegionState],
+        ledger: Ledger[Any],
+        asker: Asker,
+        seed: int,
+        habits: Habits,
+        journal: Journal,
+    ) -> None:
+        self._region = region
+        self._clock = ledger.clock
+        self._meters = ledger.meters
+        self._asker = asker
+        self._habits = habits
+        self._journal = journal
+        retries = Pace(backoff_max_ms=habits.retry_most_ms)
+        self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, pace=retries)
+        self._again: Rota[SlotKey] = Rota(self._clock, habits.again_ms, habits.again_per_second, seed)
+        #: Of those that serve: who is being asked, and that there is room for one more.
+        self._under_way: dict[SlotKey, None] = {}
+        self._room = Signal()
+        #: What each of them is asked, and the rows that this follows from.
+        self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, Question]] = {}
+        self._proposer = Proposer(NAME, region, self._clock, self._meters, habits.submit_ms)
+        #: By node: what was last seen there; and of each of these under which epoch and in which phase.
+        self._there: dict[Revision, set[SlotKey]] = {}
+        self._seen: dict[SlotKey, tuple[Revision, Phase]] = {}
+        #: How many of those that serve can be asked; and of these, how often in a row each has failed.
+        self._asked: set[SlotKey] = set()
+        self._failed: dict[SlotKey, int] = {}
+        self._is_braked = False
+        self._moves: list[MoveSlot] = []
+        self._wake = asyncio.Event()
+
+    @property
+    def _state(self) -> RegionState:
+        return self._region.state
+
+    # Listening
+
+    async def listen(self) -> None:
+        """Note what is ready and what serves, of everything first and then of nodes on which something changes."""
+        while True:
+            changes = self._region.changes()
+            await self._note_all()
+            async for change in changes:
+                for _, key in change.keys:
+                    self._note(key)  # type: ignore[arg-type]
+
+    async def patrol(self) -> None:
+        """Look at everything again now and then, in case a change was not heard of."""
+        while True:
+            await self._clock.sleep(self._habits.resync_ms)
+            known = dict(self._seen)
+            await self._note_all()
+            caught = sum(known.get(key) != found for key, found in self._seen.items())
+            self._meters.count("endpoints_caught", caught)
+
+    async def _note_all(self) -> None:
+        for number, uid in enumerate(self._state.nodes.keys(), start=1):
+            self._note(uid)
+            if number % LISTED_AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    def _note(self, node: Revision) -> None:
+        """What stands on a node and is published, or is to be, is asked; what was and is no more is forgotten, unless
+        it has come to another node by now."""
+        state = self._state
+        slots = {key: state.slots[key] for key in standing(state.rooms.get(node) or EMPTY_ROOM)}
+        published = {key: slot for key, slot in slots.items() if is_published(state, slot)}
+        for key in self._there.pop(node, set()) - published.keys():
+            if key not in state.slots or state.slots[key].node in (0, node):
+                self._forget(key)
+        if published:
+            self._there[node] = set(published)
+        for key, slot in published.items():
+            if self._seen.get(key) != (slot.epoch, slot.phase):
+                self._seen[key] = slot.epoch, slot.phase
+                if slot.phase is Phase.READY:
+                    self._stop_asking_again(key)
+                    self._first.add(key)
+                elif question(state, slot) is not None:
+                    self._asked.add(key)
+                    self._again.add(key)
+
+    def _forget(self, key: SlotKey) -> None:
+        self._seen.pop(key, None)
+        self._first.forget(key)
+        self._stop_asking_again(key)
+
+    def _stop_asking_again(self, key: SlotKey) -> None:
+        self._asked.discard(key)
+        self._failed.pop(key, None)
+        self._again.drop(key)
+        self._questions.pop(key, None)
+
+    # Asking those that are ready
+
+    async def work_first(self) -> None:
+        """Ask those that are ready, several at a time, for ever."""
+        await Crew(self._clock, self._first, self._habits.workers, self._look_first).run()
+
+    def _look_first(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+        slot = self._found(taken.key, Phase.READY)  # type: ignore[arg-type]
+        if slot is None:
+            return None
+        asked = question(self._state, slot)
+        if asked is not None:
+            return self._ask_first(slot, asked)
+        self._answered_first(slot, "it has no address" if slot.ports else "")
+        return None
+
+    async def _ask_first(self, slot: Slot, asked: Question) -> None:
+        why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
+        try:
+            with suppress(DeadlinePassed):
+                why = await within(self._clock, self._habits.ask_ms, self._asker.ask(asked))
+        except Exception as error:
+            why = error
+        self._answered_first(slot, self._told(asked, why))
+
+    def _answered_first(self, slot: Slot, why: str) -> None:
+        if not self._is_same(slot):
+            return
+        if why:
+            self._first.retry((slot.workload, slot.ordinal))
+            return
+        self._meters.count("endpoints_published")
+        self._move(slot, Phase.SERVING, "published")
+
+    # Asking those that serve
+
+    async def work_again(self) -> None:
+        """Ask those that serve when their time comes, all of one time together, for ever."""
+        tasks: dict[int, asyncio.Task[None]] = {}
+        begun = 0
+        try:
+            while True:
+                while len(self._under_way) >= self._habits.workers:
+                    self._room.clear()
+                    await self._room.wait()
+                keys = await self._again.take(self._habits.workers - len(self._under_way))
+                asked = [one for one in map(self._look_again, keys) if one is not None]
+                if asked:
+                    begun += 1
+                    tasks[begun] = asyncio.create_task(self._ask_again(asked, partial(tasks.pop, begun)))
+        finally:
+            left = list(tasks.values())
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+    def _look_again(self, key: SlotKey) -> tuple[Slot, Question] | None:
+        """What it is to be asked, if it still serves and is not being asked already."""
+        if key in self._under_way:
+            self._again.add(key)
+            return None
+        asked = self._question(key)
+        if asked is None:
+            self._stop_asking_again(key)
+            return None
+        self._under_way[key] = None
+        return asked
+
+    def _question(self, key: SlotKey) -> tuple[Slot, Question] | None:
+        """What it is asked, worked out anew when one of the rows that this follows from is another one."""
+        state = self._state
+        known = self._questions.get(key)
+        if known is not None:
+            slot, node, assignment, asked = known
+            same = state.slots.get(key) is slot and state.nodes.get(slot.node) is node
+            if same and state.assignments.get(slot.assignment) is assignment:
+                return slot, asked
+        found = self._found(key, Phase.SERVING)
+        told = question(state, found) if found is not None else None
+        if found is None or told is None:
+            return None
+        self._questions[key] = found, state.nodes[found.node], state.assignments[found.assignment], told
+        return found, told
+
+    async def _ask_again(self, asked: Sequence[tuple[Slot, Question]], done: Callable[[], object]) -> None:
+        """Ask all of them, and act on each answer when it comes. `done` is called at its end: a callback of the task
+        would cost a turn of the loop."""
+        left = dict(enumerate(asked))
+
+        def answered(number: int, why: str | Exception) -> None:
+            slot, question = left.pop(number)
+            del self._under_way[slot.workload, slot.ordinal]
+            self._room.set()
+            self._answered_again(slot, question, self._told(question, why))
+
+        why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
+        try:
+            everybody = self._asker.ask_all([question for _, question in asked], answered)
+            with suppress(DeadlinePassed):
+                await within(self._clock, self._habits.ask_ms, everybody)
+        except Exception as error:
+            why = error
+        except BaseException:
+            for slot, _ in left.values():  # this is the end of the term, or somebody begins anew
+                del self._under_way[slot.workload, slot.ordinal]
+                self._again.add((slot.workload, slot.ordinal))
+            raise
+        for number in list(left):
+            answered(number, why)
+        done()
+
+    def _answered_again(self, slot: Slot, asked: Question, why: str) -> None:
+        if not self._is_same(slot):
+            return
+        key = slot.workload, slot.ordinal
+        self._again.add(key)
+        if not why:
+            self._failed.pop(key, None)
+            self._brake()
+            return
+        self._failed[key] = self._failed.get(key, 0) + 1
+        if self._failed[key] < self._habits.failures:
+            return
+        if self._brake():
+            self._meters.count("endpoints_withheld")
+            return
+        self._meters.count("endpoints_withdrawn")
+        self._journal.warning("withdrawn", slot=key, host=asked.host, port=asked.port, why=why)
+        self._move(slot, Phase.READY, "withdrawn")
+
+    def _found(self, key: SlotKey, phase: Phase) -> Slot | None:
+        """The slot, if it is still in the phase for which it was queued; in the other one, it is queued there."""
+        slot = self._state.slots.get(key)
+        if slot is None or not is_published(self._state, slot):
+            self._forget(key)
+            return None
+        return slot if slot.phase is phase else None
+
+    def _is_same(self, before: Slot) -> bool:
+        """Whether nothing else was said of it while it was asked. One that is published no more is forgotten: should
+        that change not be heard, it is noted anew when it is published again."""
+        key = before.workload, before.ordinal
+        now = self._state.slots.get(key)
+        if now is None or not is_published(self._state, now):
+            self._forget(key)
+            return False
+        return now is before or (now.epoch, now.phase) == (before.epoch, before.phase)
+
+    def _told(self, asked: Question, why: str | Exception) -> str:
+        """Why it was not answered, in words; empty: it was."""
+        if isinstance(why, Exception):
+            self._journal.error("asking-raised", why, host=asked.host, port=asked.port)
+            why = told(why)
+        self._meters.count("endpoints_asked", result="failed" if why else "answered")
+        return why
+
+    def _brake(self) -> bool:
+        """Whether so many of those that serve fail that it is rather us who reach nobody."""
+        braked = len(self._failed) >= MOST_LEAST and 2 * len(self._failed) > len(self._asked)
+        if braked is not self._is_braked:
+            self._is_braked = braked
+            said = {"failing": len(self._failed), "serving": len(self._asked)}
+            self._journal.warning("most-do-not-answer" if braked else "most-answer-again", **said)
+        return braked
+
+    # Saying
+
+    def _move(self, slot: Slot, target: Phase, cause: str) -> None:
+        self._moves.append(MoveSlot((slot.workload, slot.ordinal), slot.epoch, target, cause))
+        self._wake.set()
+
+    async def send(self) -> None:
+        """Say what was found out, as much at once as there is. What did not land is found out again."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._moves:
+                some, self._moves = self._moves[:NAMED_MAX], self._moves[NAMED_MAX:]
+                await self._proposer.send(self._region.view(), [Wanted(Move(tuple(some)))])
+                for move in some:
+                    slot = self._found(move.slot, Phase.READY)
+                    if slot is not None and slot.epoch == move.epoch:
+                        self._first.retry(move.slot)

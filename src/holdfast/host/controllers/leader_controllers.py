@@ -1,0 +1,90 @@
+"""Controllers beside a leader: a runner is made for each term and stopped with it.
+
+ledger.beside["controllers"] = Controllers(ledger, [ReplicaController(), ...], seed).run
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.reconciler import Reconciler
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.host.controllers.controller import Care, Failing
+from holdfast.host.controllers.ledger_client import Sight
+from holdfast.host.controllers.manager import Runner
+from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.leader import Leader
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.watch.hub import Hub, Touches
+
+S = TypeVar("S", bound=LedgerState)
+
+
+class Beside(Generic[S]):
+    """A leader as the controllers of its term see it."""
+
+    def __init__(self, leader: Leader[S], hub: Hub, kinds: tuple[str, ...]) -> None:
+        self._leader = leader
+        self._hub = hub
+        self._kinds = kinds
+
+    @property
+    def state(self) -> S:
+        """What is durable now."""
+        return self._leader.term.durable.state
+
+    def view(self) -> Sight[S]:
+        term = self._leader.term
+        state = term.durable.state
+        return Sight(state, term.now(), revision(state.facts.seq, INDEX_MAX))
+
+    async def submit(self, envelope: Envelope[Any]) -> Answered:
+        return await self._leader.submit(envelope)
+
+    def changes(self) -> Touches:
+        return self._hub.touched(self._kinds)
+
+
+class Controllers(Generic[S]):
+    """The controllers of one ledger, on whichever server leads it."""
+
+    def __init__(
+        self, ledger: Ledger[S], reconcilers: Sequence[Reconciler[S]], seed: int = 0, care: Care | None = None
+    ) -> None:
+        self._ledger = ledger
+        self._reconcilers = reconcilers
+        self._seed = seed
+        self._care = care
+        self._runner: Runner[S] | None = None
+
+    async def run(self, leader: Leader[S]) -> None:
+        """Run them until the term is over. Raises when one of their tasks has to be given up."""
+        kinds = tuple(sorted({kind for one in self._reconcilers for kind in one.watches}))
+        given_up: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+        def give_up(_name: str, error: BaseException) -> None:
+            if not given_up.done():
+                given_up.set_result(error)
+
+        self._runner = Runner(
+            self._reconcilers,
+            Beside(leader, self._ledger.hub, kinds),
+            self._ledger.clock,
+            self._ledger.meters,
+            on_give_up=give_up,
+            seed=self._seed,
+            care=self._care,
+        )
+        self._runner.start()
+        try:
+            raise await given_up
+        finally:
+            await self._runner.stop()
+
+    def failing(self) -> list[Failing]:
+        """What the controllers could not do lately; nothing on a server that does not lead."""
+        return self._runner.failing() if self._runner is not None and self._ledger.leader is not None else []

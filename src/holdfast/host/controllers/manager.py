@@ -1,0 +1,85 @@
+"""The runner of controllers: they hear the same changes, and share nothing else.
+
+    changes ──▶ listener ──▶ controller: queue ──▶ workers ──▶ ledger
+                        └──▶ controller: queue ──▶ workers ──▶ ledger
+
+A runner lives for one term, beside the leader, whose term is the fence of what its controllers send: when leadership is
+lost it is stopped, and the next leader makes another. It keeps nothing that a new one would miss: a listing of
+everything comes first, after the subscription to changes, so that nothing falls between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Generic, TypeVar
+
+from holdfast.core.ledger.reconciler import Reconciler
+from holdfast.host.controllers.controller import Care, Controller, Failing
+from holdfast.host.controllers.ledger_client import LedgerBeside
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.supervisor import OnGiveUp, Supervisor
+from holdfast.host.runtime.telemetry import Journal, Meters
+
+S = TypeVar("S")
+
+
+class Runner(Generic[S]):
+    """Keeps reconcilers going from `start` to `stop`, once."""
+
+    def __init__(
+        self,
+        reconcilers: Sequence[Reconciler[S]],
+        ledger: LedgerBeside[S],
+        clock: Clock,
+        meters: Meters,
+        *,
+        on_give_up: OnGiveUp,
+        seed: int = 0,
+        care: Care | None = None,
+    ) -> None:
+        names = [reconciler.name for reconciler in reconcilers]
+        assert len(set(names)) == len(names), f"two reconcilers of one name: {names}"
+        self._ledger = ledger
+        self._clock = clock
+        self._meters = meters
+        self._journal = Journal("reconcile")
+        self._care = care or Care()
+        self._controllers = [Controller(one, ledger, clock, meters, seed, self._care) for one in reconcilers]
+        self._supervisor = Supervisor(clock, meters, self._journal, on_give_up=on_give_up)
+
+    def start(self) -> None:
+        """Begin: everything is looked at once, then what changes."""
+        self._supervisor.start("reconcile", self._listen)
+        self._supervisor.start("reconcile/measure", self._measure)
+        for controller in self._controllers:
+            self._supervisor.start(f"reconcile/{controller.name}", controller.work)
+
+    async def stop(self) -> None:
+        """End all of it. Nothing is sent after this; what was sent and not answered may still land."""
+        await self._supervisor.stop()
+
+    def failing(self) -> list[Failing]:
+        """The keys that are not well, of all controllers, the longest so first."""
+        failing = [one for controller in self._controllers for one in controller.failing()]
+        return sorted(failing, key=lambda one: (one.since, one.controller, repr(one.key)))
+
+    async def _listen(self) -> None:
+        while True:
+            with closing(self._ledger.changes()) as changes:
+                heard = self._ledger.view().revision
+                for controller in self._controllers:
+                    controller.start_over(heard)
+                async for change in changes:
+                    state = self._ledger.view().state
+                    for controller in self._controllers:
+                        controller.hear(state, change)
+            self._meters.count("reconcile_listened_anew")
+            self._journal.warning("changes-left-out")
+            await self._clock.sleep(self._care.pace.backoff_first_ms)
+
+    async def _measure(self) -> None:
+        while True:
+            for controller in self._controllers:
+                controller.measure()
+            await self._clock.sleep(self._care.measure_ms)

@@ -1,0 +1,207 @@
+"""Reservations that nobody bound in time, and room that was held until an end: both end by ledger time.
+
+    a workload or a hold changes ──▶ has it reservations? ──▶ a place in the line, by when the first of them ends
+    its time has come ──▶ looked at ──▶ those that are over end; the others wait for the next end
+
+Nothing is looked at that has no reservations, nor before one of them can be over. What was not heard of is found by a
+listing of everything, bit by bit: when a term begins, when something had to be left out, and once in a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from heapq import heappop, heappush
+
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.reconciler import WatchKey
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.ranges import numbers
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.region.commands import Expire
+from holdfast.core.region.state.lookups import in_phase
+from holdfast.core.region.state.slot_kinds import ordinals_of
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.region.watch import HOLD, WORKLOAD
+from holdfast.host.errors import Unavailable
+from holdfast.host.leader.leader import Leader
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.ports.clock import Clock
+
+#: Between two looks, and between two listings of everything.
+LOOK_MS, RESYNC_MS = 2_000, 60_000
+#: So many slots, or rows of a listing, are looked at before others get their turn.
+AT_ONCE = 2_000
+
+#: An assignment with reserved slots, or a hold: the first word says which.
+_ASSIGNMENT = "assignment"
+Held = tuple[str, Revision]
+
+
+class Expiry:
+    """The reservations of a region, on whichever server leads it."""
+
+    def __init__(self, ledger: Ledger[RegionState]) -> None:
+        self._ledger = ledger
+
+    async def run(self, leader: Leader[RegionState]) -> None:
+        """End what is over, for as long as this server leads."""
+        line = Line(leader)
+        hearing = asyncio.create_task(self._hear(line), name="expiry/hear")
+        try:
+            await self._look(line, leader.term.clock, hearing)
+        finally:
+            hearing.cancel()
+            await asyncio.wait({hearing})
+
+    async def _hear(self, line: Line) -> None:
+        """Note what changes; and everything, at first and whenever something had to be left out."""
+        while True:
+            touches = self._ledger.hub.touched((WORKLOAD, HOLD))
+            await line.list_all()
+            async for change in touches:
+                line.hear(change.keys)
+
+    async def _look(self, line: Line, clock: Clock, hearing: asyncio.Task[None]) -> None:
+        """End what is over, now and then. What was not heard of is found by listing everything, seldom."""
+        list_at = clock.boot() + RESYNC_MS
+        while True:
+            await clock.sleep(LOOK_MS)
+            if hearing.done():
+                hearing.result()
+            if clock.boot() >= list_at:
+                line.catch()
+                await line.suspect()
+                list_at = clock.boot() + RESYNC_MS
+            elif line.suspects:
+                line.catch()
+            await line.end_over()
+
+
+class Line:
+    """What has reservations, by when the first of them ends."""
+
+    def __init__(self, leader: Leader[RegionState]) -> None:
+        self._leader = leader
+        self._clock = leader.term.clock
+        self._due: dict[Held, Instant] = {}
+        #: A time that is not the one above is out of date.
+        self._line: list[tuple[Instant, Held]] = []
+        #: What has reservations and no place in the line, by the last listing; and the row that said so.
+        self.suspects: dict[Held, object] = {}
+
+    @property
+    def _state(self) -> RegionState:
+        return self._leader.term.durable.state
+
+    def hear(self, keys: tuple[WatchKey, ...]) -> None:
+        """Note what has reservations now, and was not known to have."""
+        for kind, key in keys:
+            if kind == HOLD:
+                self._note((HOLD, key))  # type: ignore[arg-type]
+            else:
+                for uid in self._state.assignments_of.get(key) or ():  # type: ignore[arg-type]
+                    self._note((_ASSIGNMENT, uid))
+
+    async def list_all(self) -> None:
+        """Note everything that has reservations."""
+        for number, held in enumerate(self._everything(), 1):
+            self._note(held)
+            if number % AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    async def suspect(self) -> None:
+        """Look for what has reservations and no place in the line. The state may be newer than what was heard of it:
+        what is heard before the next look was not missed."""
+        for number, held in enumerate(self._everything(), 1):
+            if held not in self._due and self._is_reserved(held):
+                self.suspects[held] = self._row(held)
+            if number % AT_ONCE == 0:
+                await self._clock.sleep(0)
+
+    def catch(self) -> None:
+        """Note what was suspected, is as it was then, and still has no place: nobody has told of it."""
+        suspects, self.suspects = self.suspects, {}
+        for held, row in suspects.items():
+            if held not in self._due and self._is_reserved(held):
+                self._note(held)
+                self._leader.term.meters.count("expiry_caught", int(self._row(held) is row))
+
+    def _everything(self) -> list[Held]:
+        state = self._state
+        rows: list[Held] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
+        return rows + [(HOLD, uid) for uid, _ in state.holds.unordered()]
+
+    def _row(self, held: Held) -> object:
+        return (self._state.holds if held[0] == HOLD else self._state.tallies).get(held[1])
+
+    def _is_reserved(self, held: Held) -> bool:
+        if held[0] == HOLD:
+            return self._state.holds.get(held[1]) is not None
+        return bool(in_phase(self._state, held[1], Phase.RESERVED))
+
+    async def end_over(self) -> None:
+        """End what is over by now."""
+        now, slots, holds = self._leader.term.now(), list[SlotKey](), list[Revision]()
+        while self._line and self._line[0][0] <= now:
+            due, held = heappop(self._line)
+            if self._due.get(held) != due:
+                continue
+            del self._due[held]
+            if held[0] == HOLD:
+                holds += self._hold_over(held, now)
+            else:
+                slots += await self._slots_over(held, now)
+        for first in range(0, len(slots), NAMED_MAX):
+            await self._end(tuple(slots[first : first + NAMED_MAX]), ())
+        for first in range(0, len(holds), NAMED_MAX):
+            await self._end((), tuple(holds[first : first + NAMED_MAX]))
+
+    async def _end(self, slots: tuple[SlotKey, ...], holds: tuple[Revision, ...]) -> None:
+        term = self._leader.term
+        try:
+            await self._leader.submit(Envelope("ledger", Expire(slots, holds), term.now()))
+        except Unavailable:
+            return  # they are looked at again
+        term.meters.count("expired_reservations", len(slots) + len(holds))
+
+    def _note(self, held: Held) -> None:
+        """Give it a place in the line, unless it has one. Of slots it is only known that some are reserved."""
+        if held not in self._due:
+            if held[0] == HOLD:
+                hold = self._state.holds.get(held[1])
+                if hold is not None:
+                    self._wait(held, hold.ends)
+            elif in_phase(self._state, held[1], Phase.RESERVED):
+                self._wait(held, 0)
+
+    def _wait(self, held: Held, until: Instant) -> None:
+        self._due[held] = until
+        heappush(self._line, (until, held))
+
+    def _hold_over(self, held: Held, now: Instant) -> list[Revision]:
+        """The hold, if it is over. It may have been given a later end meanwhile, and may not end now after all."""
+        hold = self._state.holds.get(held[1])
+        if hold is None:
+            return []
+        self._wait(held, max(hold.ends, now + LOOK_MS))
+        return [held[1]] if hold.ends <= now else []
+
+    async def _slots_over(self, held: Held, now: Instant) -> list[SlotKey]:
+        """The slots of an assignment whose reservation is over; the others make it wait for the first of their ends."""
+        uid, found, ends = held[1], list[SlotKey](), list[Instant]()
+        assignment = self._state.assignments.get(uid)
+        if assignment is None or not in_phase(self._state, uid, Phase.RESERVED):
+            return []
+        for number, ordinal in enumerate(numbers(ordinals_of(self._state, uid)), 1):
+            key = assignment.workload, ordinal
+            slot = self._state.slots.get(key)
+            if slot is not None and slot.phase is Phase.RESERVED and slot.ends:
+                ends.append(slot.ends)
+                if slot.ends <= now:
+                    found.append(key)
+            if number % AT_ONCE == 0:
+                await self._clock.sleep(0)
+        # What is over is looked at again: whoever was to end it may not have come through.
+        self._wait(held, max(min(ends, default=0), now + LOOK_MS))
+        return found

@@ -1,0 +1,89 @@
+"""Decisions found again, by workload, slot, node and time: an index of a region's log (`log_index`).
+
+It outlives the workloads it tells of. Names are those that were known when a decision landed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
+from holdfast.core.region.events import RegionEvent
+from holdfast.core.region.queries.decisions import has_decisions
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.indexes.decision_collector import Gathering
+from holdfast.host.indexes.log_index import Lasting, LogIndex, Measured
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.ports.decision_store import Asked, Kept, Page
+from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.store import Stored, StoreError
+
+#: So many rows are written at once.
+WRITE_ROWS = 2_000
+
+
+class Decisions(LogIndex[RegionState]):
+    """The decisions of one region, on one of its servers. `run` it beside the ledger."""
+
+    def __init__(self, ledger: Ledger[RegionState], kept: Kept, lasting: Lasting | None = None) -> None:
+        super().__init__("decisions", ledger, kept, lasting)
+        self._kept = kept
+        self._gathering = Gathering(ledger.durable)
+
+    async def find(self, asked: Asked) -> Page:
+        """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
+        up_to = self.up_to()
+        page = await self._kept.find(asked)
+        return replace(page, place=replace(page.place, seq=max(up_to, page.place.seq)))
+
+    def concerns(self, batch: Batch[Any]) -> bool:
+        return has_decisions(batch)
+
+    def note(self, batch: Batch[Any]) -> None:
+        self._gathering.note(batch)
+
+    def restart(self) -> None:
+        self._gathering = Gathering(self._ledger.durable)
+
+    def unlearn(self) -> None:
+        self._gathering.unlearn()
+
+    async def take(self, stored: Stored, place: Place, *, learning: bool = False) -> Place:
+        """Take the decisions of one batch, and what it says of names where the state may not know them any more."""
+        batches = self._ledger.book.batches
+        try:
+            batch: Batch[RegionEvent] = batches.read(stored.raw, batches.header(stored.raw).previous, stored.digest)
+        except (Corrupt, UpgradeNeeded) as error:
+            raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
+        if learning:
+            self._gathering.learn(batch)
+        since = place.since or (batch.records[0].at if batch.records else 0)
+        self._place = Place(stored.log_id, stored.seq, stored.digest, since)
+        if has_decisions(batch):
+            self._gathering.take(batch, batches.evidence(stored.raw))
+            if self._gathering.rows >= WRITE_ROWS:
+                await self._write()
+        await asyncio.sleep(0)
+        return self._place
+
+    async def write(self, place: Place) -> int:
+        reading = self._gathering.hand_over()
+        await self._kept.add(reading, place)
+        return len(reading.found)
+
+    def measure(self, what: Measured, value: int) -> None:
+        meters = self._ledger.meters
+        match what:
+            case Measured.FAILED:
+                meters.count("decisions_failed", value)
+            case Measured.BEGUN_ANEW:
+                meters.count("decisions_begun_anew", value)
+            case Measured.BEHIND:
+                meters.gauge("decisions_behind", value)
+            case Measured.KEPT:
+                meters.count("decisions_kept", value)
+            case Measured.BYTES:
+                meters.gauge("decisions_bytes", value)

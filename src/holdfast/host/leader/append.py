@@ -1,0 +1,136 @@
+"""One append, taken to its end: landed, lost, no room, or given up (RULES 2).
+
+    append --> Written                                              landed
+           --> Conflict, the head is our own batch                  landed: an earlier try had arrived
+           --> Conflict, ours lies under the head                   landed, and somebody else leads now
+           --> Conflict otherwise                                   lost: nothing of it is in the log
+           --> Full, and no earlier try is open                     nothing written
+           --> Unknown                                              the same bytes again, at the same place
+
+The append runs in a task of its own that nobody cancels. Whoever waits for it may stop waiting; it goes on to its end,
+and nothing else is appended before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Struct
+
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.store import Conflict, Full, Head, Outcome, Store, Stored, Trimmed, Unknown, Written
+from holdfast.host.runtime.deadlines import is_being_cancelled
+from holdfast.host.runtime.telemetry import Meters
+
+RETRY_FIRST_MS = 20
+RETRY_MOST_MS = 1_000
+
+
+class BatchLanded(Struct, frozen=True):
+    """The batch is in the log. `overtaken`: the head is another leader's by now."""
+
+    began: int
+    overtaken: Head | None = None
+
+
+class BatchLost(Struct, frozen=True):
+    """The batch is not in the log and never will be: the head is this one."""
+
+    head: Head
+
+
+class GivenUp(Struct, frozen=True):
+    """Whether the batch is in the log cannot be told."""
+
+    why: str
+
+
+Settled = BatchLanded | BatchLost | Full | GivenUp
+
+
+class Append:
+    """An append under way. `trouble` says what the store answered last when it did not answer plainly."""
+
+    def __init__(self, store: Store, clock: Clock, meters: Meters, after: Head, batch: Stored) -> None:
+        self._store = store
+        self._clock = clock
+        self._meters = meters
+        self._after = after
+        self._batch = batch
+        self.digest = batch.digest
+        self.began = clock.boot()
+        self.trouble = ""
+        self._stop = False
+        self._loop = asyncio.get_running_loop()
+        self._told: asyncio.Future[Settled] = self._loop.create_future()
+        self._task = self._loop.create_task(self._run(), name=f"append {batch.seq}")
+
+    async def settled(self, within_ms: int) -> Settled:
+        """How it ended. After `within_ms` without an end: given up, and no further try is begun."""
+        alarm = self._loop.call_later(within_ms / 1000, self._give_up, within_ms)
+        try:
+            # A future of its own: whoever stops waiting for it must not cancel the append.
+            return await self._told
+        finally:
+            alarm.cancel()
+
+    def _give_up(self, within_ms: int) -> None:
+        self._stop = True
+        self._tell(GivenUp(self.trouble or f"{self._store.name} has not answered for {within_ms} ms"))
+
+    def _tell(self, settled: Settled) -> None:
+        if not self._told.done():
+            self._told.set_result(settled)
+
+    async def _run(self) -> None:
+        self._tell(await self._settle())
+
+    def is_finished(self) -> bool:
+        """Whether nothing of it is under way any more, whatever the outcome."""
+        return self._task.done()
+
+    async def _settle(self) -> Settled:
+        wait, open_before = RETRY_FIRST_MS, False
+        while True:
+            outcome = await self._try()
+            match outcome:
+                case Written():
+                    return BatchLanded(self.began)
+                case Conflict(head):
+                    return await self._judge_conflict(head)
+                case Full(why) if not open_before:
+                    return Full(why)
+                case Full(why) | Unknown(why):
+                    open_before = open_before or isinstance(outcome, Unknown)
+                    self.trouble = why
+                    self._meters.count("append_unknown")
+            if not self._stop:
+                await self._clock.sleep(wait)
+            if self._stop:
+                return GivenUp(self.trouble)
+            wait = min(wait * 2, RETRY_MOST_MS)
+            self.began = self._clock.boot()
+
+    async def _try(self) -> Outcome:
+        try:
+            return await self._store.append(self._after, self._batch)
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            return Unknown(f"{self._store.name} cancelled the append itself: {error}")
+        except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
+            return Unknown(f"{type(error).__name__}: {error}")
+
+    async def _judge_conflict(self, head: Head) -> Settled:
+        ours = self._batch
+        if (head.seq, head.digest) == (ours.seq, ours.digest):
+            return BatchLanded(self.began)
+        if head.seq <= ours.seq:
+            return BatchLost(head)
+        try:
+            under = await self._store.read(ours.seq, 1)
+        except Trimmed:
+            return GivenUp(f"batch {ours.seq} is trimmed by now; the head is at {head.seq}")
+        except Exception as error:  # whatever it was: what lies under the head could not be told
+            return GivenUp(f"{type(error).__name__}: {error}")
+        return BatchLanded(self.began, head) if under and under[0].digest == ours.digest else BatchLost(head)

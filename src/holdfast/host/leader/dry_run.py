@@ -1,0 +1,47 @@
+"""Commands tried out: judged as the leader would judge them now, and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Refused, Repeated
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.host.errors import Failed
+from holdfast.host.leader.term import Term
+
+S = TypeVar("S", bound=LedgerState)
+
+
+class Tried(Struct, Generic[S], frozen=True):
+    """What commands would be answered, each on top of those before it, and the state as it would be then.
+
+    The state is an overlay on the durable one: look at it in this turn of the loop, and do not keep it.
+    """
+
+    answers: tuple[Landed | Refused | Repeated, ...]
+    state: S
+
+
+def try_out(term: Term[S], envelopes: Sequence[Envelope[Any]]) -> Tried[S]:
+    """Judge commands on what is durable now. `Failed` when one cannot be judged by a fault of ours."""
+    draft = Draft(term.durable.book, term.durable.state)
+    answers = []
+    for envelope in envelopes:
+        command = type(envelope.command).__name__
+        try:
+            answer = draft.consider(envelope, term.now())
+        except Exception as error:
+            term.meters.count("trials_failed", command=command)
+            term.journal.error("trial-failed", error, command=command, actor=envelope.actor)
+            raise Failed(f"judging {command} failed: {type(error).__name__}; it was logged") from error
+        if isinstance(answer, Refused):
+            term.denied(envelope, answer)
+        answers.append(answer)
+    draft.seal()
+    term.meters.count("trials", len(answers))
+    return Tried(tuple(answers), draft.state)

@@ -1,0 +1,238 @@
+"""Group commit: decide what waits, append once, and only then answer, publish and show.
+
+    lanes --> draft on an overlay --> append --> landed:   merge, publish, answer, in one loop turn
+                                             --> lost:     step down; nothing of it has happened
+                                             --> full:     answered `read-only`; nothing has happened
+                                             --> given up: step down; answered `outcome-unknown`
+
+One batch is in flight, and none is decided meanwhile (ADR 0016). Answers wait for their batch, refusals too: they may
+rest on what is not durable yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.answers import Code, Refused, Repeated
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.host.errors import Failed, NotLeading, OutcomeUnknown, ReadOnly, Unavailable
+from holdfast.host.leader.append import Append, BatchLanded, BatchLost, GivenUp, Settled
+from holdfast.host.leader.lanes import Waiting, refuse, turn
+from holdfast.host.leader.refusal_cache import Refusals
+from holdfast.host.leader.term import SteppedDown, Term
+from holdfast.host.ports.store import BATCH_BYTES, Full, Stored
+
+S = TypeVar("S", bound=LedgerState)
+Answered = Landed | Refused | Repeated
+
+#: Commands in one batch, at most: refusals take no room in it, and still take time.
+COMMANDS_MOST = 4_096
+#: After so long no further command is taken into a batch: as long as it is judged nobody else has a turn, and to merge,
+#: publish and answer it, in one turn too, takes about half as long again.
+JUDGE_MS = 25
+
+#: Shows within so many milliseconds that this server still leads, by a proof that begins after the call.
+ProveNow = Callable[[int], Awaitable[None]]
+
+
+class Decided(Generic[S]):
+    """A draft, the commands that it was made of, and what each will be answered."""
+
+    def __init__(self, draft: Draft[S]) -> None:
+        self.draft = draft
+        self.taken: list[Waiting] = []
+        self.answers: list[Answered] = []
+        self.sealed = (b"", b"")
+        #: Its append, as a question whether this server still leads.
+        self.question = 0
+        #: The sessions that it ends.
+        self.ends: list[int] = []
+
+    def tell(self, error: Exception) -> None:
+        """Tell everybody that there is no answer."""
+        for one in self.taken:
+            refuse(one, error)
+
+
+class GroupCommit(Generic[S]):
+    """The one writer of a term."""
+
+    def __init__(self, term: Term[S], prove_now: ProveNow) -> None:
+        self._term = term
+        self._prove_now = prove_now
+        #: Judging commands together failed: of this many only so many at a time are judged, to find the culprit.
+        self._suspects = self._at_a_time = 0
+        self._append: Append | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def run(self) -> None:
+        """Commit what waits, batch after batch, until the term is over."""
+        term = self._term
+        while not term.is_over:
+            await term.lanes.wait()
+            now = self._decide()
+            if len(now.draft):
+                await self._commit(now)
+            elif now.taken:
+                await self._answer_unchanged(now)
+            # Whoever was answered sends what comes next before another batch is closed.
+            await asyncio.sleep(0)
+
+    def in_flight(self) -> bytes | None:
+        """The digest of the batch whose end is not known yet."""
+        return None if self._append is None else self._append.digest
+
+    def is_stuck(self, longer_than: int) -> bool:
+        """Whether the store did not answer plainly, or not for this long: until it does, nothing is proven."""
+        append = self._append
+        return append is not None and (bool(append.trouble) or self._term.clock.boot() - append.began > longer_than)
+
+    def trouble(self) -> str:
+        """What the store answered to the batch in flight, if that was no plain answer."""
+        return self._append.trouble if self._append is not None else ""
+
+    async def quiet(self) -> None:
+        """Return when the batch in flight, if there is one, is answered."""
+        await self._idle.wait()
+
+    def is_finished(self) -> bool:
+        """Whether no append is under way any more."""
+        return self._append is None or self._append.is_finished()
+
+    def _decide(self) -> Decided[S]:
+        """Judge what waits, and seal it. What cannot be judged together is judged in ever smaller parts."""
+        while True:
+            decided = Decided(Draft(self._term.durable.book, self._term.durable.state))
+            try:
+                self._judge(decided, self._at_a_time if self._suspects > 0 else COMMANDS_MOST)
+                if len(decided.draft):
+                    decided.sealed = decided.draft.seal()
+            except Exception as error:
+                self._judge_apart(decided.taken, error)
+            else:
+                self._suspects -= len(decided.taken)
+                return decided
+
+    def _judge(self, decided: Decided[S], most: int) -> None:
+        term, draft, taken = self._term, decided.draft, decided.taken
+        at, consider, answered = term.now(), draft.consider, decided.answers.append
+        # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
+        fresh, until = Refusals(), term.clock.boot() + JUDGE_MS
+        may_be_known, before, waiting = bool(term.refusals), 0, turn(term.lanes, BATCH_BYTES)
+        one = next(waiting)
+        while one is not None:
+            if not one.answer.done():  # otherwise nobody waits any more, and it was never looked at
+                envelope = one.envelope
+                taken.append(one)
+                known = (term.refusals.earlier(envelope) or fresh.earlier(envelope)) if may_be_known else None
+                answer = known or consider(envelope, at)
+                answered(answer)
+                if type(answer) is Refused:
+                    may_be_known = True
+                    _keep(fresh, draft.state, envelope, answer)
+                if len(taken) >= most or term.clock.boot() >= until:
+                    return
+            before, took = draft.size_bytes, draft.size_bytes - before
+            one = waiting.send(took)
+
+    def _judge_apart(self, taken: list[Waiting], error: Exception) -> None:
+        """Judge half at a time what could not be judged together; a single command is set aside."""
+        if len(taken) > 1:
+            self._suspects, self._at_a_time = len(taken), len(taken) // 2
+            self._term.lanes.put_back(taken)
+            return
+        (one,) = taken
+        command = type(one.envelope.command).__name__
+        self._term.meters.count("commands_failed", command=command)
+        self._term.journal.error("command-failed", error, command=command, actor=one.envelope.actor)
+        refuse(one, Failed(f"judging {command} failed: {type(error).__name__}; it was logged"))
+
+    async def begin(self, draft: Draft[S]) -> None:
+        """Append the first batch of a term. Raises `SteppedDown` when somebody else was faster."""
+        now = Decided(draft)
+        now.sealed = draft.seal()
+        await self._commit(now)
+
+    async def _commit(self, now: Decided[S]) -> None:
+        """Append a sealed batch and see it through. Raises `SteppedDown` when the term is over."""
+        term, facts = self._term, now.draft.state.facts
+        raw, digest = now.sealed
+        batch = Stored(facts.log_id, facts.seq, digest, raw)
+        now.question = term.proof.begin()
+        now.ends = term.sessions.end_in(now.draft.state)
+        self._append = Append(term.store, term.clock, term.meters, term.durable.head(), batch)
+        self._idle.clear()
+        try:
+            self._conclude(await self._append.settled(facts.settings.session_lease), now, batch)
+        except BaseException:
+            now.tell(OutcomeUnknown("this server stopped while it wrote the command; retry with the same key"))
+            raise
+        finally:
+            self._idle.set()
+
+    def _conclude(self, settled: Settled, now: Decided[S], batch: Stored) -> None:
+        """Everything that follows from how an append ended, in one loop turn."""
+        term = self._term
+        if not isinstance(settled, GivenUp):
+            self._append = None
+        match settled:
+            case BatchLanded(began, overtaken):
+                term.durable.land(now.draft, len(batch.raw))
+                self._answer(now)
+                term.room.landed()
+                term.meters.count("batches")
+                term.meters.time("commit_ms", term.clock.boot() - began)
+                if overtaken is not None:
+                    raise SteppedDown(f"another server leads: the head is at {overtaken.seq}", deposed=True)
+                term.proof.proven(began, now.question)
+            case BatchLost(head):
+                now.tell(NotLeading("another server leads; the command was not executed"))
+                raise term.depose(term.durable.head(), head)
+            case Full(why):
+                term.room.full(why)
+                for session in now.ends:
+                    term.sessions.not_ended(session)
+                now.tell(ReadOnly(term.room.why()))
+            case GivenUp(why):
+                now.tell(OutcomeUnknown(f"{why}; retry with the same key"))
+                raise SteppedDown(f"whether batch {batch.seq} landed cannot be told: {why}")
+
+    async def _answer_unchanged(self, now: Decided[S]) -> None:
+        """Refusals change nothing, but they are answers: only who leads may give them, on the newest state."""
+        settings = self._term.durable.state.facts.settings
+        try:
+            await self._prove_now(settings.session_lease // 2)
+        except Unavailable as error:
+            now.tell(error)
+        except BaseException:
+            now.tell(NotLeading("this server stepped down; the command was not executed"))
+            raise
+        else:
+            self._answer(now)
+
+    def _answer(self, now: Decided[S]) -> None:
+        meters = self._term.meters
+        for one, answer in zip(now.taken, now.answers, strict=True):
+            if type(answer) is Refused:
+                meters.count("commands_refused", code=answer.code.value)
+                self._term.denied(one.envelope, answer)
+                _keep(self._term.refusals, self._term.durable.state, one.envelope, answer)
+            future = one.answer
+            if not future.done():
+                future.set_result(answer)
+        meters.count("commands", len(now.taken))
+
+
+def _keep(refusals: Refusals, state: LedgerState, envelope: Envelope[Any], answer: Refused) -> None:
+    """A number that came too early is not used up, and nobody uses up the numbers of another's session."""
+    if answer.code in (Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS):
+        return
+    session = state.sessions.get(envelope.session)
+    if envelope.session and (session is None or session.principal != envelope.actor):
+        return
+    refusals.remember(envelope, answer)

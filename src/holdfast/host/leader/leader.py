@@ -1,0 +1,240 @@
+"""A leader: the term it stands for, the proofs that it still does, and what others ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.builtin.log import RecordDigest
+from holdfast.core.ledger.builtin.sessions import EndSession
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.values.settings import times_of
+from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Stopped, Unavailable
+from holdfast.host.leader.dry_run import Tried, try_out
+from holdfast.host.leader.group_commit import Answered, GroupCommit
+from holdfast.host.leader.lanes import Waiting, refuse
+from holdfast.host.leader.term import SteppedDown, Term
+from holdfast.host.leader.term_proof import Renewal
+from holdfast.host.ports.store import Conflict, Head, StoreError, Written
+
+S = TypeVar("S", bound=LedgerState)
+
+#: A question that the store left open is asked again after this time.
+ASK_AGAIN_MS = 20
+
+
+class Leader(Generic[S]):
+    """One term of this server. It ends when `run` raises `SteppedDown`, and is never taken up again."""
+
+    def __init__(self, term: Term[S]) -> None:
+        self.term = term
+        self._loop = asyncio.get_running_loop()
+        self._commits = GroupCommit(term, self.prove_now)
+        self._proving: asyncio.Task[None] | None = None
+        #: Why this server must stop, once somebody has found out.
+        self._stopped_by: asyncio.Future[Stopped] = self._loop.create_future()
+
+    async def submit(self, envelope: Envelope[Any]) -> Answered:
+        """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
+        term = self.term
+        rule = term.durable.book.rules.get(type(envelope.command))
+        if rule is None:
+            return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
+        term.must_be_proven()
+        lane = rule.lane_of(envelope.command)
+        if term.room.is_closed_to(lane):
+            raise ReadOnly(term.room.why())
+        answer: asyncio.Future[Answered] = self._loop.create_future()
+        size_bytes = len(encode(envelope.command)) + len(envelope.evidence)
+        term.lanes.add(Waiting(envelope, lane, answer, size_bytes))
+        return await answer
+
+    def try_out(self, envelopes: Sequence[Envelope[Any]]) -> Tried[S]:
+        """What commands would be answered now, and what would be then; nothing of it happens."""
+        self.term.must_be_proven()
+        return try_out(self.term, envelopes)
+
+    def renew(self, actor: str, session: int) -> Renewal | Refused:
+        """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
+        term = self.term
+        term.must_be_proven()
+        state = term.durable.state
+        known = state.sessions.get(session)
+        if known is None or known.principal != actor or not term.sessions.heard(session):
+            current = state.session_of.get(actor) or 0
+            return Refused(Code.NO_SESSION, f"{actor} has no session {session}; open one", {"current": current})
+        facts = state.facts
+        return Renewal(facts.log_id, facts.term, term.proof.worth(facts.settings), times_of(facts.settings))
+
+    async def record(self, digest: RecordDigest) -> None:
+        """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
+        answer: asyncio.Future[Answered] = self._loop.create_future()
+        try:
+            self.term.lanes.add(Waiting(Envelope("ledger", digest, self.term.now()), Lane.PROOFS, answer))
+            await answer
+        except Unavailable as error:
+            self.term.journal.warning("digest-not-recorded", seq=digest.seq, why=error)
+
+    def trouble(self) -> str:
+        """What keeps this leader from taking commands; empty when nothing does."""
+        return self._commits.trouble() or self.term.trouble or self.term.room.why()
+
+    async def stand(self, commands: list[Any]) -> None:
+        """Begin the term with these commands of the ledger itself. `SteppedDown` when somebody else was faster."""
+        draft = Draft(self.term.durable.book, self.term.durable.state)
+        at = self.term.now()
+        for command in commands:
+            answer = draft.consider(Envelope("ledger", command, at), at)
+            if not isinstance(answer, Landed):
+                raise SteppedDown(f"cannot stand: {answer}")
+        await self._commits.begin(draft)
+        if self.term.proof.age() is None:
+            raise SteppedDown(f"cannot stand: {self.term.room.why()}")
+        self.term.sessions.restart("new-term")
+
+    def stop(self, why: Stopped) -> None:
+        """Somebody has found that this server must not go on: nothing more is judged, and `run` raises this."""
+        self.term.is_over = True
+        if not self._stopped_by.done():
+            self._stopped_by.set_result(why)
+
+    async def run(self) -> None:
+        """Lead until the term is over."""
+        tasks = (
+            asyncio.create_task(self._keep_proven(), name="proofs"),
+            asyncio.create_task(self._commits.run(), name="commits"),
+        )
+        try:
+            await asyncio.wait((*tasks, self._stopped_by), return_when=asyncio.FIRST_COMPLETED)
+            if self._stopped_by.done():
+                raise self._stopped_by.result()
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            self.term.is_over = True
+            await self._commits.quiet()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for waiting in self.term.lanes.drain():
+                refuse(waiting, NotLeading("this server stepped down before it looked at the command"))
+
+    def is_finished(self) -> bool:
+        """Whether no append of this term is under way any more: only then may anything else be appended."""
+        return self._commits.is_finished()
+
+    # Proofs
+
+    async def _keep_proven(self) -> None:
+        term, stalled = self.term, False
+        while True:
+            settings = term.durable.state.facts.settings
+            await term.clock.sleep(settings.proof_interval)
+            if (term.proof.age() or 0) >= settings.proof_interval:
+                await self.prove()
+            age = term.proof.age() or 0
+            if age > settings.session_lease:
+                raise SteppedDown(f"nothing was proven for {age} ms: {term.trouble or term.store.name}")
+            if not term.proof.is_young(settings):
+                stalled = True
+                continue
+            if stalled:
+                term.sessions.restart("store-stalled")
+                stalled = False
+            await self._end_silent_sessions()
+
+    async def prove(self) -> None:
+        """Ask the store whether this term still stands; askers at the same time share one question."""
+        if self._proving is None or self._proving.done():
+            self._proving = asyncio.create_task(self._ask_store(), name="proof")
+            self._proving.add_done_callback(_seen)
+        await asyncio.shield(self._proving)
+
+    async def prove_now(self, timeout_ms: int) -> None:
+        """Return when a proof stands that began after this call. `NotProven` when none comes in time."""
+        term = self.term
+        asked = term.proof.questions
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not term.proof.covers(asked):
+                    await self.prove()
+                    if not term.proof.covers(asked):
+                        await self._next_proof()
+        except TimeoutError:
+            raise NotProven(f"no proof within {timeout_ms} ms: {term.trouble or term.store.name}") from None
+
+    async def _next_proof(self) -> None:
+        """Return when something was proven, or when it is time to ask again."""
+        try:
+            async with asyncio.timeout(ASK_AGAIN_MS / 1000):
+                await self.term.proof.another()
+        except TimeoutError:
+            self.term.must_be_leading()
+
+    async def _ask_store(self) -> None:
+        term = self.term
+        settings, began, ours = term.durable.state.facts.settings, term.clock.boot(), term.durable.head()
+        if self._commits.is_stuck(settings.proof_interval):
+            return
+        question = term.proof.begin()
+        try:
+            async with asyncio.timeout(settings.session_lease / 5000):
+                head = await self._look(ours)
+        except (StoreError, TimeoutError) as error:
+            term.trouble = str(error) or f"{term.store.name} does not answer"
+            term.meters.count("proofs_failed")
+            return
+        term.trouble = ""
+        if head.same_place(ours):
+            term.proof.proven(began, question)
+        elif term.durable.head().same_place(ours) and head.digest != self._commits.in_flight():
+            raise term.depose(ours, head)
+
+    async def _look(self, ours: Head) -> Head:
+        """The head, read or touched after now."""
+        if not self.term.store.shared:
+            return await self.term.store.head()
+        match await self.term.store.touch(ours):
+            case Written(head) | Conflict(head):
+                return head
+            case other:
+                raise StoreError(other.why)
+
+    # Sessions
+
+    async def _end_silent_sessions(self) -> None:
+        """Judge after the heartbeats that have arrived were read: one more turn of the loop."""
+        await asyncio.sleep(0)
+        term = self.term
+        for session in term.sessions.silent(term.durable.state):
+            self._end(session)
+
+    def _end(self, session: int) -> None:
+        term = self.term
+        envelope = Envelope("ledger", EndSession(session, "silent"), term.now())
+        answer: asyncio.Future[Answered] = self._loop.create_future()
+
+        def look(done: asyncio.Future[Answered]) -> None:
+            error = None if done.cancelled() else done.exception()
+            # An end whose outcome is unknown may be in the log: then the session is never renewed again.
+            if not isinstance(error, OutcomeUnknown) and (error or done.cancelled() or type(done.result()) is Refused):
+                term.sessions.not_ended(session)
+
+        answer.add_done_callback(look)
+        try:
+            term.lanes.add(Waiting(envelope, Lane.PROOFS, answer))
+        except Overloaded as error:
+            answer.set_exception(error)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Whoever asked may be gone by now: the next question finds the same."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,82 @@
+"""Everything that lives as long as one term of one leader, and is dropped with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.host.errors import NotLeading, NotProven
+from holdfast.host.leader.lanes import Lanes
+from holdfast.host.leader.ledger_time import LedgerTime
+from holdfast.host.leader.refusal_cache import Refusals
+from holdfast.host.leader.session_monitor import Sessions
+from holdfast.host.leader.term_proof import Proof
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.store import Head, Store
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.storage.durable_state import Durable, check_forward
+from holdfast.host.storage.space import Room
+
+S = TypeVar("S", bound=LedgerState)
+
+#: Told of every refusal that is answered.
+Denied = Callable[[Envelope[Any], Refused], None]
+
+
+class SteppedDown(Exception):
+    """This server leads no more. `deposed`: another one does."""
+
+    def __init__(self, why: str, *, deposed: bool = False) -> None:
+        super().__init__(why)
+        self.deposed = deposed
+
+
+class Term(Generic[S]):
+    """What a leader knows beside the log: who waits, who was heard of, how much its word is worth."""
+
+    def __init__(
+        self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, journal: Journal, denied: Denied
+    ) -> None:
+        self.durable = durable
+        self.store = store
+        self.clock = clock
+        self.meters = meters
+        self.journal = journal
+        self.time = LedgerTime(clock, durable.state.facts.at)
+        self.proof = Proof(clock)
+        self.sessions = Sessions(clock, meters, journal)
+        self.room = Room(store, clock, meters, journal)
+        self.lanes = Lanes()
+        self.refusals = Refusals()
+        self.denied = denied
+        self.is_over = False
+        #: What the store said last when it did not answer plainly.
+        self.trouble = ""
+
+    def now(self) -> int:
+        """Ledger time, never before the last stamp in the log."""
+        steps = self.time.steps
+        at = self.time.now()
+        if self.time.steps != steps:
+            self.sessions.restart("clock-set")
+        return max(at, self.durable.state.facts.at)
+
+    def must_be_leading(self) -> None:
+        """Raise when the term is over."""
+        if self.is_over:
+            raise NotLeading("this server has stepped down")
+
+    def must_be_proven(self) -> None:
+        """Raise unless this server can show that it leads."""
+        self.must_be_leading()
+        if not self.proof.is_young(self.durable.state.facts.settings):
+            why = f": {self.trouble}" if self.trouble else ""
+            raise NotProven(f"the last proof of this term is {self.proof.age()} ms old{why}")
+
+    def depose(self, ours: Head, head: Head) -> SteppedDown:
+        """The store's head is not ours: somebody else leads. Raises when that cannot be all."""
+        check_forward(self.store.name, ours, head)
+        return SteppedDown(f"another server leads: the head is at {head.seq}, not at {ours.seq}", deposed=True)

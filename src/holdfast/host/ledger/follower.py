@@ -1,0 +1,87 @@
+"""A follower: reads the log as it grows, folds it, and notices when nobody leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.host.ledger.election import Terms
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.store import Head, Store, StoreError, Trimmed
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.storage.durable_state import Durable, check_forward
+from holdfast.host.storage.load import FOLD_AT_ONCE, READ_BYTES, read_batch
+
+S = TypeVar("S", bound=LedgerState)
+
+#: How long one reading of batches may take before it is tried again.
+READ_WITHIN_MS = 10_000
+
+
+class LeftBehind(Exception):
+    """The log was trimmed past this state: it must be loaded anew, from a snapshot."""
+
+
+class Follower(Generic[S]):
+    """One server while it does not lead."""
+
+    def __init__(self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, terms: Terms) -> None:
+        self._durable = durable
+        self._store = store
+        self._clock = clock
+        self._meters = meters
+        self._terms = terms
+        #: The head up to which this state was brought, and the newest that was read.
+        self._seen = self._read = Head()
+        #: When a reading of the head that this state has reached began, by the even clock.
+        self.caught_up: int | None = None
+        self.trouble = ""
+
+    async def run(self, may_stand: Callable[[], bool]) -> None:
+        """Follow until it is this server's turn to stand, and it may."""
+        while True:
+            await self._look()
+            if may_stand() and not self.trouble and self._terms.may_stand(self._durable.state.facts.settings):
+                return
+
+    async def _look(self) -> None:
+        interval = self._durable.state.facts.settings.proof_interval
+        began = self._clock.boot()
+        try:
+            async with asyncio.timeout(interval * 4 / 1000):
+                head = await self._store.wait(self._seen, interval)
+        except (StoreError, TimeoutError) as error:
+            self.trouble = str(error) or f"{self._store.name} does not answer"
+            self._meters.count("follower_reads_failed")
+            await self._clock.sleep(interval)
+            return
+        check_forward(self._store.name, self._durable.head(), head)
+        check_forward(self._store.name, self._read, head)
+        self._read = head
+        try:
+            await self._catch_up(head)
+        except (StoreError, TimeoutError) as error:
+            self.trouble = str(error) or f"{self._store.name} does not answer"
+            await self._clock.sleep(interval)
+            return
+        self.trouble = ""
+        self._seen, self.caught_up = head, began
+        self._terms.saw(head, self._durable.state.facts.term, self._durable.state.facts.settings, began)
+
+    async def _catch_up(self, head: Head) -> None:
+        durable = self._durable
+        while (after := durable.state.facts.seq) < head.seq:
+            try:
+                async with asyncio.timeout(READ_WITHIN_MS / 1000):
+                    batches = await self._store.read(after + 1, READ_BYTES)
+            except Trimmed as error:
+                raise LeftBehind(str(error)) from error
+            if not batches:
+                raise StoreError(f"{self._store.name}: batch {after + 1} lies below its head and cannot be read")
+            for number, stored in enumerate(batches):
+                durable.fold(read_batch(durable.book, durable.state, stored, self._store.name), len(stored.raw))
+                if number % FOLD_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            self._meters.gauge("follower_behind", head.seq - durable.state.facts.seq)

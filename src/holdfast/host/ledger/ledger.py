@@ -1,0 +1,288 @@
+"""A ledger as a server runs it: load, follow, stand, lead, step down, follow again.
+
+    loading --> following --(nobody leads, and the head can be read)--> standing --> leading
+                    ^                                                                   |
+                    +--------------- deposed, not proven, store does not answer --------+
+    stopped: the store went backwards, the log cannot be read, the state differs: somebody has to look
+
+None of this is needed for safety: whoever appends to another head than the store's is told so. What it keeps is order:
+one server tries at a time, and each says what it is.
+
+Size: what a server can be asked, and the one life in which it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.builtin.log import RaiseLevel, StartLog, StartTerm
+from holdfast.core.ledger.codec import UpgradeNeeded
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
+from holdfast.host.leader.denials import Denials
+from holdfast.host.leader.dry_run import Tried
+from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.leader import Leader
+from holdfast.host.leader.term import SteppedDown, Term
+from holdfast.host.leader.term_proof import Renewal
+from holdfast.host.ledger.election import Terms
+from holdfast.host.ledger.follower import Follower, LeftBehind
+from holdfast.host.ledger.reads import Level, Reads, View
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.store import Store, StoreCorrupt, StoreError
+from holdfast.host.runtime import gc_tuning
+from holdfast.host.runtime.side_tasks import Work, run_beside
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.storage.digests import Digests
+from holdfast.host.storage.durable_state import Durable
+from holdfast.host.storage.load import Damaged, Loaded, load
+from holdfast.host.storage.snapshots import Keeping, Snapshots
+from holdfast.host.watch.changes import Interest
+from holdfast.host.watch.hub import Hub
+from holdfast.host.watch.subscription import Subscription
+
+S = TypeVar("S", bound=LedgerState)
+
+#: How long a read waits for what it asks for, unless it says otherwise.
+READ_WITHIN_MS = 5_000
+RETRY_MS = 500
+
+
+class Role(StrEnum):
+    """What a server is to its ledger."""
+
+    LOADING = "loading"
+    FOLLOWING = "following"
+    STANDING = "standing"
+    LEADING = "leading"
+    STOPPED = "stopped"
+
+
+class Identity(Struct, frozen=True):
+    """This server's name, and the log that it may start where there is none."""
+
+    server: str
+    start: StartLog | None = None
+    may_lead: bool = True
+
+
+class Ledger(Generic[S]):
+    """One server's part in one ledger. `run` it; ask it anything at any time."""
+
+    def __init__(
+        self, book: Book[S], store: Store, clock: Clock, identity: Identity, *, keeping: Keeping | None = None
+    ) -> None:
+        self.book = book
+        self.store = store
+        self.clock = clock
+        self.identity = identity
+        self.meters = Meters()
+        self.journal = Journal("ledger", server=identity.server, store=store.name)
+        self.durable: Durable[S] = Durable(book, book.empty())
+        self._role, self._turned = Role.LOADING, asyncio.Event()
+        self.durable.listeners.append(lambda _batch: self._turned.set())
+        #: Work done beside a leader for as long as it leads, by name: controllers, for one.
+        self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
+        self._trouble, self._trouble_in = "", 0
+        self.hub = Hub(book, store, self.durable.token(), self.meters)
+        self.durable.listeners.append(self.hub.publish)
+        self._terms = Terms(clock, alone=not store.shared)
+        self.denials = Denials(clock, self.meters, self.journal)
+        self._digests = Digests(self.durable, clock, self.meters)
+        self.snapshots = Snapshots(self.durable, store, clock, self.meters, self.journal, keeping or Keeping())
+        self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
+        self._reads = Reads(self.durable, store, clock, self._follower)
+        self.leader: Leader[S] | None = None
+        #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
+        self._last: Leader[S] | None = None
+
+    @property
+    def role(self) -> Role:
+        """What this server is to its ledger now."""
+        return self._role
+
+    @role.setter
+    def role(self, role: Role) -> None:
+        self._role = role
+        self._turned.set()
+
+    # What others ask of it
+
+    async def begun(self, *roles: Role) -> None:
+        """Return when this server is one of these to a log that has begun."""
+        while self.role not in roles or not self.durable.state.facts.log_id:
+            self._turned.clear()
+            await self._turned.wait()
+
+    def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, Answered]:
+        """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
+        return self._leading().submit(envelope)
+
+    def try_out(self, *envelopes: Envelope[Any]) -> Tried[S]:
+        """What commands would be answered now, and the state as it would be then; nothing of it happens."""
+        return self._leading().try_out(envelopes)
+
+    def leading_server(self) -> str:
+        """The name of the server that leads, by the newest term that this one has seen; empty when it cannot tell."""
+        if self.leader is not None:
+            return self.identity.server
+        return self.durable.leader if self.durable.leader != self.identity.server else ""
+
+    def renew(self, actor: str, session: int) -> Renewal | Refused:
+        """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
+        return self._leading().renew(actor, session)
+
+    async def read(
+        self, level: Level = Level.ANY, token: Token | None = None, timeout_ms: int = READ_WITHIN_MS
+    ) -> View[S]:
+        """The durable state, as fresh as asked for."""
+        self._must_serve()
+        await self._reads.read(self.leader, level, token, timeout_ms)
+        self._must_serve()
+        return self._reads.view(self.leader)
+
+    def age(self) -> int | None:
+        """How many milliseconds ago the durable state was proven to be the newest; None: never."""
+        return self._reads.age(self.leader)
+
+    async def watch(
+        self, interest: Interest, since: Token | None = None, timeout_ms: int = READ_WITHIN_MS
+    ) -> Subscription:
+        """What is of interest after `since`, or from now on. `ListAgain` when the log no longer tells."""
+        self._must_serve()
+        if self.role is Role.LOADING:
+            raise NotReached(f"{self.identity.server} is loading its state")
+        if since is not None:
+            await self._reads.reach(since, timeout_ms)
+        return await self.hub.subscribe(interest, since)
+
+    def _must_serve(self) -> None:
+        if self.role is Role.STOPPED:
+            raise Halted(f"{self.identity.server} has stopped: {self._trouble}")
+
+    def trouble(self) -> str:
+        """What keeps this server from doing what it should; empty when all is well."""
+        if self.leader is not None:
+            return self.leader.trouble()
+        # What ended this server's own term is over when another one leads.
+        own = self._trouble if self.durable.state.facts.term == self._trouble_in else ""
+        return self._follower.trouble or own
+
+    def _leading(self) -> Leader[S]:
+        if self.leader is None:
+            raise NotLeading(f"{self.identity.server} is {self.role.value}")
+        return self.leader
+
+    # Its life
+
+    async def run(self) -> None:
+        """Serve until cancelled. `Stopped` or `UpgradeNeeded` when somebody has to look."""
+        try:
+            await self._load()
+            while True:
+                try:
+                    await self._follow()
+                    await self._lead()
+                except LeftBehind as error:
+                    self.journal.warning("left-behind", why=error)
+                    await self._load()
+        except Exception as error:
+            self.role = Role.STOPPED
+            self._be_troubled(str(error) or repr(error))
+            known = isinstance(error, Stopped | UpgradeNeeded)
+            self.journal.error("stopped", None if known else error, why=error)
+            raise
+
+    def _be_troubled(self, why: str) -> None:
+        self._trouble, self._trouble_in = why, self.durable.state.facts.term
+
+    async def _load(self) -> None:
+        self.role = Role.LOADING
+        loaded = await self._try_to_load()
+        while loaded is None:
+            await self.clock.sleep(RETRY_MS)
+            loaded = await self._try_to_load()
+        self.durable.replace(loaded.state, loaded.leader)
+        self.hub.reset(self.durable.token())
+        self.snapshots.begin_from(loaded.snapshot, loaded.size_bytes, loaded.tail_bytes)
+
+    async def _try_to_load(self) -> Loaded[S] | None:
+        try:
+            loaded = await load(self.book, self.store, self.journal)
+        except StoreCorrupt as error:
+            raise Damaged(str(error)) from error
+        except StoreError as error:
+            self._be_troubled(str(error))
+            self.journal.warning("cannot-load", why=error)
+            return None
+        self._trouble = ""
+        return loaded
+
+    async def _follow(self) -> None:
+        self.role = Role.FOLLOWING
+        await self._run(self._follower.run(self._may_stand), {"digests": self._digests.watch})
+
+    def _may_stand(self) -> bool:
+        """Whether there is a log to lead or to start, and nothing of an earlier term is under way any more."""
+        has_log = self.durable.state.facts.seq > 0 or self.identity.start is not None
+        return self.identity.may_lead and has_log and (self._last is None or self._last.is_finished())
+
+    async def _lead(self) -> None:
+        parts = (self.durable, self.store, self.clock, self.meters, self.journal, self.denials.refused)
+        self._last = leader = Leader(Term(*parts))
+        deposed = False
+        try:
+            self.role = Role.STANDING
+            await leader.stand(self._opening())
+            self.role, self.leader, self._trouble = Role.LEADING, leader, ""
+            gc_tuning.no_full_passes()
+            number = self.durable.state.facts.term
+            self.meters.gauge("leading_term", number)
+            self.journal.info("leading", term=number, seq=self.durable.state.facts.seq)
+            await self._run(leader.run(), self._work_of(leader))
+        except SteppedDown as error:
+            deposed = error.deposed
+            self._be_troubled("" if deposed else str(error))
+            self.meters.count("stepped_down")
+            self.journal.warning("stepped-down", why=error)
+        finally:
+            if self.leader is not None:
+                facts = self.durable.state.facts
+                self._terms.led(facts.term, leader.term.proof.span(), facts.settings)
+            self.role, self.leader = Role.FOLLOWING, None
+            self._terms.stepped_down(deposed=deposed)
+
+    def _opening(self) -> list[Any]:
+        """What a term begins with. Where no other server can open the store, none is left behind by a higher level."""
+        facts, level = self.durable.state.facts, self.durable.book.level
+        first = [self.identity.start] if facts.seq == 0 and self.identity.start is not None else []
+        is_behind = facts.seq > 0 and facts.level < level and not self.store.shared
+        higher = [RaiseLevel(level)] if is_behind else []
+        return [*first, StartTerm(facts.term + 1, self.identity.server, level), *higher]
+
+    def _work_of(self, leader: Leader[S]) -> dict[str, Work]:
+        async def record_digests() -> None:
+            await self._digests.watch(leader.record)
+
+        def beside(work: Callable[[Leader[S]], Coroutine[Any, Any, None]]) -> Work:
+            return lambda: work(leader)
+
+        own: dict[str, Work] = {
+            "denials": lambda: self.denials.run(leader),
+            "digests": record_digests,
+            "room": leader.term.room.watch,
+            "snapshots": lambda: self.snapshots.watch(leader.term.room),
+        }
+        return own | {name: beside(work) for name, work in self.beside.items()}
+
+    async def _run(self, main: Coroutine[Any, Any, None], work: dict[str, Work]) -> None:
+        await run_beside(main, work, self.clock, self.meters, self.journal)

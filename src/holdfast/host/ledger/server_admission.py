@@ -1,0 +1,107 @@
+"""Who is a server of this ledger: what servers announced in the store, put into the log by whoever leads.
+
+    another server ──announce──▶ store ──every two seconds──▶ AdmitServer ──▶ log ──▶ every server, every region
+    over for long ──▶ ForgetServer
+
+What is announced may be anything: others write to the store, too, and a later version may say more. What cannot be read
+or is refused is told in the journal, taken out of the store, and changes nothing; its server announces it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, over_at
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.records.servers import ServerToken
+from holdfast.host.errors import Unavailable
+from holdfast.host.leader.leader import Leader
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, StoreError
+from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.telemetry import Journal
+
+S = TypeVar("S", bound=LedgerState)
+
+#: Who writes down what servers announced.
+ACTOR = "controller/servers"
+#: How often the leader looks whether somebody has announced something; its own server wakes it.
+LOOK_MS = 2_000
+#: The level from which on a log has a place for servers.
+LEVEL = 2
+
+_read = msgspec.msgpack.Decoder(ServerToken)
+
+
+def announcement(token: ServerToken) -> bytes:
+    """What a server announces of its token."""
+    return encode(token)
+
+
+def read_announcement(raw: bytes) -> ServerToken | None:
+    """The token that was announced; None: that is no announcement, whoever wrote it."""
+    try:
+        return _read.decode(raw) if len(raw) <= ANNOUNCEMENT_BYTES else None
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+class ServerAdmission:
+    """Keeps the table of servers. `ledger.beside["servers"] = ServerAdmission(ledger).run`."""
+
+    def __init__(self, ledger: Ledger[S]) -> None:
+        self._store = ledger.store
+        self._clock = ledger.clock
+        self._meters = ledger.meters
+        self._journal = Journal("servers", server=ledger.identity.server)
+        self._woken = Signal()
+
+    def wake(self) -> None:
+        """Something was announced by this very server: look now."""
+        self._woken.set()
+
+    async def run(self, leader: Leader[S]) -> None:
+        """Look, and look again, for as long as this server leads."""
+        while True:
+            self._woken.clear()
+            try:
+                await self._look(leader)
+            except (StoreError, Unavailable) as error:
+                self._journal.warning("servers-wait", why=error)
+            await self._woken.within(self._clock, LOOK_MS)
+
+    async def _look(self, leader: Leader[S]) -> None:
+        state = leader.term.durable.state
+        if state.facts.level < LEVEL:
+            return
+        for name, raw in (await self._store.announced())[:ANNOUNCEMENTS]:
+            await self._admit(leader, name, raw)
+            await self._store.announce(name, b"")
+        for token in list(state.servers.values()):
+            if leader.term.now() >= over_at(token):
+                await self._send(leader, ForgetServer(token.name), token)
+
+    async def _admit(self, leader: Leader[S], name: str, raw: bytes) -> None:
+        token = read_announcement(raw)
+        if token is None:
+            self._meters.count("servers_refused", code="unreadable")
+            self._journal.warning("announcement-unreadable", name=ascii(name[:80]), size_bytes=len(raw))
+        elif token.name not in leader.term.durable.state.servers:
+            await self._send(leader, AdmitServer(token), token)
+
+    async def _send(self, leader: Leader[S], command: Any, token: ServerToken) -> None:
+        answer = await leader.submit(Envelope(ACTOR, command, leader.term.now()))
+        about = {"token": ascii(token.name), "principal": ascii(token.principal), "expires": token.expires}
+        if isinstance(answer, Refused):
+            self._meters.count("servers_refused", code=answer.code.value)
+            self._journal.warning("server-refused", code=answer.code.value, why=ascii(answer.message), **about)
+        elif isinstance(command, AdmitServer):
+            self._meters.count("servers_admitted")
+            self._journal.info("server-admitted", **about)
+        else:
+            self._journal.info("server-forgotten", **about)

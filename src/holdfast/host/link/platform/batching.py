@@ -1,0 +1,92 @@
+"""What a region's stream has not sent yet: changes in log order, and full lists, cut to the size of a step."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import encode
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.commands import Ship, Shipped
+from holdfast.host.link.platform.content import Name, touched_by
+from holdfast.host.watch.changes import Changes
+
+
+class _Touching(Struct, frozen=True):
+    revision: Revision
+    term: int
+    names: tuple[Name, ...]
+
+
+class Cut(Struct, frozen=True):
+    """Objects that changed in the first events, up to a revision, which is of this term."""
+
+    names: tuple[Name, ...]
+    to: Revision
+    term: int
+    events: int
+    #: Whether nothing else was gathered.
+    is_all: bool
+
+
+class Gathered:
+    """For one region. Whoever has told something drops it."""
+
+    def __init__(self, region: str) -> None:
+        self._region = region
+        self._events: deque[_Touching] = deque()
+        self._names: dict[Name, None] = {}
+
+    def __len__(self) -> int:
+        """How many objects are to be told of."""
+        return len(self._names)
+
+    def hear(self, changes: Changes, after: Revision) -> None:
+        """Take what a batch holds for the region, except up to `after`, which it has been told."""
+        for change in changes.changes:
+            names = tuple(touched_by(change.event, change.revision, self._region))
+            if names and change.revision > after:
+                self._events.append(_Touching(change.revision, changes.token.term, names))
+                self._names.update(dict.fromkeys(names))
+
+    def first(self, objects: int) -> Cut:
+        """The events that came first, up to so many objects or the next one that touches more; at least one event."""
+        names: dict[Name, None] = {}
+        count, last = 0, self._events[0]
+        for event in self._events:
+            if count and len(names) + sum(name not in names for name in event.names) > objects:
+                break
+            names.update(dict.fromkeys(event.names))
+            count, last = count + 1, event
+        return Cut(tuple(names), last.revision, last.term, count, count == len(self._events))
+
+    def drop(self, cut: Cut) -> None:
+        """These are told."""
+        for _ in range(cut.events):
+            self._events.popleft()
+        self._names = {name: None for event in self._events for name in event.names}
+
+
+def in_parts(whole: Ship, puts: Iterable[Shipped | None], objects: int, size_bytes: int) -> Iterator[Ship | None]:
+    """The list of these as shipments of at most so many objects and bytes each, at least one object; the last one says
+    so.
+
+    Each is cut when it is asked for: nobody waits until all of a large list is looked through. A None is handed on:
+    others may have their turn.
+    """
+    part: list[Shipped] = []
+    number, size = 0, 0
+    for put in puts:
+        if put is None:
+            yield None
+            continue
+        more = len(encode(put))
+        if part and (len(part) == objects or size + more > size_bytes):
+            yield replace(whole, puts=tuple(part), part=number, last=False)
+            part, number, size = [], number + 1, 0
+        part.append(put)
+        size += more
+    yield replace(whole, puts=tuple(part), part=number, last=True)

@@ -1,0 +1,82 @@
+"""What was told of workloads some of whose replicas fail, so that the same is not told again and again.
+
+    up, crashed, up, crashed ...   ──▶   told once: some fail, by exit; and again after a while, if it is otherwise
+
+One that is started again and again has another phase every few seconds, and each would be a record of the platform's
+log. So what is told of such a workload has a shape: its generation, its templates, what fails and what waits, without
+numbers. News of a shape that was told lately waits, unless a number is higher or lower than any that was told with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core.model.records.region_reports import Seen
+from holdfast.core.model.values.structs import Revision
+
+#: What was told lately of a shape is told anew after so long.
+AGAIN_MS = 30_000
+
+Shape = tuple[object, ...]
+#: How many are given to agents, are ready, serve, and fail.
+Sums = tuple[int, ...]
+
+
+class _Told(NamedTuple):
+    """When something of a shape was told, and the least and most of each number since then."""
+
+    since: int
+    least: Sums
+    most: Sums
+
+
+class Wavering:
+    """By workload what was told lately. Times are of the even clock."""
+
+    def __init__(self) -> None:
+        self._told: dict[Revision, dict[Shape, _Told]] = {}
+
+    def waits_until(self, seen: Seen, known: Seen | None, now: int) -> int:
+        """When it is to be told; 0: now. `known` is what was told last, None: nothing."""
+        if known is None or not (seen.failing or known.failing):
+            return 0
+        told = self._told.get(seen.workload, {}).get(_shape(seen))
+        if told is None or now >= told.since + AGAIN_MS:
+            return 0
+        sums = zip(told.least, _sums(seen), told.most, strict=True)
+        return told.since + AGAIN_MS if all(least <= one <= most for least, one, most in sums) else 0
+
+    def tell(self, seen: Seen, now: int) -> None:
+        """This is told."""
+        told = {shape: one for shape, one in self._told.pop(seen.workload, {}).items() if now < one.since + AGAIN_MS}
+        if not seen.failing and not told:
+            return
+        shape, sums = _shape(seen), _sums(seen)
+        known = told.get(shape, _Told(now, sums, sums))
+        least = tuple(min(pair) for pair in zip(known.least, sums, strict=True))
+        most = tuple(max(pair) for pair in zip(known.most, sums, strict=True))
+        told[shape] = _Told(known.since, least, most)
+        self._told[seen.workload] = told
+
+    def forget(self, now: int) -> None:
+        """Drop what was told long ago."""
+        for workload, told in list(self._told.items()):
+            if all(now >= one.since + AGAIN_MS for one in told.values()):
+                del self._told[workload]
+
+
+def _shape(seen: Seen) -> Shape:
+    return (
+        seen.generation,
+        tuple(count.template for count in seen.counts),
+        tuple(one.code for one in seen.failing),
+        tuple(one.code for one in seen.waiting),
+    )
+
+
+def _sums(seen: Seen) -> Sums:
+    counts = seen.counts
+    return (
+        sum(one.bound for one in counts), sum(one.ready for one in counts), sum(one.serving for one in counts),
+        sum(one.count for one in seen.failing),
+    )  # fmt: skip

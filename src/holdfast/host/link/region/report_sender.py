@@ -1,0 +1,125 @@
+"""How a region says something to the platform, and what it makes of the answers.
+
+A refusal is an answer, too: what the platform has judged counts as told. What it could not judge, for a reason that
+lies with the sender, does not, and is said again later. Of an ended assignment that the platform does not know, nobody
+will ever ship that it is gone: the region forgets it itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.ledger.answers import Code, Refused
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.model.values.ranges import runs_of, shown, size
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform import commands as p
+from holdfast.core.region.commands import ForgetAssignment
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.errors import Unavailable
+from holdfast.host.leader.leader import Leader
+from holdfast.host.link.region.follower import ACTOR
+from holdfast.host.link.region.reports import OFFERS, Name, Word
+from holdfast.host.link.region.session import Speaker
+from holdfast.host.protocol.commands import Answered, Said
+from holdfast.host.runtime.telemetry import Journal
+
+#: So many are said before their answers are noted: fewer than a session may refuse in a row before it is used up.
+WORDS_AT_ONCE = 100
+
+#: Refusals that are the platform's word on the matter: saying it again would change nothing.
+_JUDGED = (
+    Code.ALREADY, Code.NOT_FOUND, Code.STALE, Code.NOT_OWNER, Code.WRONG_PHASE, Code.CONTRADICTORY, Code.TOO_EARLY,
+)  # fmt: skip
+#: Those that are to be expected.
+_USUAL = (Code.ALREADY, Code.STALE, Code.NOT_FOUND, Code.TOO_EARLY)
+
+
+class Saying:
+    """A region's words, in one session."""
+
+    def __init__(self, leader: Leader[RegionState], speaker: Speaker, journal: Journal) -> None:
+        self._leader = leader
+        self._speaker = speaker
+        self._journal = journal
+        self._meters = leader.term.meters
+
+    async def say(self, words: Sequence[Word], told: dict[Name, Any]) -> bool:
+        """Say words until each is answered, and note what counts as told. Whether all of it does.
+
+        What was answered is noted before more is said: a session may end on the way, and the next one goes on there.
+        """
+        all_told = True
+        for first in range(0, len(words), WORDS_AT_ONCE):
+            all_told &= await self._say_some(words[first : first + WORDS_AT_ONCE], told)
+        return all_told
+
+    async def _say_some(self, words: Sequence[Word], told: dict[Name, Any]) -> bool:
+        answers = await self._speaker.send_many([word.command for word in words])
+        all_told = True
+        for word, answered in zip(words, answers, strict=True):
+            if answered.said is Said.LANDED:
+                self._landed(word.command)
+                told.update(word.told)
+            elif await self._is_judged(word.command, answered):
+                told.update(word.told)
+                if isinstance(word.command, p.OfferBack) and answered.code == Code.TOO_EARLY:
+                    later = max(self._later(answered, at) for _, at in word.told)
+                    told.update({name: later for name, _ in word.told} | {OFFERS: later})
+            else:
+                all_told = False
+        return all_told
+
+    def _landed(self, command: Any) -> None:
+        match command:
+            case p.Report(_, _, seen, summary):
+                self._meters.count("link_reports")
+                self._meters.count("link_reported", len(seen))
+                self._meters.count("link_summaries", summary is not None)
+            case p.Acknowledge():
+                self._meters.count("link_acknowledged")
+            case p.AcknowledgeGrant(account, version, settled):
+                self._meters.count("link_settled")
+                self._journal.info("grant-settled", account=account, version=version, settled=settled)
+            case p.ReleaseRights(workload, ordinals):
+                self._meters.count("link_released", size(runs_of(ordinals)))
+                self._journal.info(
+                    "rights-released", workload=workload, ordinals=",".join(shown(runs_of(ordinals))[:8])
+                )
+            case p.RemoveAssignment(assignment):
+                self._meters.count("link_removed")
+                self._journal.info("assignment-removed", assignment=assignment)
+            case p.OfferBack(assignment, count, message):
+                self._meters.count("link_offered_back", count)
+                self._journal.info("offered-back", assignment=assignment, count=count, why=message)
+
+    async def _is_judged(self, command: Any, answered: Answered) -> bool:
+        """Whether a refusal is the last word on a command."""
+        self._meters.count("link_words_refused", code=answered.code)
+        if answered.code not in _USUAL:
+            name = type(command).__name__
+            self._journal.warning("word-refused", command=name, code=answered.code, why=answered.message)
+        if isinstance(command, p.RemoveAssignment) and answered.code == Code.NOT_FOUND:
+            return await self._forget(command.assignment)
+        if isinstance(command, p.OfferBack) and answered.code == Code.STALE:
+            return False  # it is offered again, as many as are asked for by then
+        return answered.code in _JUDGED
+
+    def _later(self, answered: Answered, otherwise: int) -> int:
+        """In our time, when it is not too early any more."""
+        until, now = answered.facts.get("until", 0), self._leader.term.now()
+        return min(otherwise, now + max(0, until - self._speaker.offset.theirs(now))) if until else otherwise
+
+    async def _forget(self, assignment: Revision) -> bool:
+        """Whether the region's own ledger has judged it."""
+        envelope = Envelope(ACTOR, ForgetAssignment(assignment), self._leader.term.now())
+        try:
+            answer = await self._leader.submit(envelope)
+        except Unavailable as error:
+            self._journal.warning("not-forgotten", assignment=assignment, why=error)
+            return False
+        if not isinstance(answer, Refused):
+            self._meters.count("link_forgotten")
+            self._journal.info("assignment-forgotten", assignment=assignment)
+        return True

@@ -1,0 +1,42 @@
+"""RFC 9457 bodies for machines: why a request has no other reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.host.ports.transport import Reply
+
+_unreadable = (msgspec.MsgspecError, UnicodeDecodeError)
+
+
+class Problem(Struct, frozen=True):
+    """Why something cannot be done, for machines; the API says more to people. Revisions in facts are texts."""
+
+    code: str
+    title: str = ""
+    detail: str = ""
+    status: int = 0
+    type: str = ""
+    facts: dict[str, Any] = {}
+
+
+def problem(status: int, code: str, detail: str) -> Reply:
+    """A reply that says why there is nothing else to say."""
+    body = Problem(code, code.replace("-", " "), detail, status, f"urn:holdfast:problem:{code}")
+    return Reply(status, (PROBLEM,), msgspec.json.encode(body))
+
+
+def read_problem(reply: Reply) -> Problem:
+    """What a reply complains of. One that is no problem in our words is named by its status."""
+    try:
+        return _problem.decode(reply.body)
+    except _unreadable:
+        return Problem(f"status-{reply.status}", detail=reply.body[:200].decode(errors="replace"), status=reply.status)
+
+
+PROBLEM = ("content-type", "application/problem+json")
+
+_problem = msgspec.json.Decoder(Problem)

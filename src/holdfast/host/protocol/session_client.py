@@ -1,0 +1,287 @@
+"""A machine's voice at a ledger: one session, commands numbered in it, heartbeats; to whichever server leads.
+
+    open ──▶ commands and heartbeats ──▶ `SessionOver`: its owner knows whether to open another one
+
+A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12). Several go
+in one request, repeated as a whole. One task at a time sends commands, so that what is sent later has the higher
+number; a refused number is not used again, and a session that has too many of them in a row is left for another.
+
+Size: one object, one life; its halves would share every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.builtin.sessions import OpenSession
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.commit.dedup import WINDOW
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.revision import show
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.host.errors import OutcomeUnknown
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.transport import Pairs, Reply, Request, Transport, TransportError, Unreachable, named
+from holdfast.host.protocol.commands import (
+    ENVELOPES,
+    ENVELOPES_MANY,
+    JSON,
+    LEADER,
+    MSGPACK,
+    RENEWALS,
+    TIMEOUT,
+    Answered,
+    Renew,
+    Renewed,
+    Said,
+    read_answered,
+    read_answered_many,
+    read_renewed,
+    successor,
+)
+from holdfast.host.protocol.problem import Problem
+from holdfast.host.protocol.time_offset import Offset
+from holdfast.host.runtime.backoff import doubled, jittered
+from holdfast.host.runtime.clock_event import Signal
+
+ASK_MS = 3_000
+#: How much one request carries: less than the largest body that a server reads.
+REQUEST_BYTES = 512 << 10
+RETRY_FIRST_MS = 100
+RETRY_MOST_MS = 2_000
+
+
+class SessionOver(Exception):
+    """The ledger knows this session no more: it was silent for too long, or somebody else speaks under this name.
+
+    `successor` is the session of that somebody, as far as the ledger said so; 0: there is none.
+    """
+
+    def __init__(self, why: str, successor: Revision = 0) -> None:
+        super().__init__(why)
+        self.successor = successor
+
+
+class Sender(Struct, frozen=True):
+    """Who speaks, and where: a principal, the ledger's servers by name, of which one leads, and the headers that prove
+    who it is, asked for with every request."""
+
+    actor: str
+    servers: tuple[str, ...]
+    credentials: Callable[[], Pairs] = tuple
+
+
+class Based(Struct, frozen=True):
+    """A command, the revisions that it was based on, and what was found on the way to it."""
+
+    command: Any
+    view: Revision = 0
+    policy: Revision = 0
+    evidence: bytes = b""
+
+
+class Voice:
+    """One life at a ledger. `now` is the time that the ledger's is measured against: any that runs evenly."""
+
+    def __init__(self, transport: Transport, clock: Clock, sender: Sender, now: Callable[[], Instant]) -> None:
+        self.actor = sender.actor
+        self.session: Revision = 0
+        self.offset = Offset()
+        self._trouble = ""
+        #: That its trouble is not what it was before.
+        self.turned = Signal()
+        self._transport = transport
+        self._clock = clock
+        self._sender = sender
+        self._now = now
+        self._sequence = 0
+        #: The highest number of this session that landed.
+        self._landed = 0
+        #: Questions of which nobody knows what became, and how many of them were openings that may land yet.
+        self._unknown = 0
+        self._late = 0
+        self._at = 0
+
+    @property
+    def trouble(self) -> str:
+        """Why the last question was not answered; empty when it was."""
+        return self._trouble
+
+    @trouble.setter
+    def trouble(self, why: str) -> None:
+        if why != self._trouble:
+            self._trouble = why
+            self.turned.set()
+
+    @property
+    def server(self) -> str:
+        """Who is thought to lead."""
+        return self._sender.servers[self._at]
+
+    def elsewhere(self, failed: str, hint: str = "") -> None:
+        """This server does not lead: ask the one it names, or the next. Whoever is told so late changes nothing."""
+        if failed == self.server:
+            servers = self._sender.servers
+            known = hint in servers and hint != failed
+            self._at = servers.index(hint) if known else (self._at + 1) % len(servers)
+
+    def headers(self) -> Pairs:
+        """What proves who asks."""
+        return self._sender.credentials()
+
+    async def pause(self, attempt: int) -> None:
+        """Wait before the next attempt, longer each time, and not as long as others do."""
+        most = doubled(RETRY_FIRST_MS, RETRY_MOST_MS, attempt)
+        await self._clock.sleep(jittered(most, self.actor, self._sequence, attempt))
+
+    async def open(self) -> Answered:
+        """Begin a life at the ledger; what it said of the last try, which is not `unavailable`."""
+        self.session, self._sequence, self._landed = 0, 0, 0
+        opening, unknown = encode(Envelope(self.actor, OpenSession(), self._sent())), self._unknown
+        (answered,) = await self._until_judged(ENVELOPES, opening, 1)
+        self._late += self._unknown - unknown
+        if answered.said is Said.LANDED:
+            self.session = answered.session
+        return answered
+
+    async def send(self, command: Any) -> Answered:
+        """Send a command until it is judged: `landed` or `refused`. Raises when the session or everything is over."""
+        (body,) = self._numbered([command])
+        return self._judged(await self._until_judged(ENVELOPES, body, 1))[0]
+
+    async def send_many(self, commands: Sequence[Any]) -> list[Answered]:
+        """Send commands in their order until each is judged, as many in one request as it carries. Raises as `send`."""
+        found: list[Answered] = []
+        while len(found) < len(commands):
+            bodies = self._numbered(commands[len(found) :])
+            answers = await self._until_judged(ENVELOPES_MANY, encode([Raw(one) for one in bodies]), len(bodies))
+            found += self._judged(answers)
+        return found
+
+    def _numbered(self, commands: Sequence[Any]) -> list[bytes]:
+        """The first commands, as envelopes: at least one, and no more than may be in flight or one request carries."""
+        left = WINDOW - (self._sequence - self._landed)
+        if left <= 0:
+            raise SessionOver(f"{WINDOW} commands in a row were refused: their numbers are used up")
+        bodies: list[bytes] = []
+        size_bytes, sent = 0, self._sent()
+        for command in commands[:left]:
+            number = self._sequence + 1
+            body = encode(self._envelope(command, sent, number))
+            size_bytes += len(body)
+            if bodies and size_bytes > REQUEST_BYTES:
+                break
+            bodies.append(body)
+            self._sequence = number
+        return bodies
+
+    def _envelope(self, command: Any, sent: Instant, number: int) -> Envelope[Any]:
+        one = command if isinstance(command, Based) else Based(command)
+        return Envelope(
+            self.actor, one.command, sent, session=self.session, sequence=number, view=one.view, policy=one.policy,
+            evidence=one.evidence,
+        )  # fmt: skip
+
+    def _judged(self, answers: list[Answered]) -> list[Answered]:
+        """What became of the last commands that were numbered, unless that is the end of this session."""
+        first = self._sequence - len(answers) + 1
+        for number, answered in enumerate(answers, first):
+            if answered.code in (Code.NO_SESSION, Code.TOO_MANY_IN_FLIGHT):
+                raise self._over(answered.message, successor(self.session, answered.facts))
+            if answered.said is Said.LANDED:
+                self._landed = number
+        return answers
+
+    async def keep_alive(self) -> None:
+        """Heartbeats, four in each lease, until the session is over."""
+        attempt = 0
+        while True:
+            renewed = await self.renew()
+            attempt = attempt + 1 if renewed is None else 0
+            if renewed is None:
+                await self.pause(attempt)
+            else:
+                await self._clock.sleep(renewed.worth_ms // 4)
+
+    async def renew(self) -> Renewed | None:
+        """A heartbeat; None when nobody heard it, and another server will be asked next."""
+        asked, server = self._now(), self.server
+        body = msgspec.json.encode(Renew(show(self.session)))
+        reply = await self._ask(RENEWALS, (JSON,), body)
+        if reply is None:
+            return None
+        renewed = read_renewed(reply)
+        if isinstance(renewed, Renewed):
+            self.trouble = ""
+            self.offset.asked(asked, renewed.at, self._now(), (renewed.log_id, renewed.term))
+            return renewed
+        self.must_live(renewed)
+        self._not_here(server, renewed.code, renewed.detail, reply)
+        return None
+
+    def must_live(self, told: Problem) -> None:
+        """`SessionOver` if this is what was told: only who leads says so, whatever was asked."""
+        if told.code == Code.NO_SESSION:
+            raise self._over(told.detail, successor(self.session, told.facts))
+
+    def _over(self, why: str, later: Revision) -> SessionOver:
+        """This session's end. A later one that may be an opening of its own, landed late, is taken for that."""
+        if later and self._late:
+            self._late -= 1
+            return SessionOver(why)
+        return SessionOver(why, later)
+
+    async def _until_judged(self, path: str, body: bytes, count: int) -> list[Answered]:
+        attempt = 0
+        while True:
+            answers = await self._once(path, body, count)
+            if answers is not None and all(one.said is not Said.UNAVAILABLE for one in answers):
+                return answers
+            attempt += 1
+            await self.pause(attempt)
+
+    def _sent(self) -> Instant:
+        """Now, by the ledger's time once that is known: a wrong clock here must not make a command come too late."""
+        return self.offset.theirs(self._now()) if self.offset.is_measured else self._clock.wall()
+
+    async def _once(self, path: str, body: bytes, count: int) -> list[Answered] | None:
+        """Send commands once; None when they may have landed or not."""
+        asked, server = self._now(), self.server
+        reply = await self._ask(path, (MSGPACK,), body)
+        if reply is None:
+            return None
+        answers = read_answered_many(reply, count) if path == ENVELOPES_MANY else [read_answered(reply)]
+        at = max(one.at for one in answers)
+        if at:
+            self.offset.asked(asked, at, self._now())
+        unjudged = next((one for one in answers if one.said is Said.UNAVAILABLE), None)
+        if unjudged is not None:
+            self._unknown += unjudged.code == OutcomeUnknown.code
+            self._not_here(server, unjudged.code, unjudged.message, reply)
+        else:
+            self.trouble = ""
+        return answers
+
+    def _not_here(self, server: str, code: str, why: str, reply: Reply) -> None:
+        self.trouble = f"{server} does not take what {self.actor} says: {why} ({code})"
+        self.elsewhere(server, named(reply.headers, LEADER))
+
+    async def _ask(self, path: str, headers: Pairs, body: bytes) -> Reply | None:
+        server = self.server
+        request = Request("POST", path, headers=(*headers, (TIMEOUT, str(ASK_MS)), *self.headers()), body=body)
+        try:
+            return await self._transport.ask(server, request, ASK_MS)
+        except TransportError as error:
+            self._unknown += not isinstance(error, Unreachable)
+            self.trouble = str(error)
+            self.elsewhere(server)
+            return None
+
+
+class Superseded(Exception):
+    """Another scheduler has this one's name: it must not propose any more."""

@@ -1,0 +1,30 @@
+"""Small files that survive a crash: written to a temporary file, synced, renamed; the folder is synced last."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(file: Path, text: str, mode: int = 0o666) -> None:
+    """Put this there, durably, and readable by whom the mode and the process's mask let."""
+    fresh = file.with_suffix(".new")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

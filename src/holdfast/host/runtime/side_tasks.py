@@ -1,0 +1,56 @@
+"""Work beside a server's part in a ledger: supervised for as long as that part lasts, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from holdfast.core.ledger.codec import UpgradeNeeded
+from holdfast.host.errors import Stopped
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.supervisor import Supervisor
+from holdfast.host.runtime.telemetry import Journal, Meters
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+async def run_beside(
+    main: Coroutine[Any, Any, None], work: dict[str, Work], clock: Clock, meters: Meters, journal: Journal
+) -> None:
+    """Run `main` to its end with the work beside it. `Stopped` when some of that has to be given up."""
+    failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    supervisor = Supervisor(clock, meters, journal, on_give_up=lambda name, error: _fail(failed, name, error))
+    task = asyncio.create_task(main)
+    try:
+        for name, factory in work.items():
+            supervisor.start(name, _guarded(name, factory, failed))
+        either: set[asyncio.Future[Any]] = {task, failed}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            raise failed.result()
+        task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        failed.cancel()
+        await supervisor.stop()
+
+
+def _fail(failed: asyncio.Future[BaseException], name: str, error: BaseException) -> None:
+    if not failed.done():
+        known = isinstance(error, Stopped | UpgradeNeeded)
+        failed.set_result(error if known else Stopped(f"{name} failed again and again: {error!r}"))
+
+
+def _guarded(name: str, work: Work, failed: asyncio.Future[BaseException]) -> Work:
+    """The work, which is not tried again when it finds that this server must stop."""
+
+    async def run() -> None:
+        try:
+            await work()
+        except (Stopped, UpgradeNeeded) as error:
+            _fail(failed, name, error)
+            await asyncio.Event().wait()
+
+    return run

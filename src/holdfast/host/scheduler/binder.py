@@ -1,0 +1,102 @@
+"""What comes after a proposal has landed: whoever may say no is asked, what was only reserved is bound, all are told.
+
+bound at once ──────────────────────────────────▶ post-bind
+reserved ──▶ reserve: yes ──▶ Bind ─────────────▶ post-bind
+                    └─ no ──▶ Unreserve          nobody answers ──▶ the reservation ends by itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.partial import Unmet
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region.commands import Bind, Unreserve
+from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.scheduler.region_client import Region
+
+#: A slot that was placed: what it asked for, which it is, and its node.
+Placed = tuple[Ask, SlotKey, Revision]
+
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
+
+
+class Binding:
+    """What is left to do about placements of a scheduler."""
+
+    def __init__(
+        self, region: Region, scheduler: Scheduler, plugins: Plugins, meters: Meters, journal: Journal
+    ) -> None:
+        self._region = region
+        self._scheduler = scheduler
+        self._plugins = plugins
+        self._meters = meters
+        self._journal = journal
+
+    async def after(self, attempt: Attempt, unmet: Sequence[Unmet]) -> None:
+        """Bind what was reserved, and tell whoever wants to know. `Unavailable` when nobody answers."""
+        if attempt.command.bind and not self._plugins.post_binds:
+            return
+        placed = _placed(attempt, unmet)
+        if not attempt.command.bind:
+            refused = [one for one in placed if self._is_refused(one)]
+            declined = tuple(slot for _, slot, _ in refused)
+            if declined:
+                self._scheduler.declined(attempt, declined)
+                await self._region.say(Unreserve(declined), attempt.view, attempt.policy, b"")
+            placed = await self._bind(attempt, [one for one in placed if one not in refused], declined)
+        for plugin in self._plugins.post_binds:
+            for ask in dict.fromkeys(ask for ask, _, _ in placed):
+                try:
+                    plugin.bound(ask, tuple((slot, node) for other, slot, node in placed if other == ask))
+                except Exception as error:
+                    self._raised(plugin.name, error)
+
+    def _is_refused(self, one: Placed) -> bool:
+        """Whether somebody says no; whoever cannot say does."""
+        for plugin in self._plugins.reserves:
+            try:
+                why = plugin.refuses(*one)
+            except Exception as error:
+                self._raised(plugin.name, error)
+                why = "it failed"
+            if why:
+                self._meters.count("scheduler_unreserved", plugin=plugin.name)
+                return True
+        return False
+
+    def _raised(self, plugin: str, error: Exception) -> None:
+        self._meters.count("scheduler_plugin_errors", plugin=plugin)
+        self._journal.error("plugin-raised", plugin=plugin, why=f"{type(error).__name__}: {error}")
+
+    async def _bind(self, attempt: Attempt, wanted: list[Placed], declined: tuple[SlotKey, ...]) -> list[Placed]:
+        """What was bound of it, beside what somebody has declined."""
+        if not wanted:
+            return []
+        slots = tuple(slot for _, slot, _ in wanted)
+        answer = await self._region.say(Bind(slots), attempt.view, attempt.policy, b"")
+        if isinstance(answer, Refused):
+            self._meters.count("scheduler_refused", len(wanted), code=answer.code.value)
+            self._scheduler.declined(attempt, slots)
+            return []
+        lost = {one.index for one in _unmet.decode(answer.answer)} if answer.answer else set()
+        self._scheduler.bound(attempt, (*declined, *(slot for number, slot in enumerate(slots) if number in lost)))
+        return [one for number, one in enumerate(wanted) if number not in lost]
+
+
+def _placed(attempt: Attempt, unmet: Sequence[Unmet]) -> list[Placed]:
+    lost = {(one.group, one.index) for one in unmet}
+    return [
+        (ask, (workload, placement.ordinal), placement.node)
+        for number, (group, ask, workload) in enumerate(
+            zip(attempt.command.groups, attempt.asks, attempt.workloads, strict=True)
+        )
+        for index, placement in enumerate(group.placements)
+        if (number, index) not in lost
+    ]

@@ -1,0 +1,57 @@
+"""A scheduler beside the leader of its region: no session, no wire; the term is its fence, as for a controller.
+
+ledger.beside["scheduler"] = SchedulerBeside(ledger, plugins).run
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.reconciler import principal
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.scheduler import WATCHES
+from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.leader import Leader
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.scheduler.loop import Scheduling
+from holdfast.host.watch.hub import Hub, Touches
+
+ACTOR = principal("scheduler")
+
+
+class _Beside:
+    """A leader as the scheduler of its term sees it: what is durable, which is never behind."""
+
+    def __init__(self, leader: Leader[RegionState], hub: Hub) -> None:
+        self._leader = leader
+        self._hub = hub
+
+    def sight(self) -> Sight:
+        term = self._leader.term
+        return Sight(term.durable.state, term.now())
+
+    def changes(self) -> Touches:
+        return self._hub.touched(WATCHES)
+
+    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> Answered:
+        envelope = Envelope(ACTOR, command, self._leader.term.now(), view=view, policy=policy, evidence=evidence)
+        return await self._leader.submit(envelope)
+
+
+class SchedulerBeside:
+    """The scheduler of whichever server leads."""
+
+    def __init__(self, ledger: Ledger[RegionState], plugins: Plugins) -> None:
+        self._ledger = ledger
+        self._plugins = plugins
+
+    async def run(self, leader: Leader[RegionState]) -> None:
+        """Schedule until the term is over."""
+        journal = Journal("scheduler", server=self._ledger.identity.server)
+        region = _Beside(leader, self._ledger.hub)
+        await Scheduling(region, self._plugins, self._ledger.clock, self._ledger.meters, journal).run()

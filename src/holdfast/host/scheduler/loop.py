@@ -1,0 +1,227 @@
+"""A scheduler at work: it follows a region's log, looks when something changed, proposes, and hears what became of it.
+
+    batches ──▶ hear ──▶ look ──▶ propose ──▶ answer ──▶ landed or lost ──▶ look again
+                           └────▶ tell why requests wait
+
+Several proposals are under way at a time: while one is written the next is chosen, on a view from which the first is
+deducted. A proposal whose answer did not come may have landed: it stays deducted until a view shows it, or until it
+could land no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.codec import encode
+from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.scheduling.cycle import RESYNC_MS, Sight
+from holdfast.core.scheduling.framework import Plugins
+from holdfast.core.scheduling.resync import PIECE, Found
+from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from holdfast.host.errors import Unavailable
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.scheduler.binder import Binding
+from holdfast.host.scheduler.pending_reporter import Telling
+from holdfast.host.scheduler.region_client import Region
+from holdfast.host.watch.key_changes import Touched
+
+#: So many proposals are under way at a time.
+UNDER_WAY = 3
+#: Without anything to do, everybody who sleeps is looked at after so long.
+IDLE_MS = 1_000
+#: Within so long everybody has heard of what is in the state.
+HEARD_MS = 1_000
+
+_unmet = msgspec.msgpack.Decoder(list[Unmet])
+
+
+class Scheduling:
+    """One scheduler. `run` it for as long as it is to schedule."""
+
+    def __init__(self, region: Region, plugins: Plugins, clock: Clock, meters: Meters, journal: Journal) -> None:
+        self._region = region
+        self._clock = clock
+        self._meters = meters
+        self._journal = journal
+        self.scheduler = Scheduler(plugins)
+        self._binding = Binding(region, self.scheduler, plugins, meters, journal)
+        self._telling = Telling(region, self.scheduler, clock, meters, journal)
+        self._wake = Signal()
+        self._touched: list[Touched] = []
+        #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
+        self._missed = False
+        self._is_loading = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fault: BaseException | None = None
+        self._proposals = 0
+
+    async def run(self) -> None:
+        """Schedule for ever."""
+        self._start(self._listen())
+        self._start(self._telling.run())
+        self._start(self._resync())
+        try:
+            while True:
+                sight = self._region.sight()
+                while sight is not None and self._missed:
+                    await self._load(sight)
+                    sight = self._region.sight()
+                if sight is not None:
+                    self._hear(sight)
+                if sight is not None and self._proposals < UNDER_WAY and self._look(sight):
+                    await asyncio.sleep(0)
+                else:
+                    await self._wake.within(self._clock, self._idle_ms(sight))
+                    self._wake.clear()
+                if self._fault is not None:
+                    raise self._fault
+        finally:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            changes = self._region.changes()
+            self._missed = True
+            self._wake.set()
+            heard = False
+            async for touched in changes:
+                heard = True
+                self._touched.append(touched)
+                self._wake.set()
+            if not heard:
+                await self._clock.sleep(IDLE_MS)  # it may go on like this
+
+    async def _load(self, sight: Sight) -> None:
+        """Take everything anew. Much of it a little at a time: what changes meanwhile is heard afterwards."""
+        self._missed, self._touched = False, []
+        pieces = self.scheduler.pieces(sight.state)
+        piece, at = next(pieces, None), revision(sight.state.facts.seq, INDEX_MAX)
+        if piece is None:
+            self.scheduler.load(sight.state)
+            return
+        self._is_loading, now = True, self._region.sight()
+        while piece is not None and now is not None:
+            self.scheduler.load_piece(now.state, piece)
+            await asyncio.sleep(0)
+            piece, now = next(pieces, None), self._region.sight()
+        self._is_loading = False
+        if now is not None:
+            self.scheduler.loaded(now.state, at)
+        else:
+            self._missed = True
+
+    def _hear(self, sight: Sight) -> bool:
+        """Take what changed since the last look; false while everything is to be taken anew."""
+        if self._missed or self._is_loading:
+            return False
+        if self._touched:
+            keys = dict.fromkeys(key for touched in self._touched for key in touched.keys)
+            at, self._touched = self._touched[-1].revision, []
+            self.scheduler.hear(sight.state, keys, at, sight.now)
+        return True
+
+    async def _resync(self) -> None:
+        """Now and then compare everything with the state, a little at a time, and take what nobody told of."""
+        resync = self.scheduler.resync
+        while True:
+            await self._clock.sleep(RESYNC_MS)
+            found: list[Found] = []
+            sight = self._region.sight()
+            for piece in resync.pieces(sight.state) if sight is not None else ():
+                if (sight := self._region.sight()) is not None and self._hear(sight):
+                    found += resync.differing(sight.state, piece)
+                await asyncio.sleep(0)
+            if not found:
+                continue
+            await self._clock.sleep(HEARD_MS)
+            for number in range(0, len(found), PIECE):
+                if (sight := self._region.sight()) is not None and self._hear(sight):
+                    missed = resync.still(sight.state, found[number : number + PIECE])
+                    if missed:
+                        self._journal.error("changes-missed", first=missed[0], count=len(missed))
+                        self.scheduler.catch(sight.state, missed, sight.now)
+                        self._wake.set()
+                await asyncio.sleep(0)
+
+    def _idle_ms(self, sight: Sight | None) -> int:
+        due = self.scheduler.queue.next_due()
+        if due is None or sight is None:
+            return IDLE_MS
+        return max(1, min(IDLE_MS, due - sight.now))
+
+    def _look(self, sight: Sight) -> bool:
+        """Propose what can be; whether there was something, or there is more to look at."""
+        attempt, waits = self.scheduler.look(sight)
+        self._meters.count("scheduler_caught", self.scheduler.take_caught())
+        self._tell_shunned()
+        if waits:
+            self._telling.note(sight, waits)
+        if attempt is None:
+            return self.scheduler.has_more
+        self._proposals += 1
+        self._start(self._propose(attempt))
+        return True
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """What is not expected of a task is a fault of ours, and ends all of it: whoever runs this starts it again."""
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = task.exception()
+            self._wake.set()
+
+    async def _propose(self, attempt: Attempt) -> None:
+        slots = sum(len(group.placements) for group in attempt.command.groups)
+        self._meters.count("scheduler_proposed", slots)
+        try:
+            answer = await self._region.say(attempt.command, attempt.view, attempt.policy, encode(attempt.decision))
+            if isinstance(answer, Refused):
+                self._lost(attempt, answer)
+                return
+            unmet = _unmet.decode(answer.answer) if answer.answer else []
+            self._meters.count("scheduler_placed", slots - len(unmet))
+            self._count_unmet(unmet)
+            self.scheduler.landed(attempt, answer.revision, unmet)
+            await self._binding.after(attempt, unmet)
+        except Unavailable as error:
+            self._meters.count("scheduler_unanswered")
+            self._journal.warning("not-answered", slots=slots, why=error)
+        finally:
+            self._proposals -= 1
+            self._wake.set()
+
+    def _lost(self, attempt: Attempt, answer: Refused) -> None:
+        parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+        if parts:
+            self._count_unmet(parts)
+        else:
+            self._meters.count("scheduler_refused", code=answer.code.value)
+        self._journal.info("proposal-refused", code=answer.code.value, why=answer.message)
+        behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
+        self.scheduler.lost(attempt, answer.code, parts, behind)
+
+    def _count_unmet(self, unmet: Sequence[Unmet]) -> None:
+        for one in unmet:
+            self._meters.count("scheduler_refused", code=one.code)
+
+    def _tell_shunned(self) -> None:
+        for shun in self.scheduler.shunned.take_news():
+            self._meters.count("scheduler_shunned")
+            self._journal.error(
+                "node-shunned", node=shun.name, until=shun.until, ledger_says=shun.ledger, view_says=shun.view
+            )

@@ -1,0 +1,163 @@
+"""From a store to a state: the newest snapshot that is intact, and the batches after it.
+
+manifests, newest first --> verify every chunk --> restore      a damaged one is named, and the next one tried
+batches after it        --> chain, decode, fold                 a damaged one is named, and the server stops
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Generic, TypeVar
+
+from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import fold
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.ledger.state.snapshot import Manifest, Restore, decode_manifest
+from holdfast.host.errors import Stopped, StoreWentBackwards
+from holdfast.host.ports.store import Store, StoreCorrupt, Stored, StoreError, Trimmed
+from holdfast.host.runtime.gc_tuning import paused
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.storage.durable_state import leader_named
+
+S = TypeVar("S", bound=LedgerState)
+
+#: How much of the log is read at once.
+READ_BYTES = 8 << 20
+#: How many batches are folded before others get a turn.
+FOLD_AT_ONCE = 64
+
+
+class Damaged(Stopped):
+    """The log cannot be read on from a place that the message names."""
+
+
+class Loaded(Generic[S]):
+    """A state, and the batch of the snapshot that it began with: zero for none."""
+
+    def __init__(self, state: S, snapshot: int, size_bytes: int) -> None:
+        self.state = state
+        self.snapshot = snapshot
+        self.size_bytes = size_bytes
+        #: How much log came after the snapshot.
+        self.tail_bytes = 0
+        #: Who began the newest term of it, if that log says so.
+        self.leader = ""
+
+
+async def load(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
+    """The state as of the store's head."""
+    with paused():
+        manifests = await store.manifests()
+        loaded = await _from_snapshot(book, store, manifests, journal)
+        head = await store.head()
+        state = loaded.state
+        if state.facts.seq < head.floor:
+            if await store.manifests() != manifests:
+                raise Trimmed(f"{store.name}: snapshots were dropped and the log was trimmed while they were read")
+            raise Damaged(
+                f"{store.name}: no intact snapshot reaches back to batch {head.floor}, up to which the log is trimmed. "
+                "hint: copy a snapshot from another server of this ledger, or restore a backup into a new log"
+            )
+        while state.facts.seq < head.seq:
+            await _fold_some(book, store, loaded)
+        loaded.leader = loaded.leader or await _leader_before(book, store, state, head.floor)
+        if state.facts.seq:
+            journal.info("loaded", seq=state.facts.seq, snapshot=loaded.snapshot, term=state.facts.term)
+        return loaded
+
+
+async def _fold_some(book: Book[S], store: Store, loaded: Loaded[S]) -> None:
+    state = loaded.state
+    batches = await store.read(state.facts.seq + 1, READ_BYTES)
+    if not batches:
+        raise Damaged(f"{store.name}: batch {state.facts.seq + 1} is missing below its head")
+    for number, stored in enumerate(batches):
+        batch = read_batch(book, state, stored, store.name)
+        fold(book, state, batch)
+        loaded.leader = leader_named(batch) or loaded.leader
+        if number % FOLD_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    loaded.tail_bytes += sum(len(stored.raw) for stored in batches)
+
+
+async def _leader_before(book: Book[S], store: Store, state: S, floor: int) -> str:
+    """Who began the newest term, found in the log before the snapshot; empty when it no longer reaches back so far."""
+    first, last = floor + 1, state.facts.seq
+    if first > last:
+        return ""
+    try:
+        while first < last:
+            middle = (first + last) // 2
+            header = book.batches.header((await store.read(middle, 1))[0].raw)
+            first, last = (middle + 1, last) if header.term < state.facts.term else (first, middle)
+        stored = (await store.read(first, 1))[0]
+        previous = book.batches.header(stored.raw).previous
+        return leader_named(book.batches.read(stored.raw, previous, stored.digest))
+    except (StoreError, Corrupt, UpgradeNeeded, LookupError):  # nothing depends on it
+        return ""
+
+
+def read_batch(book: Book[Any], state: LedgerState, stored: Stored, store: str) -> Batch[Any]:
+    """The batch that follows this state. `Damaged` if it is not what was written, `UpgradeNeeded` if it is newer."""
+    try:
+        batch: Batch[Any] = book.batches.read(stored.raw, state.facts.digest, stored.digest)
+    except Corrupt as error:
+        _must_follow(book, state, stored, store)
+        raise Damaged(
+            f"{store}: batch {stored.seq} is damaged: {error}. hint: the state is intact up to batch "
+            f"{state.facts.seq}; restore the batch from another server or a backup, or start a new log from there"
+        ) from error
+    except UpgradeNeeded as error:
+        raise UpgradeNeeded(f"{store}: {error}. hint: start a newer version of this server") from error
+    if batch.header.seq != stored.seq or stored.seq != state.facts.seq + 1:
+        raise Damaged(f"{store}: batch {batch.header.seq} stands at place {stored.seq}, after {state.facts.seq}")
+    return batch
+
+
+def _must_follow(book: Book[Any], state: LedgerState, stored: Stored, store: str) -> None:
+    """A batch that is intact and follows another past than ours is not damaged: the store is another one (RULES 9)."""
+    try:
+        previous = book.batches.header(stored.raw).previous
+    except UpgradeNeeded:  # its bytes make no sense at all
+        return
+    facts = state.facts
+    if previous != facts.digest and chain(previous, stored.raw) == stored.digest:
+        raise StoreWentBackwards(
+            f"{store}: batch {stored.seq} follows {previous[:8].hex()}, and this server was at "
+            f"{facts.log_id}:{facts.seq}:{facts.digest[:8].hex()}; this server stops. "
+            "hint: the store was restored from a backup and written to; start this server anew to follow it"
+        )
+
+
+async def _from_snapshot(
+    book: Book[S], store: Store, manifests: list[tuple[int, bytes]], journal: Journal
+) -> Loaded[S]:
+    for seq, raw in manifests:
+        state = book.empty()
+        try:
+            manifest = decode_manifest(raw, book.level)
+            await _restore(state, store, manifest)
+        except (Corrupt, StoreCorrupt) as error:
+            journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
+            continue
+        return Loaded(state, manifest.seq, manifest.size_bytes)
+    return Loaded(book.empty(), 0, 0)
+
+
+async def _restore(state: LedgerState, store: Store, manifest: Manifest) -> None:
+    """Chunk by chunk, the next being read while one is decoded."""
+    restoring = Restore(state, manifest)
+    parts = [part.name for part in manifest.parts]
+    reading = [asyncio.ensure_future(store.get_chunk(manifest.seq, name)) for name in parts[:2]]
+    try:
+        for place in range(len(parts)):
+            raw = await reading.pop(0)
+            if place + 2 < len(parts):
+                reading.append(asyncio.ensure_future(store.get_chunk(manifest.seq, parts[place + 2])))
+            restoring.take(raw)
+        restoring.finish()
+    finally:
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)

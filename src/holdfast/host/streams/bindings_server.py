@@ -1,0 +1,168 @@
+"""The leader's side of an agent's stream.
+
+    the node changed ──▶ everything that stands there, if it is not what was told last; after a large one, later
+    something waits  ──▶ looked at again soon: a right may have lapsed, and no event says so
+    nothing          ──▶ a quiet word now and then
+
+Only a leader that can show that it leads tells, and only the session that asked: a later life of the agent has a
+stream of its own, and the older one ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import NamedTuple
+
+from holdfast.core.agent.bindings import Bound, bound_to
+from holdfast.core.ledger.answers import Code, Refused, not_found
+from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.region.state.tables import RegionState
+from holdfast.core.region.watch import NODE
+from holdfast.host.errors import ListAgain, NotLeading, Unavailable
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.ports.store import StoreError
+from holdfast.host.ports.transport import Flow, Framing
+from holdfast.host.protocol.bindings import Bindings, Message, Quiet, TemplateTold, encode_message
+from holdfast.host.runtime.deadlines import DeadlinePassed, within
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.watch.changes import about
+from holdfast.host.watch.keepalive import Rounds
+from holdfast.host.watch.subscription import Subscription
+
+#: While something waits, what stands there is looked at so often.
+WAITS_MS = 500
+#: To look at so many slots takes a part of a millisecond: the next look comes a millisecond for each so many later.
+SLOTS_IN_A_MS = 100
+
+
+class Reader(NamedTuple):
+    """A node's agent: its name, and the session in which it asks."""
+
+    name: str
+    session: Revision
+
+
+async def serve_bindings(ledger: Ledger[RegionState], reader: Reader, watch_ms: int, rounds: Rounds) -> Flow | Refused:
+    """Answer `GET /v1/bindings` of a node's agent; while nothing changes it is nudged by rounds. `Unavailable` when
+    this server cannot."""
+    _must_lead(ledger)
+    name, session = reader.name, reader.session
+    uid = ledger.durable.state.node_names.get(name)
+    if uid is None:
+        return not_found("node", name)
+    current = ledger.durable.state.session_of.get(f"agent/{name}") or 0
+    if current != session:
+        return Refused(Code.NO_SESSION, f"{name} has another session, or none", {"current": current})
+    subscription = await ledger.watch(about((NODE, uid)), None, watch_ms)
+    frames = _Stream(ledger, subscription, rounds, reader, uid).frames()
+    await anext(frames)  # begun: whoever closes it unread ends its subscription, too
+    return Flow(frames, Framing.FRAMES)
+
+
+def _must_lead(ledger: Ledger[RegionState]) -> None:
+    if ledger.leader is None:
+        raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
+    ledger.leader.term.must_be_proven()
+
+
+class _Stream:
+    """One agent's stream, and what it has told."""
+
+    def __init__(
+        self,
+        ledger: Ledger[RegionState],
+        subscription: Subscription,
+        rounds: Rounds,
+        reader: Reader,
+        node: Revision,
+    ) -> None:
+        self._ledger = ledger
+        self._subscription = subscription
+        self._rounds = rounds
+        self._actor = f"agent/{reader.name}"
+        self._session = reader.session
+        self._node = node
+        self._told: tuple[Bound, ...] | None = None
+        #: The last batch of the state that was looked at.
+        self._seen = 0
+        #: Whether a right that ends by itself stands behind any of it: then time alone changes what is to be told.
+        self._may_lapse = True
+        self._templates: set[str] = set()
+        self._journal = Journal("bindings", server=ledger.identity.server)
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """Every message, encoded, until this server leads no more or the session is over; after a first word that is
+        not sent, and is taken by whoever makes the stream."""
+        meters = self._ledger.meters
+        meters.gauge("bindings_streams", meters.gauged("bindings_streams") + 1)
+        self._rounds.add(self._subscription)
+        try:
+            yield b""
+            while self._is_of_now():
+                for message in self._news():
+                    yield encode_message(message)
+                await self._rest()
+                if not await self._changed():
+                    yield encode_message(Quiet())
+            yield encode_message(Quiet(over=True))
+        except (Unavailable, ListAgain, StoreError) as error:
+            self._journal.info("stream-ended", agent=self._actor, why=error)
+        finally:
+            self._rounds.leave(self._subscription)
+            self._subscription.close()
+            meters.gauge("bindings_streams", meters.gauged("bindings_streams") - 1)
+
+    def _is_of_now(self) -> bool:
+        _must_lead(self._ledger)
+        return self._ledger.durable.state.session_of.get(self._actor) == self._session
+
+    def _news(self) -> list[Message]:
+        """Everything, if it is not what was told last; and before it what runs in slots of a new template."""
+        ledger = self._ledger
+        state = ledger.durable.state
+        if self._seen == state.facts.seq and not self._may_lapse:
+            return []  # it was only nudged: nothing in the log is newer than what was looked at
+        self._seen = state.facts.seq
+        assert ledger.leader is not None
+        now = ledger.leader.term.now()
+        slots = tuple(bound_to(state, self._node, now))
+        behind = [state.assignments[state.slots[one.slot].assignment] for one in slots]
+        self._may_lapse = any(assignment.right_until for assignment in behind)
+        if slots == self._told:
+            return []
+        self._told = slots
+        wanted = dict.fromkeys(one.template for one in slots if one.template not in self._templates)
+        self._templates = {one.template for one in slots}
+        found: list[Message] = [TemplateTold(digest, state.templates[digest]) for digest in wanted]
+        facts = state.facts
+        ledger.meters.count("bindings_told")
+        return [*found, Bindings(facts.log_id, facts.term, revision(facts.seq, INDEX_MAX), now, slots)]
+
+    async def _rest(self) -> None:
+        """A node that is crowded and changes all the time leaves most of the time to all others."""
+        rest_ms = len(self._told or ()) // SLOTS_IN_A_MS
+        if rest_ms:
+            await self._ledger.clock.sleep(rest_ms)
+
+    async def _changed(self) -> bool:
+        """Wait for a change; False when the stream was nudged instead: nothing came for as long as may be."""
+        while any(one.waits for one in self._told or ()):
+            with suppress(DeadlinePassed):
+                return await within(self._ledger.clock, WAITS_MS, self._next())
+            if self._may_differ():
+                return True
+        return await self._next()
+
+    def _may_differ(self) -> bool:
+        leader = self._ledger.leader
+        return (
+            leader is None or tuple(bound_to(self._ledger.durable.state, self._node, leader.term.now())) != self._told
+        )
+
+    async def _next(self) -> bool:
+        async for changes in self._subscription:
+            if not changes.changes or changes.token.seq > self._seen:
+                return bool(changes.changes)
+        raise NotLeading("the watch ended")

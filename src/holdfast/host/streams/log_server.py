@@ -1,0 +1,119 @@
+"""The leader's side of a mirror: its log as it becomes durable, from a place, or from the newest snapshot on.
+
+    since ──▶ in this log, and reached by it ──▶ batches ──▶ ... nothing for a while ──▶ a beat
+    none  ──▶ manifest, chunks ──▶ batches after it          a damaged snapshot: begin anew with the one before
+
+What is sent is read from the store, as a follower would read it, and never beyond the durable state (RULES 10): the
+leader neither forks nor keeps anything for those who lag. Only a leader that can show that it leads sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
+from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.state.snapshot import decode_manifest, verify
+from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
+from holdfast.host.ledger.ledger import Ledger
+from holdfast.host.ports.store import StoreCorrupt, StoreError
+from holdfast.host.ports.transport import Flow, Framing
+from holdfast.host.protocol.log_stream import Beat, Begin, Message, Piece, Step, encode_message
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.streams.resume import place_of, proven
+
+#: A mirror hears at least this often that nothing has changed: its view is never known to be younger than that.
+BEAT_MS = 250
+#: How much of the log is read at once.
+READ_BYTES = 1 << 20
+
+
+async def serve_log(ledger: Ledger[Any], since: Token | None) -> Flow:
+    """Answer `GET /v1/log`. `Unavailable` or `ListAgain` when it cannot be."""
+    proven(ledger)
+    if since is not None:
+        await place_of(ledger, since)
+    return Flow(_Stream(ledger, since).frames(), Framing.FRAMES)
+
+
+class _Stream:
+    """One mirror's stream, and how far it has told."""
+
+    def __init__(self, ledger: Ledger[Any], since: Token | None) -> None:
+        self._ledger = ledger
+        self._told: int | None = since.seq if since is not None else None
+        self._journal = Journal("mirror", server=ledger.identity.server)
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Every message, encoded, until this server leads no more."""
+        self._count_streams(1)
+        try:
+            async with aclosing(self._messages()) as messages:
+                async for message in messages:
+                    yield encode_message(message)
+        except (Unavailable, StoreError) as error:
+            self._journal.warning("stream-broke", why=error)
+        finally:
+            self._count_streams(-1)
+
+    def _count_streams(self, by: int) -> None:
+        meters = self._ledger.meters
+        meters.gauge("mirror_streams", meters.gauged("mirror_streams") + by)
+
+    async def _messages(self) -> AsyncGenerator[Message, None]:
+        try:
+            if self._told is None:
+                async with aclosing(self._snapshot()) as parts:
+                    async for part in parts:
+                        yield part
+            while True:
+                for message in await self._next():
+                    yield message
+        except (NotLeading, NotProven) as error:
+            self._journal.info("leads-no-more", why=error)
+            facts = self._ledger.durable.state.facts
+            yield Beat(facts.at, self._ledger.durable.token(), leads=False)
+
+    async def _snapshot(self) -> AsyncGenerator[Message, None]:
+        """The newest snapshot that is intact; where there is none, the word that all of the log follows."""
+        store = self._ledger.store
+        self._ledger.meters.count("mirror_loads")
+        for seq, raw in await store.manifests():
+            try:
+                manifest = decode_manifest(raw)
+                yield Begin(raw)
+                for place, part in enumerate(manifest.parts):
+                    chunk = await store.get_chunk(seq, part.name)
+                    verify(manifest, place, chunk)
+                    yield Piece(chunk)
+            except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
+                self._journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
+                continue
+            self._told = manifest.seq
+            return
+        yield Begin()
+        self._told = 0
+
+    async def _next(self) -> list[Message]:
+        """Batches that were not told yet; when there are none for a while, a beat."""
+        ledger, told = self._ledger, self._told
+        assert told is not None, "a snapshot, or nothing, was told of first"
+        try:
+            await ledger.durable.reach(told + 1, BEAT_MS)
+        except NotReached:
+            leader = proven(ledger)
+            is_here = ledger.durable.state.facts.seq == told
+            return [Beat(leader.term.now(), ledger.durable.token())] if is_here else []
+        stored = await ledger.store.read(told + 1, READ_BYTES)
+        # No turn of the loop passes from here on: what is whole, and until when, is of one moment.
+        leader, head = proven(ledger), ledger.durable.state.facts.seq
+        now = leader.term.now()
+        steps: list[Message] = [
+            Step(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head
+        ]
+        if not steps:
+            raise StoreError(f"{ledger.store.name}: batch {told + 1} is in the log and cannot be read yet")
+        self._told = told + len(steps)
+        return steps

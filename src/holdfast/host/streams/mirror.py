@@ -1,0 +1,236 @@
+"""A mirror: a region's state in another process, how old it is, and what each batch touched.
+
+    load: a snapshot, then batches, until nothing is missing ──▶ the state ──▶ fold on
+    the stream breaks: go on from the token      `gone`, `diverged`, another past: load anew, and the old state is over
+    a digest in the log is another one than of the state here: nothing is shown until it is loaded anew
+
+What is being loaded is not shown before it is whole. A state that was loaded anew takes the place of the old one in one
+turn of the loop, and whoever listens is told so: their changes end. One that was true once is shown until then; one
+that is not what the log says (RULES 16) is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.core.ledger.codec import Corrupt
+from holdfast.core.ledger.commit.draft import fold
+from holdfast.core.ledger.revision import Token, seq_of, token
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.errors import NotReached, StateDiffers, show_token
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.transport import Declined, Request, Transport, TransportError, named
+from holdfast.host.protocol.commands import LEADER
+from holdfast.host.protocol.log_stream import LOG, SINCE, Beat, Begin, Piece, Step, read_message
+from holdfast.host.protocol.problem import read_problem
+from holdfast.host.protocol.session_client import Voice
+from holdfast.host.protocol.time_offset import Led
+from holdfast.host.runtime import gc_tuning
+from holdfast.host.runtime.deadlines import together
+from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.storage.load import FOLD_AT_ONCE
+from holdfast.host.streams.mirror_state import Loading, Shown
+from holdfast.host.streams.resume import close
+from holdfast.host.watch.hub import Touches
+
+#: A stream without a beat for so long is broken.
+IDLE_MS = 3_500
+#: So long at a time it is waited for a batch.
+WAIT_MS = 60_000
+#: What a server says of a place that its log does not have any more.
+_START_OVER = ("gone", "diverged")
+
+
+class _Broken(Exception):
+    """This stream cannot go on; the next one may."""
+
+
+class Mirror:
+    """One mirror. `run` it; who is asked is whom the voice thinks to lead."""
+
+    def __init__(self, voice: Voice, transport: Transport, clock: Clock, meters: Meters) -> None:
+        self._voice = voice
+        self._transport = transport
+        self._clock = clock
+        self._meters = meters
+        self._journal = Journal("mirror", actor=voice.actor)
+        self.shown = Shown(clock, meters)
+        self._loading: Loading | None = None
+        #: Who leads by what is shown; the ledger time as of which nothing is missing, and the latest time that was told
+        #: or guessed here, both of that leader.
+        self._led: Led = ("", 0)
+        self._as_of: Instant = 0
+        self._latest: Instant = 0
+        #: What keeps it from following; empty when nothing does.
+        self.trouble = ""
+
+    # What is seen of the region
+
+    @property
+    def state(self) -> RegionState:
+        """As far as it was heard of: one object that moves on with the log, until another takes its place."""
+        return self.shown.durable.state
+
+    def now(self) -> Instant:
+        """Ledger time there, about: by this machine's even clock since it was last measured; never backwards while one
+        leads. The next leader's may be lower, and counts."""
+        offset = self._voice.offset
+        guess = offset.theirs(self._clock.boot()) if offset.is_measured else 0
+        self._latest = max(self._latest, guess, self._as_of)
+        return self._latest
+
+    def age_ms(self) -> int:
+        """For how long there may have been something that was not heard of here."""
+        return self.now() - self._as_of
+
+    def changes(self, kinds: Iterable[str]) -> Touches:
+        """Which objects of these kinds change from now on. Ends when another state takes the place of this one."""
+        return self.shown.hub.touched(kinds)
+
+    async def reach(self, revision: Revision) -> None:
+        """Return when the state holds this revision."""
+        while True:
+            try:
+                await self.shown.durable.reach(seq_of(revision), WAIT_MS)
+            except NotReached as error:
+                self._journal.warning("not-reached", why=error, trouble=self.trouble)
+            else:
+                return
+
+    # Following
+
+    async def run(self) -> None:
+        """Follow, and compare what is shown with the digests in the log. Raises `UpgradeNeeded`."""
+        while True:
+            try:
+                await together(self._follow(), self.shown.compare())
+            except StateDiffers as error:
+                self._drop(error)
+
+    async def _follow(self) -> None:
+        """One stream after the other, each from where the last one came to."""
+        attempt = 0
+        while True:
+            before, server = self._as_of, self._voice.server
+            why = await self._stream(server)
+            attempt = 1 if self._as_of != before else attempt + 1
+            self._meters.count("mirror_breaks", why=why)
+            self._journal.info("stream-ended", why=why, server=server, trouble=self.trouble)
+            await self._voice.pause(attempt)
+
+    async def _stream(self, server: str) -> str:
+        """Take one stream to its end; why it ended, in a word."""
+        frames = self._transport.stream(server, self._request(), IDLE_MS)
+        try:
+            number = 0
+            async for frame in frames:
+                self._take(server, frame)
+                number += 1
+                if number % FOLD_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            return "ended"
+        except _Broken as broken:
+            return str(broken)
+        except Declined as declined:
+            return self._declined(server, declined)
+        except Corrupt as error:
+            self._start_over(f"{server} sends what does not follow: {error}")
+            return "diverged"
+        except TransportError as error:
+            self.trouble = str(error)
+            self._voice.elsewhere(server)
+            return "unreachable"
+        finally:
+            await close(frames)
+
+    def _request(self) -> Request:
+        place = self._place()
+        query = ((SINCE, show_token(place)),) if place is not None else ()
+        return Request("GET", LOG, query, self._voice.headers())
+
+    def _place(self) -> Token | None:
+        """After which batch to go on; None: from a snapshot. What was not restored to its end is of no use."""
+        if self._loading is not None and not self._loading.is_restored:
+            self._loading = None
+        facts = (self._loading.state if self._loading is not None else self.state).facts
+        return token(facts.log_id, facts.term, facts.seq, facts.digest) if facts.seq else None
+
+    def _declined(self, server: str, declined: Declined) -> str:
+        found = read_problem(declined.reply)
+        if found.code in _START_OVER:
+            self._start_over(found.detail)
+        else:
+            self.trouble = f"{server} does not tell its log: {found.detail} ({found.code})"
+            self._voice.elsewhere(server, named(declined.reply.headers, LEADER))
+        return found.code
+
+    def _start_over(self, why: str) -> None:
+        """What there is here is not, or no longer, a part of that log: it is shown until another one is whole."""
+        self._journal.warning("begins-anew", why=why)
+        self.trouble = why
+        self._loading = Loading()
+
+    def _drop(self, error: StateDiffers) -> None:
+        """What is shown is not what the log says: nothing is shown any more, and all is loaded anew."""
+        self._meters.count("mirror_differed")
+        self._journal.error("state-differs", why=error)
+        self.trouble, self._loading = str(error), Loading()
+        self.shown.drop()
+
+    def _take(self, server: str, frame: bytes) -> None:
+        try:
+            message = read_message(frame)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self.trouble = f"{server} sends what this version cannot read: {error}"
+            raise _Broken("unreadable") from error
+        match message:
+            case Begin(manifest):
+                self._loading = Loading(manifest)
+            case Piece(raw):
+                (self._loading or Loading()).take(raw)
+            case Step():
+                self._step(message)
+            case Beat(leads=False):
+                self._voice.elsewhere(server)
+                raise _Broken("not-leading")
+            case Beat(at, place):
+                if place != self._place():
+                    raise Corrupt(f"the log is at {show_token(place)}, and this mirror elsewhere")
+                self._heard(at, at)
+
+    def _step(self, step: Step) -> None:
+        """The next batch. `Corrupt` when it does not follow, `UpgradeNeeded` when it is newer than this version."""
+        state = self._loading.state if self._loading is not None else self.state
+        batch = REGION.batches.read(step.raw, state.facts.digest, step.digest)
+        if self._loading is None:
+            self.shown.durable.fold(batch, len(step.raw))
+        else:
+            fold(REGION, state, batch)
+        self._heard(step.at, step.at if step.whole else batch.records[-1].at, whole=step.whole)
+
+    def _heard(self, at: Instant, as_of: Instant, *, whole: bool = True) -> None:
+        """Nothing is missing as of this time; with `whole` there was nothing more when it was sent."""
+        facts = (self._loading.state if self._loading is not None else self.state).facts
+        led = facts.log_id, facts.term
+        self._voice.offset.heard(at, self._clock.boot(), led)
+        if self._loading is not None and whole:
+            self._show(self._loading.state)
+        if self._loading is None:
+            if led != self._led:
+                # As of when nothing was missing is not known in this one's time before it says so.
+                self._led, self._as_of, self._latest = led, 0, 0
+            self._as_of = max(self._as_of, as_of)
+            self.trouble = ""
+
+    def _show(self, state: RegionState) -> None:
+        """What was loaded is whole: it takes the place of what was there before, which may be another log's."""
+        self._loading = None
+        self.shown.show(state)
+        self._led = ("", 0)
+        gc_tuning.freeze()
+        self._journal.info("loaded", log=state.facts.log_id, seq=state.facts.seq)

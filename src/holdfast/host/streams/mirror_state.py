@@ -1,0 +1,98 @@
+"""The state that a mirror loads chunk by chunk, and the state that it shows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast.core.ledger.codec import Corrupt
+from holdfast.core.ledger.state.snapshot import Restore, decode_manifest
+from holdfast.core.region.definition import REGION
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.ports.clock import Clock
+from holdfast.host.runtime.deadlines import together
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.storage.digests import Digests
+from holdfast.host.storage.durable_state import Durable
+from holdfast.host.watch.hub import Hub
+
+
+class Shown:
+    """The state of one mirror. Whoever listens to the hub is told when another one takes its place: changes end."""
+
+    def __init__(self, clock: Clock, meters: Meters) -> None:
+        self._clock = clock
+        self._meters = meters
+        self.durable: Durable[RegionState] = Durable(REGION, RegionState())
+        nowhere: Any = None  # a mirror has no log: nobody subscribes here, and touches need none
+        self.hub = Hub(REGION, nowhere, self.durable.token(), meters)
+        #: How often a state was shown for the first time.
+        self.times = 0
+        #: What compares the state with the log; None: nothing is shown.
+        self._digests: Digests[RegionState] | None = None
+        self._moved = asyncio.Event()
+
+    def show(self, state: RegionState) -> None:
+        """This one from now on, whatever was there before: it may be another log's."""
+        self._replace(state)
+        self.durable.listeners.append(self.hub.publish)
+        self._digests = Digests(self.durable, self._clock, self._meters)
+        self.times += 1
+        self._moved.set()
+
+    def drop(self) -> None:
+        """Nothing from now on."""
+        self._replace(RegionState())
+        self._digests = None
+        self._moved.set()
+
+    def _replace(self, state: RegionState) -> None:
+        self.durable = Durable(REGION, state)
+        self.hub.reset(self.durable.token())
+
+    async def there(self) -> int:
+        """Return when something is shown: how many were, up to this one."""
+        while self._digests is None:
+            self._moved.clear()
+            await self._moved.wait()
+        return self.times
+
+    async def over(self, times: int) -> None:
+        """Return when that one is shown no more."""
+        while self._digests is not None and self.times == times:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def compare(self) -> None:
+        """Compare what is shown with the digests in the log, as a server compares its own state. `StateDiffers`."""
+        while True:
+            times = await self.there()
+            assert self._digests is not None
+            await together(self._digests.watch(), self.over(times))
+
+
+class Loading:
+    """One of them. Without a manifest it begins with nothing: the first batch of the log follows."""
+
+    def __init__(self, manifest: bytes = b"") -> None:
+        self.state = RegionState()
+        #: How many chunks are still to come.
+        self._left = 0
+        if manifest:
+            found = decode_manifest(manifest)
+            self._restore = Restore(self.state, found)
+            self._left = len(found.parts)
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether batches may follow."""
+        return not self._left
+
+    def take(self, raw: bytes) -> None:
+        """The next chunk. `Corrupt`, `UpgradeNeeded`."""
+        if not self._left:
+            raise Corrupt("a chunk came that belongs to no snapshot")
+        self._restore.take(raw)
+        self._left -= 1
+        if not self._left:
+            self._restore.finish()

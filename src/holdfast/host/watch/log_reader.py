@@ -1,0 +1,110 @@
+"""Batches after a place in the log, read from the store.
+
+The place is a token. Its batch is read first: what follows is worth nothing if the place is not in this log (RULES 9).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.revision import Token, token
+from holdfast.host.errors import Diverged, Gone, show_token
+from holdfast.host.ports.store import Log, Stored, StoreError, Trimmed
+
+#: The beginning of whatever log this is, for those who know none.
+BEGINNING = Token("", 0, 0, b"")
+
+
+def must_lie_before(place: Token, head: Token) -> None:
+    """`Diverged` if the place cannot be one that the log, which is at `head`, has left behind."""
+    if place.seq >= head.seq or (place.log_id != head.log_id and place != BEGINNING):
+        raise Diverged(f"{show_token(place)} is not in this log, which is at {show_token(head)}: list again")
+
+
+class ReadAhead:
+    """How much all readers of a log have read and not handed out: a slow reader keeps what it has read for long."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self.held_bytes = 0
+
+    def grant(self, wanted_bytes: int) -> int:
+        """How much may be read at once: less the more is held; a single batch always may."""
+        return max(1, min(wanted_bytes, self._most_bytes - self.held_bytes))
+
+
+class Backlog:
+    """Reads on from a place. What goes wrong in the store is raised; asked again, it goes on and skips nothing.
+
+    Whoever is done with it before its end says so: `drop`.
+    """
+
+    def __init__(
+        self, book: Book[Any], log: Log, place: Token, read_bytes: int, ahead: ReadAhead | None = None
+    ) -> None:
+        self.place = place
+        self._book = book
+        self._log = log
+        self._read_bytes = read_bytes
+        self._ahead = ahead or ReadAhead(read_bytes)
+        #: The whole digest of the batch at `place`; None until it was found there.
+        self._digest: bytes | None = None
+        self._read: deque[Stored] = deque()
+
+    async def verify(self) -> None:
+        """`Diverged` if the place is not in this log, `Gone` if the log no longer reaches back to it."""
+        if self._digest is not None:
+            return
+        place = self.place
+        if place.seq == 0:
+            found, digest = token(place.log_id, 0, 0, b""), b""
+        else:
+            self._hold(await self._from(place.seq))
+            if not self._read:
+                raise Diverged(f"{show_token(place)} is beyond the end of {self._log.name}: list again")
+            stored = self._hand_out()
+            term = self._book.batches.header(stored.raw).term
+            found, digest = token(stored.log_id, term, stored.seq, stored.digest), stored.digest
+        if found != place:
+            raise Diverged(f"{show_token(place)} is not in this log, which has {show_token(found)} there: list again")
+        self._digest = digest
+
+    async def next(self) -> Batch[Any]:
+        """The batch after `place`, which moves on to it. It must be in the log: ask only below its head."""
+        await self.verify()
+        assert self._digest is not None
+        if not self._read:
+            self._hold(await self._from(self.place.seq + 1))
+        if not self._read:
+            raise StoreError(f"{self._log.name}: batch {self.place.seq + 1} is in the log and cannot be read yet")
+        stored = self._read[0]
+        batch: Batch[Any] = self._book.batches.read(stored.raw, self._digest, stored.digest)
+        self._hand_out()
+        self._digest = stored.digest
+        self.place = token(stored.log_id, batch.header.term, stored.seq, stored.digest)
+        return batch
+
+    def drop(self) -> None:
+        """Let go of what was read and is not needed any more."""
+        self._hold([])
+
+    def _hold(self, read: list[Stored]) -> None:
+        for one in self._read:
+            self._ahead.held_bytes -= len(one.raw)
+        self._read = deque(read)
+        for one in read:
+            self._ahead.held_bytes += len(one.raw)
+
+    def _hand_out(self) -> Stored:
+        first = self._read.popleft()
+        self._ahead.held_bytes -= len(first.raw)
+        return first
+
+    async def _from(self, first: int) -> list[Stored]:
+        try:
+            return await self._log.read(first, self._ahead.grant(self._read_bytes))
+        except Trimmed as error:
+            raise Gone(f"the log no longer reaches back to batch {first}: list again ({error})") from error

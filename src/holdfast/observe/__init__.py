@@ -1,0 +1,8 @@
+"""What a process shows to the outside: metrics and log lines. Hosts count by name and never import this.
+
+- `catalog`     every metric: kind, labels, help
+- `prometheus`  GET /metrics
+- `log_text`    foreign text made safe for a log line: escaped, indented, secrets redacted
+- `log_writer`  log lines to a descriptor whose reader may have stopped reading
+- `log_output`  text or JSON lines on standard error
+"""

@@ -1,0 +1,72 @@
+"""The numbers of one process for whoever collects them, at `GET /metrics`, in the text form that Prometheus reads.
+
+Names are those of the table (`metrics`), behind `holdfast_`; timings are distributions of milliseconds. What is told is
+bounded: labels are words of ours, and should some of them be many all the same, the rest is counted and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.host.ports.transport import Reply, Request, Serving
+from holdfast.host.protocol.problem import problem
+from holdfast.host.runtime.telemetry import BUCKETS, Labels, Meters, Timing
+from holdfast.observe.catalog import METRICS, Kind
+
+METRICS_PATH = "/metrics"
+MEDIA = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
+#: So many series are told: a metric with one set of labels is one of them.
+SERIES_MAX = 2_000
+_KINDS = {Kind.COUNT: "counter", Kind.GAUGE: "gauge", Kind.TIME: "histogram"}
+
+
+def exporting(meters: Meters) -> Serving:
+    """Answers whoever collects numbers, and nobody else."""
+
+    async def answer(request: Request) -> Reply:
+        if request.path != METRICS_PATH:
+            return problem(404, "no-such-route", f"there is nothing at {request.path[:200]} but {METRICS_PATH}")
+        if request.verb != "GET":
+            return problem(405, "wrong-verb", f"{METRICS_PATH} knows GET")
+        return Reply(200, (MEDIA,), exported(meters).encode())
+
+    return answer
+
+
+def exported(meters: Meters) -> str:
+    """All of them, by name and labels; what was never counted is not there."""
+    kept: dict[tuple[str, Labels], float | Timing] = {**meters.counts, **meters.gauges, **meters.timings}
+    by_name: dict[str, list[tuple[Labels, float | Timing]]] = {}
+    for name, labels in sorted(kept):
+        by_name.setdefault(name, []).append((labels, kept[name, labels]))
+    lines: list[str] = []
+    left = SERIES_MAX
+    for name, series in by_name.items():
+        metric = METRICS[name]
+        lines += [f"# HELP holdfast_{name} {metric.sentence}", f"# TYPE holdfast_{name} {_KINDS[metric.kind]}"]
+        for labels, value in series[:left]:
+            lines += _lines(f"holdfast_{name}", labels, value)
+        left -= min(left, len(series))
+    if len(kept) > SERIES_MAX:
+        lines += ["# TYPE holdfast_series_left_out gauge", f"holdfast_series_left_out {len(kept) - SERIES_MAX}"]
+    return "\n".join([*lines, ""])
+
+
+def _lines(name: str, labels: Labels, value: float | Timing) -> Iterator[str]:
+    if not isinstance(value, Timing):
+        yield f"{name}{_shown(labels)} {value}"
+        return
+    total = 0
+    for bound, count in zip([*map(str, BUCKETS), "+Inf"], value.counts, strict=True):
+        total += count
+        yield f"{name}_bucket{_shown((*labels, ('le', bound)))} {total}"
+    yield f"{name}_sum{_shown(labels)} {value.total}"
+    yield f"{name}_count{_shown(labels)} {total}"
+
+
+def _shown(labels: Labels) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}" if labels else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,13 @@
+"""Logs folded again: recordings, refolding, comparison.
+
+Lives here: the `.hfr` file and everything that reads it; production may use it. Must not: import the simulator,
+or open a store itself (callers pass one).
+
+- `run_plan`    the faults and actions of a simulated run, as a recording holds them
+- `recording`   the file `.hfr`: logs of one run or of one ledger
+- `divergence`  the first difference between two foldings, by its place in the log
+- `effects`     the rows that each event changes, and a digest of them
+- `refold`      a recording folded with today's code
+- `compare`     two recordings of one seed
+- `recorder`    a log from a store into a recording
+"""

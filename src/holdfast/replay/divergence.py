@@ -1,0 +1,114 @@
+"""Where two foldings of one log, or two runs of one seed, first differ: an event, by its place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.codec import Batch, Record, UpgradeNeeded, chain, encode
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.revision import revision, seq_of, show
+from holdfast.core.ledger.state.ledger_state import Facts
+from holdfast.core.model.values.structs import Instant, Revision
+
+#: How much of one row or value is told.
+_TEXT_MAX = 400
+
+
+class What(StrEnum):
+    """How they differ."""
+
+    CANNOT_BE_READ = "cannot be read"
+    CANNOT_BE_APPLIED = "cannot be applied"
+    CHAIN_BROKEN = "chain broken"
+    EFFECT_DIFFERS = "effect differs"
+    LOGGED_DIGEST_DIFFERS = "state digest in the log differs"
+    STATE_DIFFERS = "final state digest differs"
+    LOG_DIFFERS = "log differs"
+    MADE_OTHERWISE = "made otherwise"
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """Where something else happened for the first time: in which event of which command, and what is there now."""
+
+    ledger: str
+    what: What
+    detail: tuple[str, ...]
+    #: Zero where it is in no batch.
+    revision: Revision = 0
+    #: When, in ledger time.
+    at: Instant = 0
+    command: str = ""
+    actor: str = ""
+    #: Its tag, as in the log. Empty where the whole batch is meant.
+    event: str = ""
+
+    @property
+    def seq(self) -> int:
+        """The batch."""
+        return seq_of(self.revision)
+
+    def __str__(self) -> str:
+        where = f"{self.ledger} at {show(self.revision)}" if self.revision else self.ledger
+        who = " of ".join(part for part in (self.event, self.command) if part)
+        by = f"{who} by {self.actor}" if self.actor else who
+        first = ": ".join(part for part in (where, by, str(self.what)) if part)
+        return "\n  ".join([first, *self.detail])
+
+
+def earliest(found: Iterable[Divergence | None]) -> Divergence | None:
+    """The one that happened first: what differs later in another ledger may follow from it. No time counts as late."""
+    return min((one for one in found if one is not None), key=lambda one: (not one.at, one.at), default=None)
+
+
+def at_event(ledger: str, batch: Batch[Any], index: int, what: What, detail: Iterable[str]) -> Divergence:
+    """A divergence at the event with this index in its batch."""
+    position, told = revision(batch.header.seq, index), tuple(detail)
+    for number, (record, event) in enumerate(events_of(batch)):
+        if number == index:
+            return Divergence(
+                ledger=ledger, what=what, detail=told, revision=position, at=record.at, command=record.command,
+                actor=record.actor, event=type(event).__struct_config__.tag,
+            )  # fmt: skip
+    return Divergence(ledger=ledger, what=what, detail=told, revision=position)
+
+
+def at_batch(ledger: str, facts: Facts, what: What, *detail: str) -> Divergence:
+    """A divergence at the batch after these facts, none of whose events can be named."""
+    return Divergence(ledger=ledger, what=what, detail=detail, revision=revision(facts.seq + 1), at=facts.at)
+
+
+def unreadable(ledger: str, book: Book[Any], facts: Facts, raw: bytes, error: UpgradeNeeded) -> Divergence:
+    """The first event of an intact batch that this version cannot read: each is tried by itself."""
+    found = at_batch(ledger, facts, What.CANNOT_BE_READ, str(error))
+    try:
+        header, records, _ = msgspec.msgpack.decode(raw)
+        position = found.revision
+        for *first, events in records:
+            for event in events:
+                alone = encode([header, [[*first, [event]]], []])
+                try:
+                    book.batches.read(alone, facts.digest, chain(facts.digest, alone))
+                except UpgradeNeeded as why:
+                    return Divergence(
+                        ledger=ledger, what=What.CANNOT_BE_READ, detail=(str(why),), revision=position, at=first[0],
+                        command=first[3], actor=first[2], event=str(event[0]),
+                    )  # fmt: skip
+                position += 1
+    except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
+        pass  # not even its outline is known
+    return found
+
+
+def events_of(batch: Batch[Any]) -> Iterator[tuple[Record[Any], Any]]:
+    """Every event of a batch and the record it is in."""
+    return ((record, event) for record in batch.records for event in record.events)
+
+
+def cut(text: str) -> str:
+    """As much of a text as a person reads."""
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}... ({len(text):,} characters)"

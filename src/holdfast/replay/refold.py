@@ -1,0 +1,160 @@
+"""Fold a recording again with the code of today, and say at which event it first does something else.
+
+    recorded   event --> 8 bytes      event --> 8 bytes      ...      digest of the state
+    today      event --> the same     event --> others: here, and this is what it changes now
+
+A recording of a real ledger was folded by whoever recorded it; what the servers themselves made of the log is known at
+the digests of the state that they put into it, and these are compared too.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from holdfast.core.ledger.builtin.log import StateDigested
+from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import fold
+from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.state.chunks import state_digest
+from holdfast.core.ledger.state.ledger_state import Facts, LedgerState
+from holdfast.core.ledger.state.snapshot import decode_manifest, restore
+from holdfast.core.platform.definition import PLATFORM
+from holdfast.core.region.definition import REGION
+from holdfast.host.ports.store import Stored
+from holdfast.host.storage.digests import is_due
+from holdfast.replay.divergence import Divergence, What, at_batch, at_event, cut, earliest, events_of, unreadable
+from holdfast.replay.effects import EFFECT_BYTES, Change, Folded, Watched
+from holdfast.replay.recording import BookName, Entry, LedgerRecording, Recording, Start
+
+BOOKS: Mapping[BookName, Book[Any]] = {"region": REGION, "platform": PLATFORM}
+
+#: How many rows of one event are told.
+_ROWS_TOLD = 20
+
+_DIGESTED = str(StateDigested.__struct_config__.tag).encode()
+
+
+def refold(recording: Recording) -> Divergence | None:
+    """The first event, in ledger time, that does not do what it did when this was recorded; None: all do."""
+    return earliest(map(refold_ledger, recording.ledgers))
+
+
+def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
+    """The first event of one ledger that does something else now."""
+    book = BOOKS[ledger.book]
+    try:
+        watched = Watched(book, begun(book, ledger.start))
+    except (Corrupt, UpgradeNeeded) as error:
+        return Divergence(ledger=ledger.name, what=What.CANNOT_BE_READ, detail=("its snapshot:", str(error)))
+    logged = _logged(book, ledger.entries)
+    taken: dict[int, bytes] = {}
+    for entry in ledger.entries:
+        found = _refold_entry(ledger.name, book, watched, entry, taken)
+        if found is not None:
+            return found
+        if watched.state.facts.seq in logged and is_due(watched.state):
+            taken[watched.state.facts.seq] = state_digest(watched.state)
+    facts, now = watched.state.facts, state_digest(watched.state)
+    if ledger.state in (b"", now):
+        return None
+    detail = (f"it was {ledger.state.hex()}", f"it is {now.hex()}")
+    return Divergence(
+        ledger=ledger.name, what=What.STATE_DIFFERS, detail=detail, revision=revision(facts.seq), at=facts.at
+    )
+
+
+def begun(book: Book[Any], start: Start | None) -> LedgerState:
+    """The state that a recorded log is folded on. `Corrupt`, `UpgradeNeeded`."""
+    state: LedgerState = book.empty()
+    if start is not None:
+        restore(state, decode_manifest(start.manifest), start.chunks)
+    return state
+
+
+def read_next(book: Book[Any], facts: Facts, raw: bytes, digest: bytes) -> Batch[Any]:
+    """The batch that follows. `Corrupt` if this is another one, `UpgradeNeeded` if it cannot be read."""
+    batch: Batch[Any] = book.batches.read(raw, facts.digest, digest)
+    if batch.header.seq != facts.seq + 1:
+        raise Corrupt(f"batch {batch.header.seq} stands after batch {facts.seq}")
+    return batch
+
+
+def as_of(book: Book[Any], log: Iterable[Stored], seq: int) -> Any:
+    """The state after a batch, by a log from its beginning."""
+    state: Any = book.empty()
+    for stored in log:
+        if state.facts.seq == seq:
+            break
+        fold(book, state, read_next(book, state.facts, stored.raw, stored.digest))
+    return state
+
+
+def _refold_entry(
+    ledger: str, book: Book[Any], watched: Watched[Any], entry: Entry, taken: dict[int, bytes]
+) -> Divergence | None:
+    state = watched.state
+    try:
+        batch = read_next(book, state.facts, entry.raw, entry.digest)
+    except Corrupt as error:
+        return at_batch(ledger, state.facts, What.CHAIN_BROKEN, str(error))
+    except UpgradeNeeded as error:
+        return unreadable(ledger, book, state.facts, entry.raw, error)
+    return _first_other(ledger, batch, entry, watched.fold(batch)) or _other_digest(ledger, batch, taken)
+
+
+def _first_other(ledger: str, batch: Batch[Any], entry: Entry, folded: Folded) -> Divergence | None:
+    """The first event with another effect, or the one that cannot be applied, whichever is earlier.
+
+    Where whoever recorded the batch could not fold all of it, there is nothing to compare the rest with.
+    """
+    recorded = entry.effects
+    if not folded.digests().startswith(recorded):
+        for index, effect in enumerate(folded.effects):
+            if effect.digest != recorded[index * EFFECT_BYTES : (index + 1) * EFFECT_BYTES]:
+                return at_event(ledger, batch, index, What.EFFECT_DIFFERS, _told(effect.changes))
+    if folded.error is not None:
+        return at_event(ledger, batch, len(folded.effects), What.CANNOT_BE_APPLIED, _why(folded.error))
+    return None
+
+
+def _logged(book: Book[Any], entries: Iterable[Entry]) -> set[int]:
+    """The batches of which the log has a digest: a large state takes long to digest, and most need not be."""
+    logged: set[int] = set()
+    for entry in entries:
+        if _DIGESTED in entry.raw:
+            try:
+                previous = book.batches.header(entry.raw).previous
+                batch = book.batches.read(entry.raw, previous, chain(previous, entry.raw))
+            except UpgradeNeeded:
+                continue  # found when it is its turn
+            logged.update(event.seq for _, event in events_of(batch) if type(event) is StateDigested)
+    return logged
+
+
+def _other_digest(ledger: str, batch: Batch[Any], taken: dict[int, bytes]) -> Divergence | None:
+    """Whether the servers put the digest of another state into the log than the one that was folded here."""
+    for index, (_, event) in enumerate(events_of(batch)):
+        if type(event) is StateDigested and event.digest != taken.get(event.seq, event.digest):
+            told = f"after batch {event.seq} the servers had {event.digest.hex()}", f"it is {taken[event.seq].hex()}"
+            return at_event(ledger, batch, index, What.LOGGED_DIGEST_DIFFERS, told)
+    return None
+
+
+def _told(changes: list[Change]) -> Iterator[str]:
+    if not changes:
+        yield "now it changes nothing"
+    for table, key, row in changes[:_ROWS_TOLD]:
+        place = table if key is None else f"{table} {key!r}"
+        yield f"now {place} is gone" if row is None else cut(f"now {place} = {row!r}")
+    if len(changes) > _ROWS_TOLD:
+        yield f"and {len(changes) - _ROWS_TOLD:,} rows more"
+
+
+def _why(error: Exception) -> Iterator[str]:
+    yield cut(f"{type(error).__name__}: {error}")
+    for frame in traceback.extract_tb(error.__traceback__)[-1:]:
+        yield f"in {frame.name} ({PurePath(frame.filename).name}:{frame.lineno})"

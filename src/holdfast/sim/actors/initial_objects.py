@@ -1,0 +1,122 @@
+"""What people want of a world at first: what operators set up, what tenants ask for, with what is odd about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.model.objects import workloads as rules
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right
+from holdfast.core.model.objects.tenants import (
+    PriorityClass,
+    PriorityClassSpec,
+    Quota,
+    QuotaSpec,
+    RecoveryBudget,
+    RecoveryBudgetSpec,
+    Tenant,
+    TenantSpec,
+)
+from holdfast.core.model.objects.topology import Region
+from holdfast.core.model.objects.workloads import (
+    Failover,
+    OnDisconnect,
+    Placement,
+    Recovery,
+    Template,
+    Workload,
+    WorkloadSpec,
+)
+from holdfast.core.model.values.metadata import Meta
+from holdfast.core.model.values.quantities import parse_cpu, parse_memory
+from holdfast.core.model.values.resources import Resources
+from holdfast.replay.run_plan import Plan
+from holdfast.sim.actors.process_behavior import LIVENESS, READINESS, STARTUP
+from holdfast.sim.scenario import Asked, Scenario
+from holdfast.sim.variety import Furnished, quota_of, ruled, sited
+
+#: Priority, whether it may be reclaimed, and whether it may end others.
+CLASSES = {"critical": (100, False, True), "normal": (50, False, False), "best-effort": (10, True, False)}
+#: So much may be gone at a time of what has no budget of its own.
+PLENTY = 9
+
+
+def amounts(cpu: str, memory: str) -> Resources:
+    """An amount as a scenario writes it."""
+    return Resources(parse_cpu(cpu), parse_memory(memory))
+
+
+class Wishes:
+    """What is wanted in one run."""
+
+    def __init__(self, scenario: Scenario, plan: Plan, furnished: Mapping[str, Furnished]) -> None:
+        self._scenario = scenario
+        self._plan = plan
+        self._furnished = furnished
+        self.regions = sorted(scenario.topology.regions)
+        self._sites = sited(scenario.topology.regions)
+        self.tenants = sorted(scenario.tenants)
+        self.workloads = [self._workload(name, asked) for name, asked in scenario.workloads.items()]
+        #: By tenant: what it may have over all regions.
+        self.quotas = {name: self._quota(name) for name in scenario.tenants}
+
+    def opening(self) -> list[Any]:
+        """What operators set up before anything else: who may act, what there is, who may have how much."""
+        found: list[Any] = [
+            Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights))
+            for name, rights in (("region/*", ()), ("agent/*", ()), ("scheduler/*", ()), ("tenant/*", (Right.WRITE,)))
+        ]
+        for name, (priority, reclaimable, may_preempt) in CLASSES.items():
+            spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable, may_preempt=may_preempt)
+            found.append(PriorityClass(meta=Meta(name=name), spec=spec))
+        regions = tuple(self._sites)
+        found += [Region(meta=Meta(name=name), spec=site) for name, site in self._sites.items()]
+        for name, quota in self.quotas.items():
+            found.append(Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=tuple(CLASSES))))
+            found.append(Quota(meta=Meta(name=name), spec=quota))
+        for name, budget in self._scenario.budgets.items():
+            spec_ = RecoveryBudgetSpec(regions=regions, each=amounts(budget.cpu, budget.memory))
+            found.append(RecoveryBudget(meta=Meta(name=name), spec=spec_))
+        return found
+
+    def meant(self, node: str) -> dict[str, Any]:
+        """What operators say that a node is for."""
+        return self._furnished[node].administered
+
+    def to_administer(self) -> list[str]:
+        """Nodes that are for something from the start."""
+        return [name for name in self._furnished if any(self.meant(name).values())]
+
+    def emergency(self, tenant: str) -> Resources:
+        """What a tenant is lent in a storm."""
+        return amounts(self._scenario.tenants[tenant].cpu, self._scenario.tenants[tenant].memory)
+
+    def most(self, workload: str) -> int:
+        """The most replicas that anybody asks for."""
+        return 2 * self._scenario.workloads[workload].replicas
+
+    def _quota(self, tenant: str) -> QuotaSpec:
+        mine = [one.spec for one in self.workloads if one.meta.tenant == tenant]
+        return quota_of(self.emergency(tenant), mine, self._plan.odd(f"tenant/{tenant}"))
+
+    def _workload(self, name: str, asked: Asked) -> Workload:
+        """What is critical or exclusive is probed; all else is ready once it runs."""
+        failover = Failover.LEASED if asked.leased else Failover.ACKNOWLEDGED if asked.exclusive else Failover.ADDITIVE
+        spread = (rules.Spread("zone", asked.spread),) if asked.spread else ()
+        template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1, spread=spread)
+        probed = asked.exclusive or asked.priority == "critical"
+        spec = WorkloadSpec(
+            template=replace(template, startup=STARTUP, readiness=READINESS, liveness=LIVENESS) if probed else template,
+            replicas=asked.replicas,
+            priority_class=asked.priority,
+            exclusive=asked.exclusive,
+            placement=Placement(regions=asked.regions),
+            disruption_max=PLENTY,
+            failover=failover,
+            on_disconnect=OnDisconnect.STOP if asked.leased else OnDisconnect.KEEP,
+            recovery=Recovery(budget=asked.recovery),
+        )
+        odd, sites = self._plan.odd(name), tuple(self._sites.values())
+        return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=ruled(spec, odd, sites))

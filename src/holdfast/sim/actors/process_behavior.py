@@ -1,0 +1,74 @@
+"""How processes of a made-up world behave: slow to start and to stop, and now and then in trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from msgspec.structs import replace
+
+from holdfast.agent.drivers.driver import Binding, StartFault, Why, Work
+from holdfast.agent.drivers.simulated import Habit
+from holdfast.core.model.objects.probes import HttpProbe, Probe
+from holdfast.core.model.values.settings import DEFAULTS
+from holdfast.sim.variety import BATCH
+from holdfast.sim.world.randomness import Chance
+
+#: How much longer a process lives after its deadline than its guard may take at its slowest.
+LATE_MS = 0
+
+#: What everybody asks of a process.
+STARTUP = Probe(http=HttpProbe("/"), period=500, failures=24)
+READINESS = Probe(http=HttpProbe("/"), period=2_000, failures=2)
+LIVENESS = Probe(http=HttpProbe("/"), period=5_000, failures=3)
+
+#: What may be wrong with a binding's process, and how often in a thousand; most are well.
+TROUBLES = {"cannot-start": 10, "never-ready": 5, "exits": 15, "over-limit": 10, "stalls": 20, "hangs": 10}
+#: Longer than a startup probe allows. What nobody probes is called ready meanwhile, and serves once it answers.
+NEVER_READY_MS = 30_000
+#: Of those in trouble so many are in trouble again whenever they are started anew there.
+LASTING = 0.2
+
+
+class Habits:
+    """The habits of what runs on one machine, drawn for each binding; each process of it draws its own times."""
+
+    def __init__(self, chance: Chance, name: str, troubles: Mapping[str, int] = TROUBLES) -> None:
+        self._chance = chance
+        self._name = name
+        self._troubles = troubles
+        #: How often a binding was begun here.
+        self._begun: dict[Binding, int] = {}
+
+    def __call__(self, work: Work) -> Habit:
+        binding = work.slot, work.epoch
+        begun = self._begun[binding] = self._begun.get(binding, 0) + 1
+        fate = self._chance.stream("fate", self._name, *work.slot, work.epoch)
+        troubles = self._troubles
+        trouble = fate.choices((*troubles, ""), (*troubles.values(), 1_000 - sum(troubles.values())))[0]
+        lasts = fate.random() < LASTING
+        chance = self._chance.stream("habit", self._name, *work.slot, work.epoch, begun)
+        habit = _drawn(chance, trouble if begun == 1 or lasts else "")
+        if work.command[0] == BATCH and not habit.runs_ms:  # it is done after a while
+            habit = replace(habit, runs_ms=habit.ready_ms + chance.randrange(1_000, 10_000))
+        return habit
+
+
+def _drawn(chance: Random, trouble: str) -> Habit:
+    start_ms, ready_ms = chance.randrange(0, 1_000), chance.randrange(500, 7_000)
+    stop_ms = chance.randrange(0, DEFAULTS.grace)
+    after = ready_ms + chance.randrange(0, 30_000)
+    stalled, hung = chance.randrange(5_000, 10_000), chance.randrange(20_000, 30_000)
+    ends = {"exits": Why.EXIT, "over-limit": Why.OVER_MEMORY}
+    return Habit(
+        start_ms=start_ms,
+        runs_ms=after if trouble in ends else 0,
+        code=1 if trouble in ends else 0,
+        why=ends.get(trouble, Why.EXIT),
+        stop_ms=stop_ms,
+        slowest=True,
+        late_ms=LATE_MS,
+        ready_ms=NEVER_READY_MS if trouble == "never-ready" else ready_ms,
+        unwell={"stalls": (after, after + stalled), "hangs": (after, after + hung)}.get(trouble, (0, 0)),
+        fault=StartFault.MISSING_BINARY if trouble == "cannot-start" else None,
+    )

@@ -1,0 +1,60 @@
+"""Somebody who speaks to a ledger as people do: through the API client, with a token. What they are told is noted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from holdfast.api.server.request import read_token
+from holdfast.client.async_client import Holdfast
+from holdfast.client.config import Access
+from holdfast.client.requester import KEY
+from holdfast.host.ports.transport import Reply, Request, Serving, Transport, named
+from holdfast.sim.world.world import Process
+
+#: The operator that every log begins with.
+ROOT = "person/root"
+#: How long one question may take, and for how long it is asked again before somebody thinks about it.
+ASK_MS, PATIENCE_MS = 3_000, 20_000
+
+#: Told who was told that what it did under which key is done, and how far the log was then.
+Accepted = Callable[[str, str, int], None]
+
+
+class Noting:
+    """A way to servers that notes what somebody was told to be done."""
+
+    def __init__(self, inner: Transport, actor: str, accepted: Accepted) -> None:
+        self._inner = inner
+        self._actor = actor
+        self._accepted = accepted
+
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        reply = await self._inner.ask(peer, request, timeout_ms)
+        key = named(request.headers, KEY)
+        if key and reply.status < 300 and named(reply.headers, "holdfast-outcome") != "unchanged":
+            self._accepted(self._actor, key, read_token(named(reply.headers, "holdfast-token")).seq)
+        return reply
+
+    def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        return self._inner.stream(peer, request, idle_ms)
+
+    def serve(self, serving: Serving) -> None:
+        self._inner.serve(serving)
+
+
+class Line:
+    """A ledger as people of one machine reach it: its servers, and who notes what they are told."""
+
+    def __init__(self, process: Process, servers: Sequence[str], accepted: Accepted) -> None:
+        self._process = process
+        self._servers = tuple(servers)
+        self._accepted = accepted
+
+    def client(self, actor: str, token: str, *, ask_ms: int = ASK_MS, patience_ms: int = PATIENCE_MS) -> Holdfast:
+        """The client of one of them."""
+        process = self._process
+        chance = process.chance("client", actor, *self._servers)
+        first = chance.randrange(len(self._servers))
+        servers = (*self._servers[first:], *self._servers[:first])
+        access = Access(servers=servers, token=token, timeout_ms=ask_ms, patience_ms=patience_ms)
+        return Holdfast(Noting(process.transport, actor, self._accepted), process.clock, access, jitter=chance.random)

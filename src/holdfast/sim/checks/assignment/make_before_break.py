@@ -1,0 +1,125 @@
+"""Work moves from region to region with care, judged by the platform's log: begun before it is ended.
+
+- moved-late: no region is told to have less while too few are ready without what it gives up
+- few-at-once: of identities, which cannot be begun before they are ended, no more are asked back than may be gone
+
+What is ready is what regions had said by then. What was said a moment before or after counts as well: whoever decided
+saw one of these. What is wanted is what was wanted then: the ledger refuses what was decided by an older number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.objects.workloads import Workload
+from holdfast.core.model.records.assignments import ACTIVE
+from holdfast.core.model.values.ranges import Runs, common, joined, size, without
+from holdfast.core.model.values.structs import Revision
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.sim.checks.assignment.surplus import serves
+from holdfast.sim.checks.ledger_audit import Finding
+
+#: For so long what was said of a workload may have been what somebody went by.
+SAID_MS = 3_000
+
+
+class _Said(NamedTuple):
+    """What regions had said of a workload: how many are ready in each, and how many wait for somebody to pay; and how
+    many were wanted."""
+
+    at: int
+    ready: dict[str, int]
+    unpaid: int
+    wanted: int
+
+
+class _Identities(NamedTuple):
+    """Which identities of a workload are asked back after they were to run, and which are to run."""
+
+    back: Runs = ()
+    listed: Runs = ()
+
+
+class Careful:
+    """The judge of what the platform assigns. `state` is the audited one, as it is after a batch; `now` the world's."""
+
+    def __init__(self, state: PlatformState, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
+        self._state = state
+        self._find = find
+        self._now = now
+        self._said: dict[Revision, deque[_Said]] = {}
+        #: By workload and region: how many were assigned; and by workload what was asked for of its identities.
+        self._counts: dict[Revision, dict[str, int]] = {}
+        self._identities: dict[Revision, _Identities] = {}
+
+    def take(self, batch: Batch[Any]) -> None:
+        """The next batch."""
+        for uid, workload in self._state.workloads.items():
+            said = self._hear(uid, workload)
+            if workload.meta.deletion is None:
+                if workload.spec.exclusive:
+                    self._judge_identities(workload, said, batch.header.seq)
+                elif not workload.spec.batch:
+                    self._judge_counts(workload, said, batch.header.seq)
+
+    def _hear(self, uid: Revision, workload: Workload) -> list[_Said]:
+        seen = [(one.region, one.seen) for one in self._state.observed.get(uid) or ()]
+        ready = {region: sum(count.ready for count in what.counts) for region, what in seen}
+        unpaid = [one.count for _, what in seen for one in what.waiting if one.code == Code.OVER_GRANT]
+        known, now = self._said.setdefault(uid, deque()), self._now()
+        known.append(_Said(now, ready, sum(unpaid), workload.spec.replicas))
+        # The last one that is older than that held until then.
+        while len(known) > 1 and known[1].at <= now - SAID_MS:
+            known.popleft()
+        return list(known)
+
+    def _judge_counts(self, workload: Workload, said: list[_Said], seq: int) -> None:
+        """Not of a lost region: nobody counts on what it has."""
+        mine = [one for one in self._state.assignments.values() if one.workload == workload.meta.uid]
+        counts = {one.region: sum(s.count for s in one.shares) for one in mine if serves(one)}
+        before, self._counts[workload.meta.uid] = self._counts.get(workload.meta.uid, {}), counts
+        lost = {name for name, one in self._state.regions.items() if one.status.health is RegionHealth.LOST}
+        heard = {name: count for name, count in before.items() if name not in lost}
+        if all(counts.get(name, 0) >= count for name, count in heard.items()):
+            return
+        wanted = _wanted(said)
+        if not all(self._is_short(workload, one, wanted, heard, counts) for one in said):
+            return
+        told = f"has {heard} and is to have {counts} of {workload.spec.replicas}, while {said[-1].ready} are ready"
+        self._find(Finding("moved-late", f"platform batch {seq}: {workload.meta.name} {told}"))
+
+    def _is_short(
+        self, workload: Workload, said: _Said, wanted: int, before: dict[str, int], after: dict[str, int]
+    ) -> bool:
+        spec = workload.spec
+        had = sum(min(said.ready.get(name, 0), count) for name, count in before.items())
+        has = sum(min(said.ready.get(name, 0), count) for name, count in after.items())
+        return has < min(had, wanted - min(spec.disruption_max, said.unpaid))
+
+    def _judge_identities(self, workload: Workload, said: list[_Said], seq: int) -> None:
+        """Of those that are wanted still and that a region was told to run: what is beyond the wanted number may all go
+        at once, and what was granted and never listed runs nowhere."""
+        spec, uid, most = workload.spec, workload.meta.uid, max(1, workload.spec.disruption_max)
+        back: Runs = ()
+        listed: Runs = ()
+        for one in self._state.assignments.values():
+            if one.workload == uid and one.stage is ACTIVE:
+                back, listed = joined(back, one.returning), joined(listed, one.ordinals)
+        known = self._identities.get(uid, _Identities())
+        news = common(without(back, known.back), known.listed)
+        moving = joined(common(known.back, back), news)
+        self._identities[uid] = _Identities(moving, listed)
+        news, moving = (common(some, ((0, _wanted(said)),)) for some in (news, moving))
+        if news and size(moving) > most:
+            told = f"of {spec.replicas} identities {size(moving)} are asked back, and {most} may be gone"
+            self._find(Finding("few-at-once", f"platform batch {seq}: {workload.meta.name}: {told}"))
+
+
+def _wanted(said: list[_Said]) -> int:
+    """The fewest that were wanted at any place in the last batch: it may hold an assignment and, after it, a change."""
+    return min(one.wanted for one in said[-2:])

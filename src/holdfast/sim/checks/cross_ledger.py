@@ -1,0 +1,91 @@
+"""Promises that no ledger can judge alone, looked at where all logs are known at one moment.
+
+- What a region has charged to an account is within what it was lent, and all regions together within the quota.
+- What recovery uses in a region is within its budget there.
+- What is assigned to a region may be there by the law that holds in it, and is as near to its clients as it must be.
+- Whoever holds the right to an exclusive identity is one region, and only that one has it placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.core.model.records.breaches import ESCROW
+from holdfast.core.model.records.grants import charge_key, grant_key
+from holdfast.core.model.values.resources import NOTHING, Resources, add, exceeded, greatest
+from holdfast.core.model.values.structs import SlotKey
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.ledger_audit import Finding
+
+
+def across(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    """Every violation of what is promised across ledgers."""
+    yield from _within_loans(platform, regions)
+    yield from _within_limits(platform, regions)
+    yield from _one_region_each(platform, regions)
+    yield from _where_it_may_be(platform)
+
+
+def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    for name, state in regions.items():
+        for account, use in state.uses.items():
+            grant = platform.grants.get(grant_key(name, account))
+            over = exceeded(use.charged, grant.offered if grant is not None else NOTHING)
+            if over:
+                yield Finding("use-within-grant", f"{name} has charged {account} more {over} than it was lent")
+
+
+def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    used: dict[tuple[str, str], Resources] = {}
+    for name, state in regions.items():
+        for account, use in state.uses.items():
+            shared = (charge_key(account, name), account)
+            used[shared] = add(used.get(shared, NOTHING), use.charged)
+    breaches = [key for key, _ in platform.breaches.items()]
+    for (key, account), amount in used.items():
+        kind, _, owner = account.partition("/")
+        # An emergency and a share of room have no limit of their own here: what was lent of them was within it then.
+        limit = platform.offered_of.get(key) or NOTHING if kind in ("emergency", "reclaimable") else NOTHING
+        if kind == "quota" and owner in platform.quotas:
+            limit = platform.quotas[owner].spec.hard
+        elif kind == "recovery" and owner in platform.budgets:
+            limit = platform.budgets[owner].spec.each
+        # A limit that was lowered holds from when what is lent out has come back: until then it is an open breach.
+        open_ = any(invariant == ESCROW and broken.startswith(f"{key}/") for invariant, broken in breaches)
+        over = exceeded(amount, greatest(limit, platform.offered_of.get(key) or NOTHING) if open_ else limit)
+        if over:
+            promise = "recovery-within-budget" if kind == "recovery" else "use-within-quota"
+            yield Finding(promise, f"{key} is charged more {over} than its limit")
+
+
+def _where_it_may_be(platform: PlatformState) -> Iterator[Finding]:
+    """Nobody changes where a workload may be, or where a region is, in the middle of a run."""
+    for assignment in platform.assignments.values():
+        workload, region = platform.workloads.get(assignment.workload), platform.regions.get(assignment.region)
+        if workload is None or region is None or not any(share.count for share in assignment.shares):
+            continue
+        rules, told = workload.spec.placement, f"{assignment.region} has {workload.meta.name}"
+        if rules.jurisdictions and region.spec.jurisdiction not in rules.jurisdictions:
+            yield Finding("lawful", f"{told}, which may be in {rules.jurisdictions} only")
+        far = dict(region.spec.latencies)
+        for rule in rules.latency:
+            if rule.limit and far.get(rule.client, rule.limit + 1) > rule.limit:
+                yield Finding("near-enough", f"{told}, which must be within {rule.limit} ms of {rule.client}")
+
+
+def _one_region_each(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+    placed: dict[SlotKey, str] = {}
+    for name, state in regions.items():
+        for key, slot in state.slots.items():
+            if not slot.epoch or not state.assignments[slot.assignment].exclusive:
+                continue
+            other = placed.setdefault(key, name)
+            until = state.assignments[slot.assignment].right_until
+            leased = 0 < until <= max(state.facts.at, platform.facts.at)
+            held = platform.rights.get(key)
+            # A lease that ran out leaves a record behind, in a region that may be gone; no process lives by it.
+            if other != name and not leased:
+                yield Finding("one-region-each", f"{key} is bound in {other} and in {name}")
+            elif not leased and (held is None or held.region != name) and key[0] in platform.workloads:
+                yield Finding("right-held", f"{key} is bound in {name}, and its right is held by {held}")

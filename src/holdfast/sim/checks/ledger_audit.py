@@ -1,0 +1,237 @@
+"""What a run did to one ledger, judged by its log alone: an observer that folds it beside the servers and trusts none.
+
+- the chain is whole, and terms only grow
+- no command is in the log twice; what was acknowledged is there, at the revision its sender was told
+- a machine acts in a session of its own that is open at that place of the log: once its end is logged it is dead
+- every invariant holds: near what each batch has written, and in full now and then, after every fault, and at the end
+- a linear read is as new as everything that was acknowledged before it was asked for, and as any read before it
+- what is listed of the newest state is what is in it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.core.ledger.builtin.sessions import SessionEnded, SessionOpened
+from holdfast.core.ledger.codec import Batch, Corrupt, Record, key_id
+from holdfast.core.ledger.commit.authorization import MACHINES
+from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.revision import revision, seq_of, show
+from holdfast.core.ledger.state.invariants import Violation, check, check_near
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.values.structs import Revision
+from holdfast.host.ports.store import Log, Stored
+
+S = TypeVar("S", bound=LedgerState)
+
+#: How many batches are folded before every invariant is checked in full.
+FULL_EVERY = 200
+
+#: What is listed whole, by kind: the table that it is in.
+LISTED = {"Workload": "workloads", "Node": "nodes"}
+
+#: Whom a command is told apart by: its session and number, or its actor's key.
+Name = tuple[int, int]
+
+
+class Finding(Struct, frozen=True):
+    """Something that must not be: the promise, and where it is broken."""
+
+    promise: str
+    detail: str
+
+
+class Asked(Struct, frozen=True):
+    """A read under way, and the batch that it must see: for a linear one the newest that anybody had been told of."""
+
+    at_least: int
+    level: str = "linear"
+
+
+class Audit(Generic[S]):
+    """The observer of one ledger."""
+
+    def __init__(self, book: Book[S], log: Log) -> None:
+        self.state = book.empty()
+        self.findings: list[Finding] = []
+        #: How many batches, commands, acknowledgements and linear reads were judged.
+        self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0, "listed": 0}
+        #: Told of each batch after it was judged.
+        self.listeners: list[Callable[[Batch[Any]], None]] = []
+        #: The bytes of the batch that was judged last.
+        self.newest = b""
+        self._book = book
+        self._log = log
+        self._seen: dict[Name, Revision] = {}
+        #: Whose each session is that is open, by events alone: what the state makes of them is not trusted here.
+        self._open: dict[Revision, str] = {}
+        self._told: dict[Name, Revision] = {}
+        #: What somebody was told to be done, wherever in the log that is.
+        self._accepted: dict[Name, str] = {}
+        self._newest_told = 0
+        self._unchecked = 0
+        #: The batch after which everything was judged last: until the next one there is nothing new to find.
+        self._judged_at = -1
+        #: What stays broken is told once.
+        self._broken: set[Violation] = set()
+
+    # What clients saw
+
+    def acknowledged(self, envelope: Envelope[Any], landed: Landed) -> None:
+        """A sender was told that its command landed."""
+        self.counts["acknowledged"] += 1
+        self._newest_told = max(self._newest_told, seq_of(landed.revision))
+        name = _name(envelope)
+        if name is None:
+            return
+        before = self._told.setdefault(name, landed.revision)
+        if before != landed.revision:
+            self._find("one-answer", f"{name} was told {show(before)} and {show(landed.revision)}")
+
+    def accepted(self, actor: str, key: str, seq: int) -> None:
+        """Somebody was told that what it sent under a key is done, by a server that had folded so many batches."""
+        self.counts["acknowledged"] += 1
+        self._newest_told = max(self._newest_told, seq)
+        self._accepted[-1, key_id(actor, key)] = f"{actor} {key}"
+
+    def asks(self) -> Asked:
+        """Somebody asks for a linear read now."""
+        return Asked(self._newest_told)
+
+    def reads(self, asked: Asked, seq: int, items: Sequence[Mapping[str, Any]] = ()) -> None:
+        """The read was answered from the state after batch `seq`, with these objects, if these are all of a kind."""
+        self.counts[asked.level] += 1
+        if seq == self.state.facts.seq:
+            self._judge_items(items)
+        if seq < asked.at_least:
+            self._find(asked.level, f"a read saw batch {seq}, and {asked.at_least} was known before it was asked for")
+        if asked.level == "linear":
+            self._newest_told = max(self._newest_told, seq)
+
+    def _judge_items(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """What was listed of a state is what there is in it: the same objects, as new as they are."""
+        kinds = {one["kind"] for one in items}
+        for kind in kinds & LISTED.keys():
+            self.counts["listed"] += 1
+            rows = dict(self.state.table(LISTED[kind]).items())
+            there = {show(uid): show(_revision(row)) for uid, row in rows.items()}
+            told = {one["metadata"]["uid"]: one["metadata"]["revision"] for one in items}
+            if told != there:
+                wrong = sorted(set(told.items()) ^ set(there.items()))
+                self._find("listed", f"a list of {kind} after batch {self.state.facts.seq} differs by {wrong[:3]}")
+
+    # What the log says
+
+    def landed(self, stored: Stored) -> bool:
+        """A batch became durable: judge it in the same moment. Whether it follows what came before."""
+        try:
+            batch = self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest)
+        except Corrupt as error:
+            self._find("chain", f"batch {stored.seq} does not follow batch {self.state.facts.seq}: {error}")
+            return False
+        self._fold(batch)
+        self.newest = stored.raw
+        for listener in self.listeners:
+            listener(batch)
+        return True
+
+    async def catch_up(self, *, in_full: bool = False) -> None:
+        """Fold what is new in the log, and judge it."""
+        head, whole = await self._log.head(), True
+        while whole and self.state.facts.seq < head.seq:
+            for stored in await self._log.read(self.state.facts.seq + 1):
+                whole = whole and self.landed(stored)
+        if head.seq != self.state.facts.seq or head.digest != self.state.facts.digest:
+            self._find("chain", f"the log ends with batch {head.seq}, and what was judged with {self.state.facts.seq}")
+        if in_full:
+            self.check_in_full()
+
+    def _fold(self, batch: Batch[Any]) -> None:
+        term = self.state.facts.term
+        if batch.header.term < term:
+            self._find("terms-grow", f"batch {batch.header.seq} is of term {batch.header.term}, after term {term}")
+        position = revision(batch.header.seq)
+        for record in batch.records:
+            self._note(record, position)
+            self._must_be_alive(record, position)
+            for event in record.events:
+                self._live(event, position)
+                position += 1
+        overlay = self.state.overlay()
+        fold(self._book, overlay, batch)
+        self._tell(check_near(self.state, overlay, self._book.invariants), batch.header.seq)
+        self.state.merge(overlay)
+        self.counts["batches"] += 1
+        self._unchecked += 1
+        if self._unchecked >= FULL_EVERY:
+            self.check_in_full()
+
+    def _note(self, record: Record[Any], position: Revision) -> None:
+        self.counts["commands"] += 1
+        name = (record.session, record.sequence) if record.session else (-1, record.key) if record.key else None
+        if name is None:
+            return
+        before = self._seen.setdefault(name, position)
+        if before != position:
+            self._find("once", f"{record.command} {name} is in the log at {show(before)} and at {show(position)}")
+
+    def _must_be_alive(self, record: Record[Any], position: Revision) -> None:
+        """A session whose end is logged is dead (RULES 3); whoever has none may do nothing but open one."""
+        if record.actor.partition("/")[0] not in MACHINES or self._open.get(record.session) == record.actor:
+            return
+        if record.session or not any(isinstance(event, SessionOpened) for event in record.events):
+            said = f"session {show(record.session)}" if record.session else "no session"
+            self._find(
+                "in-session", f"{record.actor} did {record.command} at {show(position)} in {said}, which is not open"
+            )
+
+    def _live(self, event: Any, position: Revision) -> None:
+        if isinstance(event, SessionOpened):
+            self._open[position] = event.principal
+        elif isinstance(event, SessionEnded):
+            self._open.pop(event.session, None)
+
+    def check_in_full(self) -> None:
+        """Judge every invariant now, unless that was done of this very state."""
+        if self._judged_at == self.state.facts.seq:
+            return
+        self._judged_at, self._unchecked = self.state.facts.seq, 0
+        self._tell(check(self.state, self._book.invariants), self.state.facts.seq)
+
+    def _tell(self, violations: list[Violation], seq: int) -> None:
+        for violation in violations:
+            if violation not in self._broken:
+                self._broken.add(violation)
+                self._find(violation.invariant, f"after batch {seq}: {violation.detail}")
+
+    async def finish(self) -> list[Finding]:
+        """Everything that was found, with what can be told only at the end."""
+        await self.catch_up(in_full=True)
+        for name, told in self._told.items():
+            found = self._seen.get(name)
+            if found != told:
+                where = "nowhere" if found is None else f"at {show(found)}"
+                self._find("acknowledged-is-durable", f"{name} was told {show(told)} and is in the log {where}")
+        for name, who in self._accepted.items():
+            if name not in self._seen:
+                self._find("acknowledged-is-durable", f"{who} was told that it is done, and it is nowhere in the log")
+        return self.findings
+
+    def _find(self, promise: str, detail: str) -> None:
+        self.findings.append(Finding(promise, detail))
+
+
+def _revision(row: Any) -> Revision:
+    found: Revision = row.meta.revision if hasattr(row, "meta") else row.revision
+    return found
+
+
+def _name(envelope: Envelope[Any]) -> Name | None:
+    if envelope.session:
+        return envelope.session, envelope.sequence
+    return (-1, key_id(envelope.actor, envelope.key)) if envelope.key else None

@@ -1,0 +1,103 @@
+"""In one proposal, among those who are equally urgent: who has least comes first, and of a tenant who waits longest.
+
+Judged by what the log said when the scheduler looked, and only where that leaves no doubt: its view was the newest, and
+nothing of it was under way. What is due by a deadline is ordered by that, and left alone here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from holdfast.core.ledger.codec import Record
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.records.decisions import Decision, Pass
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.events import SlotsPlaced
+from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.placement.log_view import Followed
+from holdfast.sim.checks.placement.usage import Amounts, amounts, grow
+
+WHOLE = 1_000_000
+
+
+class _Turn(NamedTuple):
+    """A pass: how urgent, whose, since when its group waits at the earliest, and its own requests at the latest."""
+
+    priority: int
+    tenant: str
+    earliest: Instant
+    latest: Instant
+    taken: Amounts
+
+
+class TurnOrder:
+    """The judge of one region's turns. It looks after each batch, and judges with what it saw before."""
+
+    def __init__(self, state: RegionState, log: Followed) -> None:
+        self._state = state
+        self._log = log
+        self._seq = 0
+        #: After the last batch: since when requests wait, what tenants are charged, and what there is.
+        self._since: dict[tuple[Revision, str], Instant] = {}
+        self._charged: dict[str, Amounts] = {}
+        self._whole: Amounts = {}
+
+    def look(self) -> None:
+        """After a batch."""
+        state = self._state
+        self._seq = state.facts.seq
+        self._since = {(uid, one.template): one.since for uid, some in state.requests.items() for one in some}
+        self._whole = amounts(state.sums.capacity)
+        self._charged = {
+            account.removeprefix("quota/"): amounts(use.charged)
+            for account, use in state.uses.items()
+            if account.startswith("quota/")
+        }
+
+    def judge(self, record: Record[Any], decision: Decision) -> str:
+        """What is wrong with the order of a proposal; empty: nothing, or nothing that can be said."""
+        if decision.in_flight or seq_of(decision.view) != self._seq:
+            return ""
+        turns = [turn for one in decision.passes if (turn := self._turn(one, record)) is not None]
+        spent: dict[str, Amounts] = {}
+        for number, turn in enumerate(turns):
+            for later in turns[number + 1 :]:
+                if later.priority == turn.priority and (why := self._passed(turn, later, spent)):
+                    return why
+            grow(spent.setdefault(turn.tenant, {}), turn.taken)
+        return ""
+
+    def _turn(self, one: Pass, record: Record[Any]) -> _Turn | None:
+        requests = [(uid, one.template) for uid, _ in one.requests]
+        if any(self._log.assignments[uid].deadline or (uid, one.template) not in self._since for uid, _ in requests):
+            return None
+        first = self._log.assignments[requests[0][0]]
+        equal = [since for key, since in self._since.items() if key[1] == one.template]
+        need, taken = amounts(self._log.templates[one.template].need), dict[str, int]()
+        for event in _placed(record, requests):
+            for _ in event.placements:
+                grow(taken, need)
+        own = min(self._since[key] for key in requests)
+        return _Turn(self._log.priorities.get(first.priority_class, 0), first.tenant, min(equal), own, taken)
+
+    def _passed(self, turn: _Turn, later: _Turn, spent: dict[str, Amounts]) -> str:
+        """Why the later one should have come first, whatever is in doubt; empty: it need not have."""
+        if turn.tenant == later.tenant:
+            waits = turn.earliest - later.latest
+            return f"a request of {turn.tenant} came before one that waits for {waits} ms longer" if waits > 0 else ""
+        mine, most = self._charged.get(turn.tenant, {}), dict(self._charged.get(later.tenant, {}))
+        grow(most, spent.get(later.tenant, {}))
+        has, less = self._share(mine), self._share(most)
+        told = f"{turn.tenant}, with {has} millionths of the region, came before {later.tenant}, with {less} at most"
+        return told if has > less else ""
+
+    def _share(self, used: Amounts) -> int:
+        parts = [amount * WHOLE // self._whole[name] for name, amount in used.items() if self._whole.get(name)]
+        return max(parts, default=0)
+
+
+def _placed(record: Record[Any], requests: list[tuple[Revision, str]]) -> Iterator[SlotsPlaced]:
+    for event in record.events:
+        if isinstance(event, SlotsPlaced) and (event.assignment, event.template) in requests:
+            yield event

@@ -1,0 +1,76 @@
+"""Every placement in a region's log, held against what its template asks of a node, by what the log said before it.
+
+- meant: the node is open and for such work: taints, tenancy, isolation, one tenant, labels, size
+- given: the devices and ports that it is given are the node's, as many as it asks for, of a model that it takes
+- apart, near: in its domain there are no more of a group than it allows, and some where it has to be near them
+
+What a node lacks in room is judged by the ledger's invariants, and how even a workload stands by `placed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.region.commands import Placement
+from holdfast.sim.checks.placement.log_view import Followed, Stood
+from holdfast.sim.checks.placement.usage import is_open, place_of
+
+#: A promise, and how it is broken.
+Broken = tuple[str, str]
+
+
+def misplaced(log: Followed, template: Template, tenant: str, one: Placement) -> Iterator[Broken]:
+    """What is wrong with a placement, which stands in the log already."""
+    node = log.nodes[one.node]
+    yield from not_meant(log, template, tenant, node)
+    yield from _not_given(template, node, one)
+    yield from _among_others(log, template, tenant, node)
+
+
+def not_meant(log: Followed, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
+    """Whether a node takes such work at all."""
+    if not is_open(node):
+        yield "meant", f"{node.name} takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
+    why = log.why_not(node, template, tenant)
+    if why:
+        yield "meant", f"{node.name} is not for it: {why}"
+
+
+def _not_given(template: Template, node: Node, one: Placement) -> Iterator[Broken]:
+    models = [node.devices[index].model for index in one.devices if index < len(node.devices)]
+    wrong = [model for model in models if template.gpu_models and model not in template.gpu_models]
+    if len(set(one.devices)) != template.gpus or len(models) != template.gpus or wrong:
+        told = f"{template.gpus} devices of {template.gpu_models or 'any model'}"
+        yield "given", f"it asks for {told}, and has {one.devices} of {node.name}: {models}"
+    first, last = node.ports
+    if len(set(one.ports)) != template.ports or not all(max(1, first) <= port <= last for port in one.ports):
+        yield "given", f"it asks for {template.ports} ports, and has {one.ports} of {node.name}: {node.ports}"
+
+
+def _among_others(log: Followed, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
+    for apart in template.apart:
+        here = [one for one in _members(log, apart.group, tenant) if _is_in(log, one, node, apart.key)]
+        if len(here) > apart.most:
+            yield "apart", f"{len(here)} of {apart.group} are in {apart.key} {place_of(node, apart.key)}"
+    for near in [rule for rule in template.near if rule.required]:
+        everybody = _members(log, near.group, tenant)  # itself, too
+        here = [one for one in everybody if _is_in(log, one, node, near.key)]
+        if len(everybody) > 1 and len(here) == 1:
+            yield "near", f"none of {near.group} is in {near.key} {place_of(node, near.key)}, and others are elsewhere"
+
+
+def _members(log: Followed, group: str, tenant: str) -> list[Stood]:
+    """All of a tenant's group: whose template names it."""
+    found = []
+    for one in log.stands.values():
+        template = log.templates[one.template]
+        names = {*(rule.group for rule in template.apart), *(rule.group for rule in template.near)}
+        if group in names and log.assignments[one.assignment].tenant == tenant:
+            found.append(one)
+    return found
+
+
+def _is_in(log: Followed, one: Stood, node: Node, key: str) -> bool:
+    return place_of(log.nodes[one.node], key) == place_of(node, key)

@@ -1,0 +1,245 @@
+"""Whether what waits could be placed: an oracle that shares no line with schedulers or with the ledger's gates.
+
+    slot that waits ──▶ shut for all of it?   assigned, in time, lawful, not paused, paid for, not kept for others
+                    ──▶ shut on each node?    open, meant for it, rules about its neighbours, room, devices, ports
+
+Of a slot it says which node would take it as it stands, without anybody making room; or every code that really keeps it
+from some node. A reason that somebody told is true if its code is among these. Of many that wait each is judged as if
+it were next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from holdfast.core.ledger.answers import Code
+from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
+from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.grants import Allowance
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.limits import NODE_SLOTS_MAX
+from holdfast.core.model.values.structs import Instant, SlotKey
+from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.placement.usage import Amounts, Counted, amounts, device, is_open, outlives_its_fence, place_of
+
+#: What is told of a slot that no node would take, were it empty and open.
+NEVER_FITS = "never-fits"
+
+
+class Verdict(NamedTuple):
+    """The node that would take a slot, empty: none; and every code that keeps it from somewhere."""
+
+    node: str
+    shut: frozenset[str]
+
+
+class Oracle:
+    """What a region could place, at one moment of its ledger's time; were some slots of it not there."""
+
+    def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
+        self.counted = Counted(state, at, without)
+        self._state, self._at = state, at
+        self._overrides = [one for one in state.every_override() if one.ends > at]
+        self._avoided = {one.target for one in self._in_force(Action.AVOID_ZONE)}
+
+    def waiting(self) -> Iterator[tuple[Slot, Verdict]]:
+        """Every slot that waits, with what is to be said of it."""
+        for slot in self.counted.slots.values():
+            if slot.phase == "pending":
+                yield slot, self.verdict(slot)
+
+    def verdict(self, slot: Slot) -> Verdict:
+        """Whether a slot that waits could be placed now."""
+        shut, nodes = {str(code) for code in self.shut(slot)}, self.counted.nodes.values()
+        codes = set(shut)
+        for node in nodes:
+            mine = {str(code) for code in self.refusals(slot, node)}
+            if not mine and not shut:
+                return Verdict(node.name, frozenset())
+            codes |= mine
+        if all(self._never(slot, node) for node in nodes):
+            codes.add(NEVER_FITS if nodes else Code.NODE_UNAVAILABLE.value)
+        return Verdict("", frozenset(codes))
+
+    # For all of it
+
+    def shut(self, slot: Slot) -> Iterator[str]:
+        """Every code for which a slot is placed on no node, whatever these say."""
+        assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
+        asked = [share for share in assignment.shares if share.template == slot.template and share.count > 0]
+        if not asked or assignment.stage is not Stage.ACTIVE or not self._has_right(assignment, slot):
+            yield Code.NOT_ASSIGNED
+        if assignment.fails_late and 0 < assignment.deadline <= self._at:
+            yield Code.DEADLINE_MISSED
+        if assignment.jurisdictions and self._state.place.jurisdiction not in assignment.jurisdictions:
+            yield Code.RESIDENCY
+        if {one.target for one in self._in_force(Action.PAUSE_SCHEDULING)} & {"", assignment.tenant}:
+            yield Code.PAUSED
+        if assignment.priority_class not in self._state.classes:
+            yield Code.NOT_FOUND
+        yield from self._unpaid(slot, assignment, amounts(template.need))
+        if self._is_firm(assignment) and self._crowds_out(assignment.tenant, amounts(template.need)):
+            yield Code.PROTECTED
+
+    def _in_force(self, action: Action) -> list[Override]:
+        return [one for one in self._overrides if one.action is action]
+
+    def _has_right(self, assignment: Assignment, slot: Slot) -> bool:
+        if assignment.exclusive and not any(first <= slot.ordinal < after for first, after in assignment.ordinals):
+            return False
+        until, told = assignment.right_until, assignment.right_term
+        return until == 0 or (told == self._state.facts.term and self._at < until)
+
+    def _is_firm(self, assignment: Assignment) -> bool:
+        known = self._state.classes.get(assignment.priority_class)
+        return known is None or not known.spec.reclaimable
+
+    def _unpaid(self, slot: Slot, assignment: Assignment, need: Amounts) -> Iterator[str]:
+        """What is charged already needs no payer."""
+        if not assignment.accounts:
+            yield from (Code.NOT_FOUND, Code.OVER_GRANT)
+            return
+        if slot.account:
+            return
+        granted = [self._state.allowances.get(account) for account in assignment.accounts]
+        alive = [one for one in granted if one is not None and one.ends > self._at]
+        if any(self._pays(one, need) for one in alive):
+            return
+        ended = all(one is not None and one.ends <= self._at for one in granted)
+        yield Code.GRANT_ENDED if ended else Code.OVER_GRANT
+
+    def _pays(self, allowance: Allowance, need: Amounts) -> bool:
+        charged, target = self.counted.charged.get(allowance.account, {}), amounts(allowance.target)
+        return all(charged.get(name, 0) + more <= target.get(name, 0) for name, more in need.items() if more)
+
+    def _crowds_out(self, tenant: str, need: Amounts) -> bool:
+        """Whether one more would take of what is kept for others on all open nodes together."""
+        kept: Amounts = {}
+        for account, allowance in self._state.allowances.items():
+            if account != f"quota/{tenant}":
+                stands = self.counted.placed.get(account, {})
+                for name, amount in amounts(allowance.protected).items():
+                    kept[name] = kept.get(name, 0) + max(0, amount - stands.get(name, 0))
+        for name in [name for name, more in need.items() if more and kept.get(name)]:
+            free = 0
+            for uid, node in self.counted.nodes.items():
+                if is_open(node):
+                    on = self.counted.on[uid]
+                    free += amounts(node.capacity).get(name, 0) - on.firm.get(name, 0) - on.held.get(name, 0)
+            if free - kept[name] < need[name]:
+                return True
+        return False
+
+    # On a node
+
+    def refusals(self, slot: Slot, node: Node) -> Iterator[str]:
+        """Every code for which a node does not take a slot now."""
+        assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
+        if not is_open(node) or node.zone in self._avoided:
+            yield Code.NODE_UNAVAILABLE
+        if assignment.exclusive and outlives_its_fence(node, self._state.facts.settings):
+            yield Code.NODE_UNAVAILABLE
+        yield from self._not_meant(template, assignment.tenant, node)
+        yield from self._badly_placed(slot, template, assignment.tenant, node)
+        yield from self._too_full(template, node, firm=self._is_firm(assignment))
+
+    def _not_meant(self, template: Template, tenant: str, node: Node) -> Iterator[str]:
+        for taint in node.taints:
+            if not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate):
+                yield Code.TAINT
+        if (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant):
+            yield Code.TENANCY
+        on = self.counted.on[node.uid]
+        there = {self.counted.tenant(one) for one in on.slots} | {hold.tenant for hold in on.holds}
+        if not node.shares_user and Capability.USERS not in node.capabilities and there - {tenant}:
+            yield Code.ONE_TENANT
+        if template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities):
+            yield Code.ISOLATION
+        labels = {**dict(node.reported_labels), **dict(node.labels)}
+        if any(labels.get(key) != value for key, value in template.require):
+            yield Code.LABELS
+
+    def _badly_placed(self, slot: Slot, template: Template, tenant: str, node: Node) -> Iterator[str]:
+        for spread in template.spread:
+            here = self._stand(slot, spread.key).get(place_of(node, spread.key), 0)
+            if here + 1 - min(self.spread(slot, spread.key).values(), default=0) > spread.max_skew:
+                yield Code.SPREAD
+        for apart in template.apart:
+            where = [place_of(one, apart.key) for one in self._members(apart.group, tenant)]
+            if where.count(place_of(node, apart.key)) >= apart.most:
+                yield Code.APART
+        for near in template.near:
+            taken = {place_of(one, near.key) for one in self._members(near.group, tenant)}
+            if near.required and taken and place_of(node, near.key) not in taken:
+                yield Code.NEAR
+
+    def spread(self, slot: Slot, key: str) -> dict[str, int]:
+        """By domain in which it could stand, were it empty: how many of the slot's workload are spread over it."""
+        stand = self._stand(slot, key)
+        open_ = {place_of(node, key) for node in self.counted.nodes.values() if self._could_stand(slot, node)}
+        return {where: stand.get(where, 0) for where in sorted(open_)}
+
+    def _stand(self, slot: Slot, key: str) -> dict[str, int]:
+        """By domain, whoever could stand there: how many of the slot's workload are spread over it."""
+        counts: dict[str, int] = {}
+        for one in self.counted.standing():
+            rules = [rule.key for rule in self.counted.template(one).spread]
+            if one.workload == slot.workload and key in rules:
+                where = place_of(self.counted.nodes[one.node], key)
+                counts[where] = counts.get(where, 0) + 1
+        return counts
+
+    def _could_stand(self, slot: Slot, node: Node) -> bool:
+        """Whether a node is open, for such work and large enough for it, full or not."""
+        assignment = self._state.assignments[slot.assignment]
+        if not is_open(node) or node.zone in self._avoided:
+            return False
+        fenced = not (assignment.exclusive and outlives_its_fence(node, self._state.facts.settings))
+        return fenced and not self._never(slot, node)
+
+    def _members(self, group: str, tenant: str) -> list[Node]:
+        """The nodes of all members of a tenant's group, one for each of them."""
+        found = []
+        for one in self.counted.standing():
+            template = self.counted.template(one)
+            names = {*(rule.group for rule in template.apart), *(rule.group for rule in template.near)}
+            if group in names and self.counted.tenant(one) == tenant:
+                found.append(self.counted.nodes[one.node])
+        return found
+
+    def _too_full(self, template: Template, node: Node, *, firm: bool) -> Iterator[str]:
+        on, has, need = self.counted.on[node.uid], amounts(node.capacity), amounts(template.need)
+        for name, more in need.items():
+            kept = on.firm.get(name, 0) + on.held.get(name, 0)
+            taken = max(on.all.get(name, 0), kept) if firm else on.all.get(name, 0)
+            if more and taken + more > has.get(name, 0):
+                yield Code.CAPACITY
+        if len(on.slots) >= NODE_SLOTS_MAX:
+            yield Code.CAPACITY
+        free = 0
+        for index, one in enumerate(node.devices):
+            name = device(index)
+            kept = on.firm.get(name, 0) + on.held.get(name, 0)
+            taken = max(on.all.get(name, 0), kept) if firm else on.all.get(name, 0)
+            suits = not template.gpu_models or one.model in template.gpu_models
+            free += suits and taken + template.gpu_milli <= one.milli
+        if free < template.gpus:
+            yield Code.DEVICE
+        first, last = node.ports
+        if sum(port not in on.ports for port in range(max(1, first), last + 1)) < template.ports:
+            yield Code.PORT
+
+    def _never(self, slot: Slot, node: Node) -> bool:
+        """Whether a node would not take it, were it empty and open."""
+        template, tenant = self.counted.template(slot), self._state.assignments[slot.assignment].tenant
+        meant = any(code != Code.ONE_TENANT for code in self._not_meant(template, tenant, node))
+        has, need = amounts(node.capacity), amounts(template.need)
+        small = any(more > has.get(name, 0) for name, more in need.items() if more)
+        suits = [one for one in node.devices if not template.gpu_models or one.model in template.gpu_models]
+        lacks = sum(one.milli >= template.gpu_milli for one in suits) < template.gpus
+        first, last = node.ports
+        return meant or small or lacks or last + 1 - max(1, first) < template.ports

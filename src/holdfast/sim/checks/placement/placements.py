@@ -1,0 +1,161 @@
+"""Every placement in a region's log, judged where it stands by what the log said before it, and by no gate.
+
+- spread: it does not make its workload more uneven over domains than its rule allows
+- policy-valid: it was decided under the one policy that is valid here for its tenant
+- meant, given, apart, near: the node is one that its template takes (`meant`)
+- paused: nobody had paused its tenant's scheduling, and nobody avoids the zone that it went to; nor is anything mended
+  while repair is paused
+- queue-order: nobody who could have been placed is passed over by somebody of lower priority (`queue_order`), or in
+  one proposal by an equal who has more, or waits for less long (`turns`)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ledger.codec import Batch, Evidence, Record, read_evidence
+from holdfast.core.ledger.revision import revision, show
+from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
+from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.ledger_audit import Finding
+from holdfast.sim.checks.placement.fair_share import TurnOrder
+from holdfast.sim.checks.placement.log_view import Followed
+from holdfast.sim.checks.placement.node_rules import misplaced, not_meant
+from holdfast.sim.checks.placement.queue_order import QueueOrder
+from holdfast.sim.checks.placement.usage import place_of
+
+PROPOSE = "propose"
+UNRESERVE = "unreserve"
+#: Who mends, and what of it people can pause: that a breach is over may be said at any time.
+REPAIR = "controller/repair"
+PAUSABLE = ("move", "stop", "drop-hold")
+
+
+class Placements:
+    """The judge of one region's placements. `state` is the audited one, as it is after a batch.
+
+    The order of the queue is judged as long as schedulers hear of everything (`hears`): who is deaf passes whom it has
+    not heard of. What kept nodes out of choices is counted into `acted`. `past` is the state after an earlier batch.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        state: RegionState,
+        find: Callable[[Finding], None],
+        hears: Callable[[], bool],
+        acted: Counter[str],
+        clock: Callable[[], int],
+        past: Callable[[int], RegionState],
+    ) -> None:
+        self._acted = acted
+        self._hears = hears
+        self._where = where
+        self._find = find
+        self._state = state
+        self._log = Followed()
+        self.queue = QueueOrder(state, self._log, clock, past)
+        self._turns = TurnOrder(state, self._log)
+        #: How many placements were judged.
+        self.judged = 0
+
+    def take(self, batch: Batch[Any], evidence: Callable[[], Iterable[Evidence]]) -> None:
+        """The next batch; what its senders said besides is asked for only if something was placed."""
+        proposals = any(record.command == PROPOSE for record in batch.records)
+        said = {one.record: one.payload for one in evidence()} if proposals else {}
+        position = revision(batch.header.seq)
+        for where, told in self.queue.confirmed():
+            if self._hears():
+                self._tell("queue-order", where, told)
+        for number, record in enumerate(batch.records):
+            self._judge_repair(record, position)
+            for event in record.events:
+                if isinstance(event, SlotsPlaced):
+                    self._judge_placed(event, record.at, position)
+                elif isinstance(event, SlotsBound):
+                    for one in event.slots:
+                        self._judge_bound(one.slot, one.node, record.at, position)
+                    self.queue.excused.bound(record.actor, [one.slot for one in event.slots])
+                elif isinstance(event, SlotsReleased):
+                    given = [one.slot for one in event.releases if record.command == UNRESERVE]
+                    self.queue.excused.declined((record.actor, record.session, record.sequence), given, record.at)
+                self._log.take(event)
+                position += 1
+            if record.command == PROPOSE:
+                self._judge_decided(record, _decision(said.get(number, b"")), position)
+        self.queue.look(batch.records[-1].at if batch.records else 0)
+        self._turns.look()
+
+    def _judge_placed(self, placed: SlotsPlaced, at: Instant, position: Revision) -> None:
+        template, tenant = self._log.templates[placed.template], self._log.assignments[placed.assignment].tenant
+        for one in placed.placements:
+            self.judged += 1
+            self._log.place(placed, one.ordinal, one.node)
+            slot = placed.workload, one.ordinal
+            self._judge_pause(slot, one.node, at, position)
+            for promise, why in misplaced(self._log, template, tenant, one):
+                self._tell(promise, position, f"slot {slot}: {why}")
+            for rule in template.spread:
+                counts = self._log.spread(placed.workload, rule.key)
+                domains = self._log.domains(placed, rule.key, at, self._state.facts.settings)
+                here = counts[place_of(self._log.nodes[one.node], rule.key)]
+                least = min((counts.get(where, 0) for where in domains), default=here)
+                if here - least > rule.max_skew:
+                    told = f"{counts} over {rule.key} {sorted(domains)}, and at most {rule.max_skew} apart are allowed"
+                    self._tell("spread", position, f"slot {slot} makes it {told}")
+
+    def _judge_bound(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
+        """A slot that was reserved is bound: whatever was so then must be so still."""
+        self._judge_pause(slot, node, at, position)
+        stands = self._log.stands[slot]
+        template, tenant = self._log.templates[stands.template], self._log.assignments[stands.assignment].tenant
+        for promise, why in not_meant(self._log, template, tenant, self._log.nodes[node]):
+            self._tell(promise, position, f"slot {slot}: {why}")
+
+    def _judge_pause(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
+        tenant = self._log.assignments[self._log.stands[slot].assignment].tenant
+        if self._log.in_force(Action.PAUSE_SCHEDULING, at) & {"", tenant}:
+            self._tell("paused", position, f"slot {slot} was placed while scheduling is paused for {tenant}")
+        zone = self._log.nodes[node].zone
+        if zone in self._log.in_force(Action.AVOID_ZONE, at):
+            self._tell("paused", position, f"slot {slot} was placed in zone {zone}, which is avoided")
+
+    def _judge_repair(self, record: Record[Any], position: Revision) -> None:
+        """While people have paused repair it gives up nothing, and stops nothing."""
+        if record.actor == REPAIR and record.command in PAUSABLE and self._log.in_force(Action.PAUSE_REPAIR, record.at):
+            self._tell("paused", position, f"repair did {record.command} while it is paused")
+
+    def _judge_decided(self, record: Record[Any], decision: Decision, position: Revision) -> None:
+        for code, _, count in [one for found in decision.passes for one in found.rejected]:
+            self._acted[f"shut.{code}"] += count
+        tenants = [self._log.assignments[one.assignment].tenant for one in _placed(record)]
+        wrong = [tenant for tenant in tenants if decision.passes and decision.policy != self._log.valid(tenant)]
+        if wrong:
+            told = f"{show(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
+            self._tell("policy-valid", position, f"it was decided by policy {show(decision.policy)}, and {told}")
+        wrongly = self.queue.take(record, decision, position) or self._turns.judge(record, decision)
+        if wrongly and self._hears():
+            self._tell("queue-order", position, wrongly)
+
+    def _tell(self, promise: str, position: Revision, detail: str) -> None:
+        self._find(Finding(promise, f"{self._where} {show(position)}: {detail}"))
+
+
+def _placed(record: Record[Any]) -> list[SlotsPlaced]:
+    return [event for event in record.events if isinstance(event, SlotsPlaced)]
+
+
+def _decision(payload: bytes) -> Decision:
+    """What the scheduler said; nothing when it said something else, or it was cut."""
+    try:
+        found = read_evidence(payload) if payload else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = None
+    return found if isinstance(found, Decision) else Decision(0, 0, ())

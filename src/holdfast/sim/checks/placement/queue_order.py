@@ -1,0 +1,226 @@
+"""The order of the queue, judged by the log: whoever is of higher priority and could be placed comes first.
+
+    after each batch: who waits and could be placed, since when?      (the oracle, where several priorities wait)
+    a proposal: what it says of its view ──▶ who could be placed there all the while, still waits, and could be placed
+                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excused`),
+                or what is as urgent in it and all that its scheduler had on its way left no room on that view
+
+A proposal is made under one policy, and either binds or reserves: who is of another kind than what is as urgent in it
+comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import Record
+from holdfast.core.ledger.revision import seq_of
+from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.region.events import SlotsPlaced
+from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.placement.excuses import Equals, Excused, Number
+from holdfast.sim.checks.placement.log_view import Followed
+from holdfast.sim.checks.placement.oracle import Oracle
+
+
+class Waiting(NamedTuple):
+    """A slot that waits and could be placed: of which assignment and template, and since which batch."""
+
+    assignment: Revision
+    template: str
+    since: int
+
+
+class Proposed(NamedTuple):
+    """A proposal that has landed: whose, what it was based on, what was placed, when it was made, where in the log."""
+
+    by: Number
+    decision: Decision
+    placed: tuple[SlotsPlaced, ...]
+    made: Instant
+    position: Revision
+    #: What its scheduler had on its way when it was made, and has landed since.
+    beside: tuple[SlotsPlaced, ...]
+
+
+class Passed(NamedTuple):
+    """A slot that was passed over by a proposal, as far as is known."""
+
+    slot: SlotKey
+    one: Waiting
+    by: Proposed
+
+
+class QueueOrder:
+    """The judge of one region's queue."""
+
+    def __init__(
+        self, state: RegionState, log: Followed, clock: Callable[[], int], past: Callable[[int], RegionState]
+    ) -> None:
+        self._state = state
+        self._log = log
+        #: The state after a batch, folded anew.
+        self._past = past
+        self.excused = Excused(self._equals, clock)
+        self._could: dict[SlotKey, Waiting] = {}
+        #: By template: whether its slots are bound at once, as far as that was seen.
+        self._binds: dict[str, bool] = {}
+        #: Proposals of this batch, and who was passed over in the last one: a refusal is answered after its batch.
+        self._proposed: list[Proposed] = []
+        self._passed: list[Passed] = []
+        #: By scheduler: where in the log its proposals are, and what they placed.
+        self._landed: dict[str, list[tuple[int, tuple[SlotsPlaced, ...]]]] = {}
+        #: By batch: when it was written.
+        self._written: dict[int, Instant] = {}
+
+    def _equals(self, assignment: Revision, template: str) -> Equals | None:
+        known = self._log.assignments.get(assignment)
+        return (template, known.tenant, known.priority_class) if known is not None else None
+
+    def priority(self, assignment: Revision) -> int:
+        """How urgent an assignment is; the highest first."""
+        return self._log.priorities.get(self._log.assignments[assignment].priority_class, 0)
+
+    def confirmed(self) -> list[tuple[Revision, str]]:
+        """Before a batch: who was passed over in the one before and where, and is not excused by what was answered."""
+        found, passed, self._passed = [], self._passed, []
+        for slot, one, by in passed:
+            view = by.decision.view
+            seen = view, self._written.get(seq_of(view), 0)
+            excused = self.excused.is_excused(
+                by.by, by.decision.in_flight, (one.assignment, one.template), slot[1], seen, by.made
+            )
+            if not excused and self._had_room(slot, one, by):
+                told = (
+                    f"could be placed since batch {one.since}, on a view of {seq_of(view)}, and lower priorities were"
+                )
+                found.append((by.position, f"slot {slot} {told}"))
+        return found
+
+    def _had_room(self, slot: SlotKey, one: Waiting, by: Proposed) -> bool:
+        """Whether a slot could be placed on the view of a proposal, beside what is as urgent in it, and beside all that
+        was on its way: whether that was in its turn is asked when it lands."""
+        mine = self.priority(one.assignment)
+        urgent = [event for event in by.placed if self.priority(event.assignment) >= mine]
+        beside = [*by.beside, *urgent, *self._named(by, mine)]
+        if not beside:
+            return True
+        seq = seq_of(by.decision.view)
+        state = self._past(seq)
+        for event in beside:
+            for placed in event.placements:
+                key = event.workload, placed.ordinal
+                known = state.slots.get(key)
+                if known is not None and known.phase is Phase.PENDING and placed.node in state.nodes:
+                    stands = replace(
+                        known, phase=Phase.BOUND, node=placed.node, devices=placed.devices, ports=placed.ports,
+                        account=event.account, firm=event.firm,
+                    )  # fmt: skip
+                    state.slots.put(key, stands)
+        waits = state.slots.get(slot)
+        if waits is None or waits.phase is not Phase.PENDING:
+            return False
+        return bool(Oracle(state, self._written.get(seq, 0)).verdict(waits).node)
+
+    def _named(self, by: Proposed, mine: int) -> list[SlotsPlaced]:
+        """The same of a scheduler apart by what it sent, as if all of it had landed: what was refused since, for it was
+        withdrawn meanwhile or had another node by then, stood on that view as well."""
+        known_here, itself = self._log.assignments, self.excused.sent(by.by)
+        own = [group for group in itself.groups if group.assignment in known_here] if itself is not None else []
+        groups = [group for group in own if self.priority(group.assignment) >= mine]
+        for sent in self.excused.beside(by.by, by.decision.in_flight):
+            groups += [group for group in sent.groups if group.assignment in known_here]
+        found: list[SlotsPlaced] = []
+        for group in groups:
+            known = known_here[group.assignment]
+            cls, account = self._state.classes.get(known.priority_class), next(iter(known.accounts), "")
+            firm = cls is None or not cls.spec.reclaimable
+            found.append(
+                SlotsPlaced(
+                    group.assignment, known.workload, group.template, account, False, firm, 0, 0, group.placements
+                )
+            )
+        return found
+
+    def take(self, record: Record[Any], decision: Decision, position: Revision) -> str:
+        """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
+        placed = tuple(event for event in record.events if isinstance(event, SlotsPlaced))
+        requests = [(uid, one.template) for one in decision.passes for uid, _ in one.requests]
+        groups = [self._equals(*request) for request in requests]
+        for event in placed:
+            self._binds[event.template] = event.bound
+            if not event.bound:
+                slots = [(event.workload, one.ordinal) for one in event.placements]
+                self.excused.reserved(slots, self._equals(event.assignment, event.template))
+        by = record.actor, record.session, record.sequence
+        bound = all(event.bound for event in placed)
+        self.excused.met_in_part(by, groups, record.answer, record.at, bound=bound)
+        order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
+        if order != sorted(order, reverse=True):
+            return f"in one proposal requests of priorities {order} were served in turn"
+        made = self.excused.made(by, record.sent, self._state.facts.settings.proposal_life)
+        landed = self._landed.setdefault(record.actor, [])
+        if placed and decision.passes:
+            under_way = landed[-len(decision.in_flight) :] if decision.in_flight else []
+            unseen = [events for seq, events in under_way if seq > seq_of(decision.view)]
+            beside = tuple(event for events in unseen for event in events)
+            self._proposed.append(Proposed(by, decision, placed, made, position, beside))
+        landed.append((seq_of(position), placed))
+        return ""
+
+    def look(self, at: Instant) -> None:
+        """After a batch: who seems to be passed over, and who waits now and could be placed."""
+        proposed, self._proposed = self._proposed, []
+        self._written[self._state.facts.seq] = at
+        waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
+        several = len({self.priority(slot.assignment) for slot in waiting}) > 1
+        if not proposed and not several:
+            self._could = {}
+            return
+        for one in proposed:
+            self._passed += self._passed_by(one, waiting, at)
+        oracle, seq, could = Oracle(self._state, at), self._state.facts.seq, {}
+        for slot in waiting:
+            key = slot.workload, slot.ordinal
+            if oracle.verdict(slot).node:
+                could[key] = self._known(key, slot) or Waiting(slot.assignment, slot.template, seq)
+        self._could = could
+
+    def _known(self, key: SlotKey, slot: Slot) -> Waiting | None:
+        known = self._could.get(key)
+        return known if known is not None and known[:2] == (slot.assignment, slot.template) else None
+
+    def _passed_by(self, proposed: Proposed, waiting: list[Slot], at: Instant) -> list[Passed]:
+        """Who waited and could be placed all the while, and beside all that is as urgent."""
+        urgent: dict[SlotKey, int] = {
+            (event.workload, one.ordinal): self.priority(event.assignment)
+            for event in proposed.placed
+            for one in event.placements
+        }
+        lowest, highest, found = min(urgent.values()), max(urgent.values()), []
+        oracles: dict[int, Oracle] = {}
+        for slot in waiting:
+            key, mine = (slot.workload, slot.ordinal), self.priority(slot.assignment)
+            known = self._known(key, slot)
+            if known is None or mine <= lowest or known.since > seq_of(proposed.decision.view):
+                continue
+            if highest >= mine and not self._is_of_its_kind(known, proposed.placed[0]):
+                continue
+            if mine not in oracles:
+                lower = {key for key, theirs in urgent.items() if theirs < mine}
+                oracles[mine] = Oracle(self._state, at, without=lower)
+            if oracles[mine].verdict(slot).node:
+                found.append(Passed(key, known, proposed))
+        return found
+
+    def _is_of_its_kind(self, one: Waiting, other: SlotsPlaced) -> bool:
+        """Whether it may be in the same proposal."""
+        tenant, others = (self._log.assignments[uid].tenant for uid in (one.assignment, other.assignment))
+        same = self._log.valid(tenant) == self._log.valid(others)
+        return same and self._binds.get(one.template) is other.bound

@@ -1,0 +1,73 @@
+"""No more replicas that serve are stopped of somebody's own will than the disruption budget leaves, judged by the log.
+
+A region's share of the budget comes with its assignment. What serves beyond the wanted number costs nothing; what its
+owner asked for, and what is forced, is not asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.ledger.revision import revision, show
+from holdfast.core.model.records.assignments import Assignment
+from holdfast.core.model.records.lifecycle import STOP_CAUSES, Kind, Phase
+from holdfast.core.model.values.structs import Revision, SlotKey
+from holdfast.core.region import events as e
+from holdfast.sim.checks.ledger_audit import Finding
+
+
+class Budgets:
+    """The judge of one region's stops."""
+
+    def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
+        self._where = where
+        self._find = find
+        self._assignments: dict[Revision, Assignment] = {}
+        #: By slot that stands: of which assignment; and by slot that serves.
+        self._of: dict[SlotKey, Revision] = {}
+        self._serving: set[SlotKey] = set()
+        self._count: Counter[Revision] = Counter()
+
+    def take(self, batch: Batch[Any]) -> None:
+        """The next batch."""
+        position = revision(batch.header.seq)
+        for record in batch.records:
+            for event in record.events:
+                self._take(event, position)
+                position += 1
+
+    def _take(self, event: Any, position: Revision) -> None:
+        match event:
+            case e.AssignmentStored(assignment):
+                self._assignments[assignment.uid] = assignment
+            case e.SlotsPlaced(assignment=uid, workload=workload, placements=placements):
+                self._of |= {(workload, one.ordinal): uid for one in placements}
+            case e.SlotsMoved(moves):
+                for one in moves:
+                    self._serve(one.slot, serves=one.phase is Phase.SERVING)
+            case e.SlotsStopping(cause, stops):
+                for stop in stops:
+                    self._stop(stop.slot, cause, position)
+            case e.SlotsReleased(releases):
+                for release in releases:
+                    self._serve(release.slot, serves=False)
+                    self._of.pop(release.slot, None)
+
+    def _serve(self, slot: SlotKey, *, serves: bool) -> None:
+        if serves is (slot in self._serving):
+            return
+        self._count[self._of[slot]] += 1 if serves else -1
+        (self._serving.add if serves else self._serving.discard)(slot)
+
+    def _stop(self, slot: SlotKey, cause: str, position: Revision) -> None:
+        if slot in self._serving and STOP_CAUSES[cause].kind is Kind.VOLUNTARY:
+            assignment = self._assignments[self._of[slot]]
+            wanted, serving = sum(share.count for share in assignment.shares), self._count[assignment.uid]
+            if serving - 1 < wanted - assignment.disruption:
+                told = f"{serving} of {wanted} serve, and {assignment.disruption} may be gone"
+                place = f"{self._where} {show(position)}"
+                self._find(Finding("budget", f"{place}: slot {slot} is stopped for {cause!r} while {told}"))
+        self._serve(slot, serves=False)

@@ -1,0 +1,74 @@
+"""When many nodes are silent at once, few of them are given up at a time, judged by the log (RULES 5).
+
+They may all be well, and it is the region that hears nobody: so in any minute two nodes at most are given up, or a
+fifth of all. What is critical and merely replaced does not wait for that. A new leader waits for all fences together,
+and so does who was paused: then many fall at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.core.region.events import SlotsMoved
+from holdfast.core.region.state.tables import RegionState
+from holdfast.sim.checks.ledger_audit import Finding
+
+WINDOW_MS = 60_000
+#: So many nodes in a window, or so many percent of all, whichever is more.
+FEW, PERCENT = 2, 20
+FENCED = "fenced"
+
+
+class Damped:
+    """The judge of whom repair gives up in one region. `state` is the audited one, as it is after a batch."""
+
+    def __init__(self, where: str, state: RegionState, find: Callable[[Finding], None]) -> None:
+        self._where = where
+        self._state = state
+        self._find = find
+        #: By node and when it fell silent: when the first of what stood there was given up.
+        self._gone: dict[tuple[Revision, Instant], Instant] = {}
+        self._paused: Instant = 0
+
+    def take(self, batch: Batch[Any]) -> None:
+        """The next batch."""
+        for record in batch.records:
+            if any(one.action is Action.PAUSE_REPAIR and one.ends > record.at for one in self._state.every_override()):
+                self._paused = record.at
+            for event in record.events:
+                if isinstance(event, SlotsMoved):
+                    self._note(event, record.at, batch.header.seq)
+
+    def _note(self, event: SlotsMoved, at: Instant, seq: int) -> None:
+        for move in event.moves:
+            node, slot = self._state.nodes.get(move.node), self._state.slots.get(move.slot)
+            if move.phase is not Phase.FAILED or move.cause != FENCED or node is None or node.session:
+                continue
+            if slot is None or self._is_pressing(slot) or (node.uid, node.session_ended) in self._gone:
+                continue
+            self._gone[node.uid, node.session_ended] = at
+            self._judge(at, seq)
+
+    def _judge(self, at: Instant, seq: int) -> None:
+        facts, nodes = self._state.facts, self._state.nodes
+        since = max(facts.term_at + facts.settings.fence_time, self._paused) + WINDOW_MS
+        gone = [
+            nodes[uid].name
+            for (uid, ended), when in self._gone.items()
+            if at - when < WINDOW_MS and uid in nodes and not nodes[uid].session and nodes[uid].session_ended == ended
+        ]
+        most = max(FEW, len(nodes) * PERCENT // 100)
+        if at >= since and len(gone) > most:
+            told = f"{gone} are given up within a minute, and {most} of {len(nodes)} are the most"
+            self._find(Finding("few-gone", f"{self._where} batch {seq}: {told}"))
+
+    def _is_pressing(self, slot: Slot) -> bool:
+        assignment = self._state.assignments[slot.assignment]
+        known = self._state.classes.get(assignment.priority_class)
+        return known is not None and known.spec.may_preempt and not assignment.exclusive

@@ -1,0 +1,215 @@
+"""Whoever is stopped is stopped for a cause that is true, judged by the log.
+
+- rollout: more run its template than are asked for of it, and it is not just about to serve
+- scaled-down, superseded: there are more than are asked for, and none of those that wait goes in its place
+- deleted, deadline-missed: its assignment has ended
+- right-lapsed: it runs by a right that is leased
+- grant-ended: an emergency has paid for it
+- not-allowed: its node is not for it, or a breach is open that is about more than who may be there
+
+Nothing here says that something has to be stopped: that is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.ledger.revision import revision, show
+from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
+from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.records.nodes import Node
+from holdfast.core.model.values.structs import Instant, Revision, SlotKey
+from holdfast.core.region import events as e
+from holdfast.sim.checks.ledger_audit import Finding
+
+#: Of a breach: who may be on a node. What it is about is judged here, and of all other breaches that they are open.
+ALLOWED = "region.allowed"
+#: What is so for so long was seen by whoever chose whom to stop, and what was so until then may have been.
+SEEN_MS = 3_000
+#: What follows from how much is asked for, and must be so now: the ledger refuses what was decided by an older number.
+COUNTED = ("rollout", "scaled-down", "superseded", "deleted", "deadline-missed")
+NEVER = 2**62
+#: For so long what runs and has yet to serve is left to: after an outage that is everybody.
+SETTLES_MS = 29_000
+
+
+class _Slot(Struct, frozen=True):
+    """A slot as the log tells it: of what, where, in which phase since when, and what it becomes."""
+
+    assignment: Revision
+    template: str
+    phase: Phase
+    since: Instant
+    next_template: str
+    node: Revision = 0
+    account: str = ""
+    #: What it was before, and since when: whoever stops it may have seen that.
+    before: tuple[Phase, Instant] = (Phase.PENDING, 0)
+
+    @property
+    def stays(self) -> bool:
+        """Whether its ordinal is wanted still."""
+        return self.phase not in (Phase.TERMINATING, Phase.RELEASED) or bool(self.next_template)
+
+
+class Causes:
+    """The judge of one region's stops."""
+
+    def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
+        self._where = where
+        self._find = find
+        #: What each was lately, with until when: whoever stops something may not have heard of the last of it.
+        self._assignments: dict[Revision, list[tuple[Instant, Assignment]]] = {}
+        self._templates: dict[str, Template] = {}
+        self._nodes: dict[Revision, Node] = {}
+        self._slots: dict[SlotKey, _Slot] = {}
+        #: Breaches that are open, but those of who may be on a node.
+        self._breaches: set[str] = set()
+
+    def take(self, batch: Batch[Any]) -> None:
+        """The next batch."""
+        position = revision(batch.header.seq)
+        for record in batch.records:
+            for event in record.events:
+                self._take(event, record.at, f"{self._where} {show(position)}")
+                position += 1
+
+    def _take(self, event: Any, at: Instant, place: str) -> None:  # long: a table of small cases
+        match event:
+            case e.AssignmentStored(assignment):
+                self._store(assignment, at)
+            case e.TemplateStored(digest, template):
+                self._templates[digest] = template
+            case e.NodeStored(node):
+                self._nodes[node.uid] = node
+            case e.BreachOpened(breach) if breach.invariant != ALLOWED:
+                self._breaches.add(breach.key)
+            case e.BreachClosed(invariant, key) if invariant != ALLOWED:
+                self._breaches.discard(key)
+            case e.SlotsOpened(assignment=uid, workload=workload, template=digest, ordinals=ordinals):
+                for first, after in ordinals:
+                    for ordinal in range(first, after):
+                        self._slots[workload, ordinal] = _Slot(uid, digest, Phase.PENDING, at, digest)
+            case e.SlotsRetargeted(slots, template):
+                for one in slots:
+                    self._change(one.slot, next_template=template)
+            case e.SlotsPlaced(workload=workload, account=account, bound=bound, placements=placements):
+                phase = Phase.BOUND if bound else Phase.RESERVED
+                for placed in placements:
+                    slot = workload, placed.ordinal
+                    paid = self._slots[slot].account or account
+                    self._change(slot, node=placed.node, phase=phase, since=at, account=paid)
+            case e.SlotsAdopted(account, slots):
+                for one in slots:
+                    self._change(one.slot, account=account)
+            case e.SlotsBound(slots):
+                for one in slots:
+                    self._change(one.slot, phase=Phase.BOUND, since=at)
+            case e.SlotsMoved(moves):
+                for move in moves:
+                    known = self._slots[move.slot]
+                    self._change(move.slot, phase=move.phase, since=at, before=(known.phase, known.since))
+            case e.SlotsStopping(cause, stops):
+                for stop in stops:
+                    why = self._wrong(stop.slot, cause, at)
+                    if why:
+                        self._find(Finding("cause-true", f"{place}: slot {stop.slot} is stopped for {cause!r}: {why}"))
+                    self._change(stop.slot, phase=Phase.TERMINATING, since=at, next_template=stop.next_template)
+            case e.SlotsReleased(releases):
+                for release in releases:
+                    self._release(release, at)
+
+    def _store(self, assignment: Assignment, at: Instant) -> None:
+        lately = [(min(until, at), one) for until, one in self._assignments.get(assignment.uid, ())]
+        kept = [(until, one) for until, one in lately if until + SEEN_MS > at]
+        self._assignments[assignment.uid] = [*kept, (NEVER, assignment)]
+
+    def _change(self, slot: SlotKey, **named: Any) -> None:
+        self._slots[slot] = replace(self._slots[slot], **named)
+
+    def _release(self, one: e.Released, at: Instant) -> None:
+        if not one.next_template:
+            del self._slots[one.slot]
+            return
+        template, paid = one.next_template, one.account
+        waits = {"node": 0, "phase": Phase.PENDING, "since": at}
+        self._change(one.slot, template=template, next_template=template, account=paid, **waits)
+
+    def _wrong(self, key: SlotKey, cause: str, at: Instant) -> str:
+        """What is not so of a cause; empty: it may be true, or was a moment ago where that is enough."""
+        stored = self._assignments[self._slots[key].assignment]
+        lately = [one for until, one in stored if until + SEEN_MS > at]
+        found = [self._not_so(key, cause, one, at) for one in (lately[-1:] if cause in COUNTED else lately)]
+        return found[-1] if all(found) else ""
+
+    def _not_so(self, key: SlotKey, cause: str, assignment: Assignment, at: Instant) -> str:
+        slot = self._slots[key]
+        match cause:
+            case "rollout":
+                asked = sum(share.count for share in assignment.shares if share.template == slot.template)
+                there = sum(one.template == slot.template for one in self._of(slot.assignment))
+                if there <= asked:
+                    return f"{asked} are asked for of what it runs, and {there} are there"
+                settles = _settles(slot, at)
+                return f"it is {slot.phase} for {at - slot.since} ms, and is to come to serve" if settles else ""
+            case "scaled-down" | "superseded":
+                return self._not_surplus(key, slot, assignment, at)
+            case "deleted" | "deadline-missed":
+                return "" if assignment.stage is Stage.ENDED else "its assignment has not ended"
+            case "right-lapsed":
+                return "" if assignment.right_until else "it runs by no lease"
+            case "grant-ended":
+                return "" if slot.account.startswith("emergency/") else f"it is paid for by {slot.account}"
+            case "not-allowed":
+                return self._allowed(slot, assignment)
+        return "nobody stops anything for that"
+
+    def _of(self, assignment: Revision) -> list[_Slot]:
+        return [one for one in self._slots.values() if one.assignment == assignment and one.stays]
+
+    def _not_surplus(self, key: SlotKey, slot: _Slot, assignment: Assignment, at: Instant) -> str:
+        if assignment.batch or assignment.stage is not Stage.ACTIVE or assignment.right_until:
+            return ""  # what is over is asked for no more, and what has lapsed is not counted
+        asked, mine = sum(share.count for share in assignment.shares), self._of(slot.assignment)
+        if assignment.exclusive:
+            listed = any(first <= key[1] < after for first, after in assignment.ordinals)
+            return "its identity is asked for" if listed else ""
+        if len(mine) <= asked:
+            return f"{asked} are asked for, and {len(mine)} are there"
+        wait = [one for one in mine if one.phase is Phase.PENDING and one.template == slot.template]
+        seen = [one for one in wait if one.since + SEEN_MS <= at]
+        if slot.phase is Phase.SERVING and len(seen) >= len(mine) - asked:
+            return f"it serves, and of {len(mine)} that are there for {asked}, {len(seen)} wait for a node"
+        return ""
+
+    def _allowed(self, slot: _Slot, assignment: Assignment) -> str:
+        """Why it may stay where it is; empty: something is said to be wrong with that."""
+        node, tenant, template = self._nodes[slot.node], assignment.tenant, self._templates[slot.template]
+        about = (f"node/{slot.node}/", f"assignment/{slot.assignment}/")
+        if any(f"{key}/".startswith(about) for key in self._breaches):
+            return ""
+        for taint in [one for one in node.taints if one.effect is Effect.EVICT]:
+            if not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate):
+                return ""
+        kept = (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant)
+        exposed = template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities)
+        alone = not node.shares_user and Capability.USERS not in node.capabilities
+        if kept or exposed or alone:
+            return ""
+        return f"nothing of {node.name} keeps it from there"
+
+
+def _settles(slot: _Slot, at: Instant) -> bool:
+    """Whether it runs, has yet to serve, and is to be left to: now, and as it was seen a moment ago."""
+    seen = [(slot.phase, slot.since), *([slot.before] if at < slot.since + SEEN_MS else [])]
+    is_new = any(phase in (Phase.BOUND, Phase.STARTING, Phase.FAILED) for phase, _ in seen)
+    waits = [phase not in (Phase.RUNNING, Phase.READY) or at < since + SETTLES_MS for phase, since in seen]
+    return slot.phase in (Phase.RUNNING, Phase.READY) and not is_new and all(waits)

@@ -1,0 +1,223 @@
+"""Whether everything came to rest where it should, after the faults had stopped: its own verdict, apart from safety.
+
+How many replicas there should be is counted from what the platform assigned. What waits is judged by an oracle
+(`judges.placement`): it could not be placed, and the reason that it carries is among those that really keep it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from holdfast.core.ledger.state.ledger_state import LedgerState
+from holdfast.core.model.objects.topology import RegionHealth
+from holdfast.core.model.objects.workloads import OnDeadline, Workload
+from holdfast.core.model.records.assignments import ACTIVE, Assignment
+from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
+from holdfast.core.model.records.slots import Slot
+from holdfast.core.model.values.structs import Instant
+from holdfast.core.platform.state.tables import PlatformState
+from holdfast.core.region.state.tables import RegionState
+from holdfast.host.ledger.ledger import Role
+from holdfast.replay.recording import PLATFORM_NAME
+from holdfast.sim.checks.assignment.relocation import not_moved
+from holdfast.sim.checks.assignment.reported_status import ENDING_MS, misreported, unmended
+from holdfast.sim.checks.assignment.surplus import is_spent, moves, serves
+from holdfast.sim.checks.deadlines import PROMPT_MS, Left
+from holdfast.sim.checks.link_steps import left_over
+from holdfast.sim.checks.placement.oracle import Oracle
+from holdfast.sim.checks.placement.usage import is_open
+from holdfast.sim.cluster.cluster import Scene, old_server
+from holdfast.sim.cluster.process_state import other_processes, unnoticed
+
+#: A step of a rollout: a replica starts, is asked until it is ready, and an old one ends; or it is given up.
+STEP_MS = 60_000
+
+
+def unsettled(scene: Scene) -> Iterator[Left]:
+    """What is not yet as it should be."""
+    platform: PlatformState = scene.audits[PLATFORM_NAME].state
+    yield from leaderless(scene)
+    for name in scene.scenario.topology.behind:
+        old = scene.servers.ledgers[old_server(name)]
+        if old.role is not Role.STOPPED:
+            yield Left("leads", old_server(name), f"cannot read the log and is {old.role}: it should have stopped")
+    yield from _platform(scene, platform)
+    yield from misreported(platform, _regions(scene))
+    yield from not_moved(platform, _regions(scene))
+    for name in scene.cast.nodes:
+        region: RegionState = scene.audits[name].state
+        yield from _region(scene, name, region, platform)
+
+
+def leaderless(scene: Scene) -> Iterator[Left]:
+    """Ledgers of which not one server leads and all others follow: as long as that is so, nobody can be prompt."""
+    found = scene.servers.ledgers
+    for ledger, names in scene.cast.servers.items():
+        roles = sorted(found[name].role.value if name in found else "missing" for name in names)
+        if roles != sorted([Role.LEADING.value, *[Role.FOLLOWING.value] * (len(names) - 1)]):
+            detail = f"has servers that are {', '.join(roles)}: one should lead and all others follow"
+            yield Left("leads", ledger, detail)
+
+
+def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
+    now = state.facts.at
+    yield from _sessions(PLATFORM_NAME, state, {f"region/{name}" for name in scene.cast.nodes})
+    for name, one in state.regions.items():
+        if one.status.health is not RegionHealth.HEALTHY:
+            yield Left("healthy", f"region {name}", f"is {one.status.health}")
+    yield from _over("override", PLATFORM_NAME, {uid: one.ends for uid, one in state.overrides.items()}, now)
+    for uid, workload in state.workloads.items():
+        if workload.meta.deletion is not None:
+            yield Left("deleted", f"workload {uid} {workload.meta.name}", "is still being deleted")
+    if scene.people is None or not scene.people.done:
+        yield Left("answered", "people", "are not done: somebody waits for an answer")
+        return
+    wanted = scene.people.wanted
+    if wanted.keys() != scene.scenario.workloads.keys():
+        yield Left("wanted", "people", f"want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}")
+    for name, workload in wanted.items():
+        uid = state.workload_names.get(f"{workload.meta.tenant}/{name}") or 0
+        stored = state.workloads.get(uid)
+        if stored is None or stored.spec != workload.spec:
+            yield Left("wanted", f"workload {name}", "is not what was acknowledged")
+            continue
+        shares = [a.shares for a in state.assignments.values() if a.workload == uid and serves(a)]
+        assigned = sum(share.count for named in shares for share in named)
+        least, most = _asked_for(stored, now)
+        if not least <= assigned <= most and not moves(state, _regions(scene), stored, assigned - most):
+            yield Left("assigned", f"workload {name}", f"has {assigned} replicas assigned, of {least} to {most}")
+
+
+def _regions(scene: Scene) -> dict[str, RegionState]:
+    return {name: scene.audits[name].state for name in scene.cast.nodes}
+
+
+def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
+    """How many replicas are to be assigned, at least and at most. What is done of batch work need not be, wherever that
+    was; what is not done need not be either, once its deadline has passed and it was to fail then."""
+    spec, status = workload.spec, workload.status
+    if not spec.batch:
+        return spec.replicas, spec.replicas
+    fails = spec.on_deadline is OnDeadline.FAIL and workload.meta.created + spec.deadline <= now
+    return 0 if fails else spec.replicas - status.succeeded, max(spec.replicas, status.succeeded + status.failed)
+
+
+def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Left]:
+    """What should have ended, and is still listed."""
+    for uid, end in ends.items():
+        if end <= now:
+            yield Left("ended", f"{where} {kind} {uid}", "should have ended", PROMPT_MS)
+
+
+def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
+    now = state.facts.at
+    for node in state.nodes.values():
+        if not is_open(node):
+            told = f"takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
+            yield Left("healthy", node.name, told)
+    yield from _shipped(name, state, platform)
+    yield from _over("hold", name, {uid: one.ends for uid, one in state.holds.items()}, now)
+    yield from _over("override", name, {uid: one.ends for uid, one in state.overrides.items()}, now)
+    for uid, assignment in state.assignments.items():
+        workload = platform.workloads.get(assignment.workload)
+        stays = assignment.exclusive and workload is not None and is_spent(_regions(scene), workload)
+        yield from _replicas(name, state, uid, assignment, stays=stays)
+    yield from _unpaid(name, state)
+    yield from _slots(scene, name, state, Oracle(state, now))
+    speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
+    speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
+    yield from _sessions(name, state, speaking)
+    metals = [metal for metal in scene.metals.values() if metal.region == name]
+    yield from (*other_processes(state, metals), *unnoticed(name, state, metals))
+    yield from unmended(name, state)
+
+
+def _unpaid(name: str, state: RegionState) -> Iterator[Left]:
+    """What an emergency paid for ends with it; no other charge does."""
+    for slot in state.slots.values():
+        if slot.account.startswith("emergency/") and slot.phase in STOPPABLE:
+            paid = state.allowances.get(slot.account)
+            if paid is None or paid.ends <= state.facts.at:
+                subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch}"
+                yield Left("repaid", subject, f"runs on {slot.account}, which is over", PROMPT_MS)
+
+
+def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
+    """A region has what the platform means it to have, and the platform knows."""
+    theirs = {uid: a.revision for uid, a in platform.assignments.items() if a.region == name}
+    ours = {uid: a.revision for uid, a in state.assignments.items()}
+    if theirs != ours:
+        yield Left("shipped", name, f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}", PROMPT_MS)
+    for account, allowance in state.allowances.items():
+        grant = platform.grants.get(f"{name}|{account}")
+        if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
+            yield Left("granted", f"{name} {account}", "is not settled", PROMPT_MS)
+    yield from left_over(platform, name, state)
+
+
+def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Left]:
+    """Everybody who is there has a session, and nobody else."""
+    found = {session.principal for session in state.sessions.values()}
+    if found != speaking:
+        more, less = sorted(found - speaking), sorted(speaking - found)
+        yield Left("sessions", where, f"has some of {more} that should have ended, and none of {less}")
+
+
+def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment, *, stays: bool) -> Iterator[Left]:
+    """As many slots of each template as the platform asks for, less what is over for good. While some of them wait for
+    room, others serve with an older template and a few more are opened beside them: at most as many as may be gone.
+    Identities of which no more may be gone, `stays`, serve with an older template until that changes."""
+    asked = {share.template: share.count for share in assignment.shares if assignment.stage is ACTIVE and share.count}
+    for row in state.finished.get(uid) or ():
+        over = sum(after - first for first, after in (*row.done, *row.failed))
+        asked[row.template] = max(0, asked.get(row.template, 0) - over)
+    slots = [slot for slot in state.slots.values() if slot.assignment == uid]
+    there = Counter(slot.template for slot in slots)
+    if there == Counter(asked) or (stays and len(slots) == sum(asked.values())):
+        named = {ordinal for first, after in assignment.ordinals for ordinal in range(first, after)}
+        if assignment.exclusive and named != {slot.ordinal for slot in slots}:
+            yield Left("replicas", f"{where} assignment {uid}", f"has other ordinals than {sorted(named)}")
+        return
+    wanted, subject = sum(asked.values()), f"{where} assignment {uid}"
+    surge = 0 if assignment.exclusive else max(1, assignment.disruption)
+    detail = f"has {len(slots)} slots where {wanted} are asked for"
+    leaving = [slot for slot in slots if slot.phase in (Phase.TERMINATING, Phase.UNKNOWN)]
+    if len(slots) < wanted or len(slots) - len(leaving) > wanted + surge:
+        yield Left("replicas", subject, detail, PROMPT_MS)
+    elif leaving or not any(slot.phase is Phase.PENDING for slot in slots):
+        # The longest that nothing of it changes: a rollout of many may take longer, and goes on meanwhile.
+        told = ", ".join(f"{count} of {template[:8]}" for template, count in sorted(there.items()))
+        promise = "rolled" if there.keys() - asked.keys() else "replicas"
+        yield Left(promise, f"{subject} with {told}", detail, STEP_MS)
+
+
+def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iterator[Left]:
+    """Everything serves, or waits for what is not there, as its reason says."""
+    for slot in state.slots.values():
+        subject = f"{where} slot {slot.workload}/{slot.ordinal}"
+        if slot.phase is Phase.SERVING:
+            continue
+        if slot.phase is not Phase.PENDING:
+            serves = not state.assignments[slot.assignment].batch
+            answers = serves and slot.phase is Phase.READY and _answers(scene, state, slot)
+            detail = f"is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
+            within = ENDING_MS if slot.phase is Phase.TERMINATING else PROMPT_MS if answers else 0
+            named = f"{subject} {slot.phase}" if within else subject
+            yield Left("served" if answers else "runs", named, detail, within)
+            continue
+        verdict, told = oracle.verdict(slot), _told(state, slot)
+        if verdict.node:
+            yield Left("placed", subject, f"waits for {told or 'nothing'}, and {verdict.node} would take it", PROMPT_MS)
+        elif told not in verdict.shut:
+            yield Left("reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}", PROMPT_MS)
+
+
+def _told(state: RegionState, slot: Slot) -> str:
+    """The code that is told of why a slot waits; empty: nobody has said."""
+    requests = [one for one in state.requests.get(slot.assignment) or () if one.template == slot.template]
+    return next((one.reasons[0].code for one in requests if one.reasons), "")
+
+
+def _answers(scene: Scene, state: RegionState, slot: Slot) -> bool:
+    return scene.metals[state.nodes[slot.node].name].answers((slot.workload, slot.ordinal), slot.epoch)

@@ -1,0 +1,247 @@
+"""One run of a scenario: the same seed gives the same run, to the byte.
+
+plan ──▶ scene ──▶ faults and traffic ──▶ calm ──▶ settled? ──▶ report
+                     safety is judged at every commit, after every fault, and at the end
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.core.ledger.codec import Batch
+from holdfast.core.region.definition import REGION
+from holdfast.host.ports.store import Stored
+from holdfast.host.runtime import gc_tuning
+from holdfast.replay.recording import PLATFORM_NAME
+from holdfast.replay.refold import as_of
+from holdfast.replay.run_plan import Fault, Plan
+from holdfast.sim.checks.assignment.make_before_break import Careful
+from holdfast.sim.checks.cross_ledger import across
+from holdfast.sim.checks.decision_index import unexplained
+from holdfast.sim.checks.ledger_audit import Finding
+from holdfast.sim.checks.link_steps import missed
+from holdfast.sim.checks.placement.placements import Placements
+from holdfast.sim.checks.region.registry import regional
+from holdfast.sim.cluster.cluster import Scene, old_server
+from holdfast.sim.cluster.fault_injection import Troubles
+from holdfast.sim.cluster.questions import Answer, Struck, answers, strike, unanswered
+from holdfast.sim.cluster.recovery_time import Recovery
+from holdfast.sim.cluster.server_state import same_states
+from holdfast.sim.runs.coverage import counted
+from holdfast.sim.runs.settle_phase import LOOK_MS, Settling
+from holdfast.sim.scenario import Scenario
+from holdfast.sim.world.virtual_loop import run_virtual
+
+#: A run that is broken in so many ways need not be played to its end.
+FINDINGS_MOST = 20
+
+
+class Verdicts(Struct, frozen=True):
+    """`held`, `broken`, or `inconclusive`: too little happened to say anything."""
+
+    safety: str
+    liveness: str
+
+
+class Report(Struct, frozen=True):
+    """What became of a run."""
+
+    scenario: str
+    seed: int
+    digest: str
+    verdicts: Verdicts
+    findings: tuple[Finding, ...]
+    #: What had not come to rest, and what there was too little of.
+    unsettled: tuple[str, ...]
+    lacking: tuple[str, ...]
+    answers: dict[str, Answer]
+    timeline: tuple[tuple[int, str], ...]
+    #: How long the run was, in simulated milliseconds, and how long it took to settle.
+    length: int
+    settled: int
+    #: How long after the loss of a region each critical workload served elsewhere what it must, in milliseconds.
+    recovered: dict[str, int]
+    counts: dict[str, int]
+    plan: Plan
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is wrong with it, saying too little included."""
+        return self.verdicts != Verdicts("held", "held")
+
+
+async def _ended(trouble: asyncio.Task[None]) -> None:
+    """End the faults, early if need be. A fault that could not be done is raised: then the run says nothing."""
+    trouble.cancel()
+    try:
+        await trouble
+    except asyncio.CancelledError:
+        return
+
+
+class Run:
+    """A run under way."""
+
+    def __init__(self, scenario: Scenario, seed: int, plan: Plan | None = None) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.scene = Scene(scenario, seed, plan)
+        self.troubles = Troubles(self.scene, self._strikes)
+        self.struck: Struck | None = None
+        self.findings: list[Finding] = []
+        self.settling = Settling(self.scene, self.troubles)
+        self.recovery = Recovery(scenario, self.scene.plan)
+        #: Every ledger's log from its first batch on, which its disk trims, for whoever records the run.
+        self.logs: dict[str, list[Stored]] = {name: [] for name in self.scene.audits}
+        for name, log in self.logs.items():
+            self.scene.world.store(name).disk.listeners.append(log.append)
+        platform = self.scene.audits[PLATFORM_NAME]
+        platform.listeners.append(Careful(platform.state, self.findings.append, self.scene.world.now).take)
+        for name in self.scene.cast.nodes:
+            self._listen(name)
+
+    async def play(self) -> Report:
+        """All of it."""
+        scene, world = self.scene, self.scene.world
+        trouble = asyncio.create_task(self.troubles.run(scene.plan.faults, self._judge))
+        try:
+            while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
+                await asyncio.sleep(LOOK_MS / 1000)
+                self.recovery.look(scene, self.troubles.struck)
+                self.settling.look_meanwhile()
+                self._judge_across()
+            await _ended(trouble)
+            left = await self.settling.until_calm(lambda: len(self._found()) < FINDINGS_MOST)
+            self._judge()
+            self.findings += same_states(scene)
+        finally:
+            trouble.cancel()
+            await world.end()
+        for audit in scene.audits.values():
+            await audit.finish()
+        if not self._found():
+            for name in scene.cast.nodes:
+                self.findings += await unexplained(scene.audits[name].state, self.logs[name])
+        return self._report([*self.recovery.late(), *left])
+
+    def _listen(self, name: str) -> None:
+        """Let a region's placements be judged with each batch."""
+        audit, clock = self.scene.audits[name], self.scene.world.now
+        hears, log = lambda: not self.troubles.is_deaf(name), self.logs[name]
+        placements = Placements(
+            name, audit.state, self.findings.append, hears, self.scene.acted, clock, lambda seq: as_of(REGION, log, seq)
+        )
+        self.scene.on_said[name] = placements.queue.excused.said
+        self.scene.servers.on_refused[name] = placements.queue.excused.refused
+        others = regional(name, audit.state, self.findings.append, hears)
+
+        def take(batch: Batch[Any]) -> None:
+            placements.take(batch, lambda: REGION.batches.evidence(audit.newest))
+            for judge in others:
+                judge.take(batch)
+
+        audit.listeners.append(take)
+
+    def _strikes(self, fault: Fault) -> None:
+        """A fault is about to strike; of the first one it is kept what there was then."""
+        if self.struck is None:
+            counts = counted(self.scene, self.troubles.happened)
+            self.struck = strike(self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts)
+
+    def _judge(self) -> None:
+        """Everything that can be judged at this moment, in full."""
+        for audit in self.scene.audits.values():
+            audit.check_in_full()
+        self._judge_across()
+
+    def _judge_across(self) -> None:
+        states = {name: audit.state for name, audit in self.scene.audits.items()}
+        platform = states.pop(PLATFORM_NAME)
+        found = (*across(platform, states), *missed(platform, states))
+        self.findings += [one for one in found if one not in self.findings]
+
+    def _found(self) -> list[Finding]:
+        audits = [one for audit in self.scene.audits.values() for one in audit.findings]
+        return [*self.scene.truth.findings, *self.findings, *audits, *self._broken()]
+
+    def _broken(self) -> list[Finding]:
+        """What failed without a fault. A server that cannot read the log is meant to stop."""
+        old = [f"{old_server(name)}." for name in self.scenario.topology.behind]
+        failures = [one for one in self.scene.world.failures() if not one.startswith(tuple(old))]
+        for meters in self.scene.servers.meters:
+            failures += [f"given up: {labels}" for name, labels in meters.counts if name == "task_gave_up"]
+        return [Finding("nothing-fails", one) for one in failures]
+
+    def _report(self, left: list[str]) -> Report:
+        counts = counted(self.scene, self.troubles.happened)
+        findings = tuple(self._found())
+        broken = [*(one.promise for one in findings), *(one.partition(":")[0] for one in left)]
+        found = answers(self.scene, self.struck, counts, broken)
+        nameless = unanswered(found) if self.struck is not None else []
+        lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in nameless))
+        said = "inconclusive" if lacking else "held"
+        verdicts = Verdicts("broken" if findings else said, "broken" if left else said)
+        world = self.scene.world
+        return Report(
+            self.scenario.name,
+            self.seed,
+            self._digest(counts),
+            verdicts,
+            findings,
+            tuple(left),
+            lacking,
+            found,
+            tuple(world.timeline),
+            world.now(),
+            self.settling.took,
+            self.recovery.took,
+            counts,
+            self.scene.plan,
+        )
+
+    def _lacking(self, counts: dict[str, int]) -> list[str]:
+        least = self.scenario.least
+        refused = sum(count for name, count in counts.items() if name.startswith("refused."))
+        faults = sum(self.troubles.happened.values())
+        has = {
+            "commands": counts["audit.commands"],
+            "acknowledged": counts["audit.acknowledged"],
+            "started": self.scene.truth.started,
+            "refused": refused,
+            "faults": faults,
+            "linear": counts["audit.linear"],
+        }
+        wanted = msgspec.to_builtins(least).items()
+        return [f"{has[name]} {name}, and {count} are the least" for name, count in wanted if has[name] < count]
+
+    def _digest(self, counts: dict[str, int]) -> str:
+        found = hashlib.blake2b(self.scene.world.digest().encode(), digest_size=16)
+        found.update(msgspec.json.encode(counts, order="deterministic"))
+        return found.hexdigest()
+
+
+def run(scenario: Scenario, seed: int, plan: Plan | None = None) -> Report:
+    """Play a scenario from a seed."""
+    with gc_tuning.borrowed():  # hosts make what they load permanent, and a world ends: many of them would fill memory
+        return played(scenario, seed, plan)[0]
+
+
+def played(scenario: Scenario, seed: int, plan: Plan | None = None) -> tuple[Report, Run]:
+    """The report of a run, and the run itself."""
+
+    async def play() -> tuple[Report, Run]:
+        one = Run(scenario, seed, plan)
+        return await one.play(), one
+
+    with gc_tuning.borrowed():
+        return run_virtual(play())
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as others read it."""
+    return {**msgspec.to_builtins(report), "timeline": [{"ms": at, "what": what} for at, what in report.timeline]}

@@ -1,0 +1,115 @@
+"""Make the plan of a failing run smaller: leave out faults, acts and oddities for as long as it fails in the same way.
+
+Halves are tried first, then smaller pieces, then one after the other, until nothing more can be left out or time is up.
+What is left need not be the least there is, and each thing in it matters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from holdfast.replay.run_plan import Act, Fault, Fitting, Plan
+from holdfast.sim.runs.run import Report, run
+from holdfast.sim.scenario import Scenario
+
+SECONDS = 60.0
+
+Piece = Fault | Act | Fitting
+
+
+class Shrunk(Struct, frozen=True):
+    """A smaller plan that fails in the same way, how many runs that took, and whether each piece was tried alone."""
+
+    plan: Plan
+    fails: str
+    runs: int
+    finished: bool
+
+
+class TimeIsUp(Exception):
+    """The time box is over."""
+
+
+def manner(report: Report) -> str:
+    """In which way a run fails: the promise that its first finding names, or `liveness`; empty: in neither."""
+    if report.findings:
+        return report.findings[0].promise
+    return "liveness" if report.unsettled else ""
+
+
+def shrink(
+    scenario: Scenario,
+    seed: int,
+    report: Report,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Shrunk:
+    """The least plan found in that time with which the seed fails as in the report.
+
+    A run that is inconclusive cannot be made smaller: there was too little in it already.
+    """
+    wanted = manner(report)
+    assert wanted, f"seed {seed} of {scenario.name} breaks no promise"
+    attempts = _Attempts(scenario, seed, report.plan.length, wanted, clock, clock() + seconds)
+    pieces: list[Piece] = [*report.plan.faults, *report.plan.acts, *report.plan.fittings]
+    finished = True
+    try:
+        for kept in _smaller(pieces, attempts.fails):
+            pieces = kept
+    except TimeIsUp:
+        finished = False
+    return Shrunk(plan_of(report.plan.length, pieces), wanted, attempts.runs, finished)
+
+
+def plan_of(length: int, pieces: list[Piece]) -> Plan:
+    """The plan of these pieces."""
+    faults = tuple(piece for piece in pieces if isinstance(piece, Fault))
+    acts = tuple(piece for piece in pieces if isinstance(piece, Act))
+    return Plan(length, faults, acts, tuple(piece for piece in pieces if isinstance(piece, Fitting)))
+
+
+def _smaller(pieces: list[Piece], fails: Callable[[list[Piece]], bool]) -> Iterator[list[Piece]]:
+    """Ever smaller lists that fail. Once single pieces were left out, those before them are tried again."""
+    size = max(1, len(pieces) // 2)
+    while pieces:
+        before, at = len(pieces), 0
+        while at < len(pieces):
+            less = pieces[:at] + pieces[at + size :]
+            if fails(less):
+                pieces = less
+                yield pieces
+            else:
+                at += size
+        if size == 1 and len(pieces) == before:
+            return
+        size = max(1, size // 2)
+
+
+class _Attempts:
+    """Runs of smaller plans, counted, until time is up."""
+
+    def __init__(
+        self, scenario: Scenario, seed: int, length: int, wanted: str, clock: Callable[[], float], until: float
+    ) -> None:
+        self.runs = 0
+        self._scenario = scenario
+        self._seed = seed
+        self._length = length
+        self._wanted = wanted
+        self._clock = clock
+        self._until = until
+
+    def fails(self, pieces: list[Piece]) -> bool:
+        """Whether a run with only these fails as wanted. One that ends without a report fails in another way."""
+        if self._clock() >= self._until:
+            raise TimeIsUp
+        self.runs += 1
+        try:
+            report = run(self._scenario, self._seed, plan_of(self._length, pieces))
+        except Exception:
+            return False  # a run that cannot be played to its end is another failure than the one looked for
+        # In a smaller run something else may be found before it.
+        return self._wanted == manner(report) or self._wanted in {finding.promise for finding in report.findings}

@@ -1,0 +1,250 @@
+"""Many seeds of many scenarios, on all cores: what held, what did not, and what was never met.
+
+    seeds ──▶ scenario of each seed ──▶ workers, one run at a time ──▶ tallies ──▶ result
+                                        a worker that dies, or takes too long, is a failure of its seed
+
+Which scenario a seed plays follows from the seed and the names alone, so that every run can be played again by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.observe.log_text import to_stderr
+from holdfast.sim.runs.coverage import Coverage, judged, together
+from holdfast.sim.runs.run import Report, run
+from holdfast.sim.scenario import Scenario
+
+#: A run takes a second or two. One that takes so long hangs, and would hang the swarm.
+RUN_SECONDS_MOST = 240
+
+#: Those who speak during a run: workers are as silent as whoever began the swarm.
+LOGGERS = ("holdfast", "asyncio")
+#: The name of a scenario, and a seed.
+Job = tuple[str, int]
+
+
+class Played(Struct, frozen=True):
+    """What a swarm keeps of one run."""
+
+    scenario: str
+    seed: int
+    #: `held`, `safety` or `liveness` for the promise that is broken, `inconclusive`, or `died` without a report.
+    verdict: str
+    #: The first thing that is wrong, and the traceback of a run that died.
+    why: str = ""
+    trace: str = ""
+    #: What plays it again.
+    command: str = ""
+    length: int = 0
+    counts: dict[str, int] = {}
+
+
+class Result(Struct, frozen=True):
+    """What became of a swarm."""
+
+    runs: int
+    simulated_ms: int
+    seconds: float
+    #: How many runs of each scenario came to which verdict.
+    verdicts: dict[str, dict[str, int]]
+    #: By seed, without their counts.
+    failures: tuple[Played, ...]
+    coverage: Coverage
+    counts: dict[str, int]
+    #: Somebody ended it before its last seed.
+    interrupted: bool
+
+    @property
+    def failed(self) -> bool:
+        """Whether it shows less than that everything holds."""
+        return bool(self.failures or self.coverage.missed or self.interrupted or not self.runs)
+
+
+class _Gathered:
+    """What is known of a swarm so far."""
+
+    def __init__(self, scenarios: Mapping[str, Scenario]) -> None:
+        self._began = time.monotonic()
+        self._scenarios = scenarios
+        self._verdicts: dict[str, dict[str, int]] = {name: {} for name in sorted(scenarios)}
+        self._counts: dict[str, dict[str, int]] = {name: {} for name in self._verdicts}
+        self._failures: list[Played] = []
+        self._simulated_ms = 0
+
+    def add(self, played: Played) -> None:
+        """One run more."""
+        verdicts = self._verdicts[played.scenario]
+        verdicts[played.verdict] = verdicts.get(played.verdict, 0) + 1
+        self._counts[played.scenario] = together([self._counts[played.scenario], played.counts])
+        self._simulated_ms += played.length
+        if played.verdict != "held":
+            self._failures.append(replace(played, counts={}))
+
+    def result(self, *, interrupted: bool) -> Result:
+        """All of it."""
+        runs = {name: sum(verdicts.values()) for name, verdicts in self._verdicts.items()}
+        return Result(
+            sum(runs.values()),
+            self._simulated_ms,
+            time.monotonic() - self._began,
+            self._verdicts,
+            tuple(sorted(self._failures, key=lambda failure: failure.seed)),
+            judged(self._scenarios, runs, self._counts),
+            together(self._counts.values()),
+            interrupted,
+        )
+
+
+def scenario_of(seed: int, names: Iterable[str]) -> str:
+    """The scenario that a seed plays: each gets its equal share of any row of seeds."""
+    ordered = sorted(names)
+    return ordered[seed % len(ordered)]
+
+
+def command(scenario: str, seed: int) -> str:
+    """What plays this run again."""
+    return f"holdfast sim run {scenario} --seed {seed}"
+
+
+def swarm(
+    scenarios: Mapping[str, Scenario],
+    seeds: range,
+    *,
+    jobs: int = 1,
+    tell: Callable[[Played], None] = lambda _played: None,
+    again: Callable[[str, int], str] = command,
+) -> Result:
+    """Play every seed. `tell` hears of each run, in whatever order they end; `again` says how to play it again.
+
+    A single job is done in this process.
+    """
+    gathered = _Gathered(scenarios)
+    todo = ((scenario_of(seed, scenarios), seed) for seed in seeds)
+    playing = _here(scenarios, todo) if jobs == 1 else _in_workers(scenarios, todo, min(jobs, len(seeds)))
+    interrupted = False
+    try:
+        for played in playing:
+            told = replace(played, command=again(played.scenario, played.seed))
+            gathered.add(told)
+            tell(told)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        playing.close()
+    return gathered.result(interrupted=interrupted)
+
+
+def play(scenario: Scenario, seed: int) -> Played:
+    """One run, whatever becomes of it."""
+    try:
+        report = run(scenario, seed)
+    except Exception as error:
+        return Played(scenario.name, seed, "died", f"{type(error).__name__}: {error}", traceback.format_exc())
+    verdict, why = verdict_of(report)
+    return Played(scenario.name, seed, verdict, why, length=report.length, counts=report.counts)
+
+
+def verdict_of(report: Report) -> tuple[str, str]:
+    """One word for a report, and the first thing that is wrong."""
+    if report.findings:
+        return "safety", f"{report.findings[0].promise}: {report.findings[0].detail}"
+    if report.unsettled:
+        return "liveness", report.unsettled[0]
+    if report.failed:
+        return "inconclusive", "; ".join(report.lacking[:1])
+    return "held", ""
+
+
+def _here(scenarios: Mapping[str, Scenario], todo: Iterator[Job]) -> Generator[Played, None, None]:
+    return (play(scenarios[name], seed) for name, seed in todo)
+
+
+class _Worker:
+    """A process that plays one run after the other."""
+
+    def __init__(self, scenarios: Mapping[str, Scenario]) -> None:
+        # Not forked: a run must not depend on what this process did before.
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        levels = {name: logging.getLogger(name).getEffectiveLevel() for name in LOGGERS}
+        self.process = context.Process(target=_work, args=(theirs, dict(scenarios), levels), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.job: Job = ("", 0)
+        self.latest = 0.0
+
+    def give(self, job: Job) -> None:
+        """Have it play this."""
+        self.job, self.latest = job, time.monotonic() + RUN_SECONDS_MOST
+        with suppress(OSError):  # gone already: its answer will say so
+            self.pipe.send(job)
+
+    def answer(self) -> Played:
+        """What became of it; a process that is gone is an answer too."""
+        name, seed = self.job
+        try:
+            if self.pipe.poll():
+                found: Played = self.pipe.recv()
+                return found
+        except (EOFError, OSError):
+            self.process.join()
+            return Played(name, seed, "died", f"the process that played it ended with {self.process.exitcode}")
+        self.end()
+        return Played(name, seed, "died", f"it took more than {RUN_SECONDS_MOST} s of real time")
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+
+
+def _work(pipe: Connection[Any, Any], scenarios: dict[str, Scenario], levels: dict[str, int]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began the swarm ends it
+    logging.basicConfig(handlers=[to_stderr()])
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    while True:
+        try:
+            name, seed = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(play(scenarios[name], seed))
+
+
+def _in_workers(scenarios: Mapping[str, Scenario], todo: Iterator[Job], count: int) -> Generator[Played, None, None]:
+    crew: list[_Worker] = []
+    try:
+        for job in islice(todo, count):
+            crew.append(_Worker(scenarios))
+            crew[-1].give(job)
+        while crew:
+            soonest = min(worker.latest for worker in crew)
+            ready = wait([worker.pipe for worker in crew], max(0.0, soonest - time.monotonic()))
+            for worker in [one for one in crew if one.pipe in ready or one.latest <= time.monotonic()]:
+                yield worker.answer()
+                following = next(todo, None)
+                if following is not None and worker.process.is_alive():
+                    worker.give(following)
+                    continue
+                crew.remove(worker)
+                worker.end()
+                if following is not None:
+                    crew.append(_Worker(scenarios))
+                    crew[-1].give(following)
+    finally:
+        for worker in crew:
+            worker.end()

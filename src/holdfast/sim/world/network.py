@@ -1,0 +1,214 @@
+"""A network of made-up machines: the transport port in virtual time, with weather, partitions and deaths.
+
+A process is a *life* under a name: `join` begins one, `die` ends it, and `join` again begins the next. What an asker is
+told is what a real network would tell it, and `Unreachable` stays a promise whatever the weather:
+
+- No life under the name when the question arrives: the connection is refused, `Unreachable`.
+- The life it was sent to died in between, or while it answered: the connection is reset, `NoAnswer`.
+- Question or answer lost, late, or stuck behind a partition or a pause: `NoAnswer`, at the deadline and not before.
+- A stream stays in order. An item that was lost breaks it with `NoAnswer` when the next one comes, or when it is idle.
+
+A dead life learns nothing more: its pending calls stay pending, also past their deadlines, until whoever killed it
+cancels its tasks. What is under way to it is never given to the next life of the name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextvars import copy_context
+from random import Random
+
+from msgspec.structs import replace
+
+from holdfast.host.ports.transport import Declined, Flow, NoAnswer, Reply, Request, Serving, Unreachable, serve_nothing
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.sim.world.calls import Call, Message
+from holdfast.sim.world.links import CALM, Links, Weather
+from holdfast.sim.world.virtual_loop import VirtualLoop
+
+#: How many messages of a stream wait for their reader before the sender does.
+BUFFER = 64
+
+
+class SimNetwork(Links):
+    """The links, and who lives on them now."""
+
+    def __init__(self, loop: VirtualLoop, chance: Random, weather: Weather = CALM, buffer: int = BUFFER) -> None:
+        super().__init__(loop, chance, weather)
+        self.buffer = buffer
+        self.peers: dict[str, SimTransport] = {}
+        #: Handlers that raised: to whoever asked that is only `NoAnswer`.
+        self.failures: list[str] = []
+        self._lives: dict[str, int] = {}
+
+    def join(self, name: str) -> SimTransport:
+        """The next life of this name, which nobody has now."""
+        assert name not in self.peers, f"{name} is alive already"
+        life = self._lives[name] = self._lives.get(name, 0) + 1
+        self.note(f"join {name} life {life}")
+        peer = self.peers[name] = SimTransport(self, name, life)
+        return peer
+
+    def _landed(self, call: Call, aimed_at: SimTransport | None) -> None:
+        """A copy of a question has come to the machine it was sent to, where its process may be gone by now."""
+        found = aimed_at or self.peers.get(call.peer)
+        if found is None:
+            call.refuse(Unreachable(f"there is no {call.peer} in the network"))
+        elif found.has_left:
+            call.reset()
+        elif not found.is_listening:
+            call.refuse(Unreachable(f"{call.peer} does not listen yet"))
+        elif not call.is_hung_up:
+            found.accept(call)
+
+
+class SimTransport:
+    """One life of one peer. What it does for others runs in tasks of its own, and ends with it."""
+
+    def __init__(self, network: SimNetwork, name: str, life: int) -> None:
+        self.network = network
+        self.name = name
+        self.life = life
+        #: The principal whose certificate it shows to whomever it asks, as in mutual TLS; empty: it has none.
+        self.certificate = ""
+        self.is_dead = False
+        self.has_left = False
+        #: Whether somebody listens at its address: a server does so once it has started.
+        self.is_listening = True
+        self._serving_with: Serving = serve_nothing
+        #: Where that was said: what is served runs in the process that serves, not in the one that asks.
+        self._context = copy_context()
+        #: What it waits for from others, and what it does for them.
+        self._calls: dict[Call, None] = {}
+        self._serving: dict[asyncio.Task[None], Call] = {}
+        self._journal = Journal("transport", peer=name, life=life)
+
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        call = await self._begin_call(peer, request, is_stream=False)
+        try:
+            message = await call.next(timeout_ms)
+        finally:
+            self._end_call(call)
+        assert isinstance(message, Reply), f"{peer} ended without an answer to {call.what}"
+        return message
+
+    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        call = await self._begin_call(peer, request, is_stream=True)
+        try:
+            while (message := await call.next(idle_ms)) is not None:
+                if isinstance(message, Reply):
+                    raise Declined(message)
+                yield message
+        finally:
+            self._end_call(call)
+
+    def serve(self, serving: Serving) -> None:
+        self._serving_with = serving
+        self._context = copy_context()
+
+    async def start(self) -> None:
+        """Whoever asks something of it is answered from now on, if not before."""
+        self.is_listening = True
+
+    def trouble(self) -> str:
+        """Nothing is ever wrong with its certificate."""
+        return ""
+
+    def die(self) -> None:
+        """The process is gone, at once: it sends and hears nothing more, and those it served are reset.
+
+        To let a whole machine lose its power, isolate it first: then nobody is told anything.
+        """
+        if not self.has_left:
+            self.network.tally["deaths"] += 1
+            self.is_dead = True
+            self._leave()
+
+    async def close(self) -> None:
+        """Leave in good order: what it waits for is `NoAnswer`; what it did for others has ended when this returns."""
+        if not self.has_left:
+            for call in self._calls:
+                call.fail(NoAnswer(f"{self.name} left the network before it was answered"))
+            self._leave()
+        while self._serving:
+            for task in self._serving:
+                task.cancel()
+            await asyncio.wait(list(self._serving))
+
+    def _leave(self) -> None:
+        self.network.note(f"leave {self.name} life {self.life}")
+        self.has_left = True
+        del self.network.peers[self.name]
+        self.network.forget(self.name)
+        for call in self._calls:
+            call.stop()
+            call.hang_up()
+        for task, call in self._serving.items():
+            task.cancel()
+            call.reset()
+
+    async def _begin_call(self, peer: str, request: Request, *, is_stream: bool) -> Call:
+        if self.is_dead:
+            await self.network.loop.create_future()
+        if self.has_left:
+            raise Unreachable(f"{self.name} has left the network")
+        peer = peer.removeprefix("https://")  # as operators write where a region is
+        call = Call(self.network, self, peer, request, self.network.buffer if is_stream else None)
+        self._calls[call] = None
+        aimed_at = self.network.peers.get(peer)
+        call.knock(lambda: self.network._landed(call, aimed_at))
+        return call
+
+    def _end_call(self, call: Call) -> None:
+        del self._calls[call]
+        call.stop()
+        call.hang_up()
+
+    def accept(self, call: Call) -> None:
+        """Serve it, in a task of its own."""
+        task = asyncio.create_task(
+            self._see_through(call), name=f"{self.name} serves {call.what}", context=self._context.copy()
+        )
+        call.accept(task)
+        self._serving[task] = call
+
+    async def _see_through(self, call: Call) -> None:
+        try:
+            await self._answer(call)
+        except Exception as error:
+            self._journal.error("serving-raised", error, verb=call.request.verb, path=call.request.path)
+            self.network.failures.append(f"{self.name} failed to serve {call.what}: {type(error).__name__}: {error}")
+            self._send(call, NoAnswer(f"{self.name} failed to serve {call.what}"))
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self._serving.pop(task, None)
+
+    async def _answer(self, call: Call) -> None:
+        found = await self._serving_with(replace(call.request, proven=call.asker.certificate))
+        if isinstance(found, Reply):
+            self._send(call, found)
+        elif call.is_stream:
+            await self._pour(call, found)
+            self._send(call, None)
+        else:
+            await _close(found.messages)
+            self._send(call, Declined(Reply(406, body=b"this is answered with a stream")))
+
+    async def _pour(self, call: Call, flow: Flow) -> None:
+        try:
+            async for message in flow.messages:
+                await call.room.acquire()
+                self._send(call, message)
+        finally:
+            await _close(flow.messages)
+
+    def _send(self, call: Call, message: Message) -> None:
+        if not self.has_left:
+            call.send_back(message)
+
+
+async def _close(messages: AsyncIterator[bytes]) -> None:
+    if isinstance(messages, AsyncGenerator):
+        await messages.aclose()

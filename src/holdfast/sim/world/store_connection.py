@@ -1,0 +1,233 @@
+"""One server's own way into a simulated store: the port, with the weather in between.
+
+    ask --request--> arrived --> done on the disk --answer--> heard
+           |lost        |late: done then              |lost
+           `------------`--- `Unknown`, or `StoreError` where the port has no outcome
+
+A door belongs to one life of a process. When that is over the door is dead: whoever still asks waits for ever, and
+neither an answer nor an error of the old life reaches the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar
+
+from msgspec import Struct
+
+from holdfast.host.ports.store import Full, Head, Outcome, Stored, StoreError, Unknown, Usage, Written, must_follow
+from holdfast.sim.world.store_service import Service, Way
+
+T = TypeVar("T")
+
+
+class Fate(Struct, frozen=True):
+    """What will become of one call, drawn before it begins."""
+
+    request_lost: bool
+    answer_lost: bool
+    late: bool
+    request_ms: int
+    answer_ms: int
+    late_ms: int
+    unheard_ms: int
+    #: The service's life in which it was sent.
+    boot: int
+
+
+class Door:
+    """A `Store` for one life of one host."""
+
+    shared = True
+
+    def __init__(self, service: Service, way: Way, chance: Random) -> None:
+        self.name = service.disk.name
+        self.is_dead = False
+        self._service = service
+        self._disk = service.disk
+        self._way = way
+        self._chance = chance
+        self._never = asyncio.Event()
+
+    def die(self) -> None:
+        """Its process is gone: from now on nothing is answered."""
+        if not self.is_dead:
+            self.is_dead = True
+            self._service.count("deaths")
+
+    # The port
+
+    async def head(self) -> Head:
+        return await self._ask(self._disk.head)
+
+    async def append(self, after: Head, batch: Stored) -> Outcome:
+        must_follow(after, batch)
+
+        async def land() -> Outcome:
+            if self._is_refused():
+                return Full(f"{self.name} says that there is no room for batch {batch.seq}")
+            return await self._disk.append(after, batch)
+
+        return await self._write("append", land)
+
+    async def touch(self, at: Head) -> Outcome:
+        return await self._write("touch", lambda: self._disk.touch(at))
+
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+        return await self._ask(lambda: self._disk.read(first, size_bytes))
+
+    async def wait(self, seen: Head, timeout_ms: int) -> Head:
+        return await self._ask(lambda: self._disk.wait(seen, timeout_ms))
+
+    async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
+        await self._change(self._with_room(f"chunk {name}", lambda: self._disk.put_chunk(seq, name, raw)))
+
+    async def get_chunk(self, seq: int, name: str) -> bytes:
+        return await self._ask(lambda: self._disk.get_chunk(seq, name))
+
+    async def put_manifest(self, seq: int, raw: bytes) -> None:
+        await self._change(self._with_room(f"manifest {seq}", lambda: self._disk.put_manifest(seq, raw)))
+
+    async def manifests(self) -> list[tuple[int, bytes]]:
+        return await self._ask(self._disk.manifests)
+
+    async def drop_snapshot(self, seq: int) -> None:
+        await self._change(lambda: self._disk.drop_snapshot(seq))
+
+    async def leftovers(self) -> list[int]:
+        return await self._ask(self._disk.leftovers)
+
+    async def trim(self, log_id: str, floor: int) -> Outcome:
+        return await self._write("trim", lambda: self._disk.trim(log_id, floor))
+
+    async def usage(self) -> Usage:
+        return await self._ask(self._disk.usage)
+
+    async def reclaim(self) -> None:
+        await self._change(self._disk.reclaim)
+
+    async def announce(self, name: str, raw: bytes) -> None:
+        await self._change(lambda: self._disk.announce(name, raw))
+
+    async def announced(self) -> list[tuple[str, bytes]]:
+        return await self._ask(self._disk.announced)
+
+    async def close(self) -> None:
+        """Let go of it. What was sent lands or is lost by itself, as when a connection is closed."""
+        await self._for_the_living()
+
+    # There and back
+
+    async def _ask(self, work: Callable[[], Awaitable[T]]) -> T:
+        """A call that changes nothing: it ends with its caller."""
+        fate = await self._begin()
+        return await self._heard(self._there(fate, work), fate)
+
+    async def _change(self, work: Callable[[], Awaitable[T]]) -> T:
+        """A call that changes something: once sent, it goes on without its caller."""
+        fate = await self._begin()
+        return await self._heard(self._service.on_its_own(self._there(fate, work)), fate)
+
+    async def _write(self, what: str, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """A change with an outcome: it may land late, and what is not heard is `Unknown`."""
+        fate = await self._begin()
+        sent = self._service.on_its_own(self._there(fate, work, may_be_late=True))
+        try:
+            return await self._heard(sent, fate)
+        except StoreError as error:
+            self._service.count(f"{what}_unknown")
+            return Unknown(str(error))
+
+    async def _begin(self) -> Fate:
+        await self._for_the_living()
+        weather, draw = self._way.weather, self._chance.random
+
+        def within(span: tuple[int, int]) -> int:
+            return span[0] + int(draw() * (span[1] - span[0] + 1))
+
+        # Each is drawn whether it is needed or not: another share of one fault does not reshuffle the others.
+        return Fate(
+            request_lost=draw() < weather.lose_request,
+            answer_lost=draw() < weather.lose_answer,
+            late=draw() < weather.land_late,
+            request_ms=within(weather.latency_ms),
+            answer_ms=within(weather.latency_ms),
+            late_ms=within(weather.late_ms),
+            unheard_ms=within(weather.unheard_ms),
+            boot=self._service.boots,
+        )
+
+    async def _there(self, fate: Fate, work: Callable[[], Awaitable[T]], *, may_be_late: bool = False) -> T:
+        await self._pass(fate.request_ms, fate)
+        if fate.request_lost:
+            await self._lose("requests_lost", fate)
+        if fate.late and may_be_late:
+            self._service.land_later(fate.late_ms, work)
+            await self._lose("sent_late", fate)
+        try:
+            result = await work()
+        except StoreError:
+            await self._pass(fate.answer_ms, fate)
+            raise
+        if self.is_dead and isinstance(result, Written):
+            self._service.count("landed_after_death")
+        return result
+
+    async def _heard(self, sent: Awaitable[T], fate: Fate) -> T:
+        """What came back, unless the answer is lost. To a dead door nothing comes back, not even an error."""
+        try:
+            result = await sent
+            try:
+                await self._pass(fate.answer_ms, fate)
+                if fate.answer_lost:
+                    await self._lose("answers_lost", fate)
+            except StoreError:
+                self._service.count("landed_unheard", isinstance(result, Written))
+                raise
+        except StoreError:
+            await self._for_the_living()
+            raise
+        await self._for_the_living()
+        return result
+
+    async def _pass(self, takes_ms: int, fate: Fate) -> None:
+        """One way, in the time it takes; `StoreError` if nothing gets through."""
+        if takes_ms:
+            await asyncio.sleep(takes_ms / 1000)
+        if self._way.mode == "hung":
+            self._service.count("hung")
+            await self._way.while_hung()
+            if self._chance.random() < 0.5:
+                raise self._error("the connection hung and broke")
+        if self._way.mode == "cut":
+            self._service.count("cut_off")
+            raise self._error("it is cut off")
+        if fate.boot != self._service.boots:
+            raise self._error("the store started anew meanwhile")
+
+    async def _lose(self, what: str, fate: Fate) -> None:
+        self._service.count(what)
+        await asyncio.sleep(fate.unheard_ms / 1000)
+        raise self._error(f"no answer within {fate.unheard_ms} ms")
+
+    async def _for_the_living(self) -> None:
+        if self.is_dead:
+            await self._never.wait()
+
+    def _with_room(self, what: str, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        async def put() -> None:
+            if self._is_refused():
+                raise StoreError(f"{self.name}: no room for {what}\nhint: trim the log or drop a snapshot")
+            await work()
+
+        return put
+
+    def _is_refused(self) -> bool:
+        refused = self._chance.random() < self._way.weather.full
+        self._service.count("full", refused)
+        return refused
+
+    def _error(self, why: str) -> StoreError:
+        return StoreError(f"{self._way.host} cannot reach {self.name}: {why}\nhint: try again")

@@ -1,0 +1,8 @@
+"""Databases of indexes of a log: a SQLite file beside the store, or one in memory.
+
+- `index_database`   opens, checks, sets aside and closes the database of any index
+- `decision_rows`    tables of decisions: add, tidy
+- `decision_search`  decisions by workload, node, tenant and time
+- `decision_store`   the port `host.ports.decision_store`
+- `audit_store`      the port `host.ports.audit_store`, with its tables
+"""

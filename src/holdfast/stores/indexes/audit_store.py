@@ -1,0 +1,188 @@
+"""Where the audit is kept: an index database beside the store, or one in memory.
+
+    place      one row: how far the log was read
+    entries    (seq, part, revision, at, actor, command, outcome, tenant, raw)   by batch, then by place in it
+
+Entries are found newest first by their number, and through an index by actor, by tenant and by time. Everything here
+runs on one thread and raises what SQLite raises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from holdfast.core.ledger.builtin.audit import Entry
+from holdfast.core.model.values.structs import Instant
+from holdfast.host.ports.audit_store import AuditAsked, AuditPage, Reader
+from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.store import Stored
+from holdfast.stores.indexes.index_database import PAGE_BYTES, IndexInFile, IndexInMemory, Schema
+
+APPLICATION_ID = 0x484C4441  # "HLDA"
+FORMAT = 1
+#: When there is too much, at least this share of it goes at once.
+SHED_PARTS = 20
+#: What an entry takes beside what it holds, most of it in indexes: a guess, by which shares are compared.
+ENTRY_BYTES = 200
+
+TABLES = f"""
+    BEGIN IMMEDIATE;
+    PRAGMA application_id={APPLICATION_ID};
+    PRAGMA user_version={FORMAT};
+    CREATE TABLE place (
+        log_id TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, since INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO place VALUES ('', 0, x'', 0);
+    CREATE TABLE entries (
+        seq INTEGER NOT NULL, part INTEGER NOT NULL, revision INTEGER NOT NULL, at INTEGER NOT NULL,
+        actor TEXT NOT NULL, command TEXT NOT NULL, outcome TEXT NOT NULL, tenant TEXT NOT NULL, raw BLOB NOT NULL,
+        PRIMARY KEY (seq, part)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX entries_actor ON entries (actor, seq, part);
+    CREATE INDEX entries_command ON entries (command, seq, part);
+    CREATE INDEX entries_outcome ON entries (outcome, seq, part);
+    CREATE INDEX entries_tenant ON entries (tenant, actor, seq, part);
+    CREATE INDEX entries_at ON entries (at);
+    COMMIT;
+"""
+_COLUMNS = "seq, part, revision, at, actor, command, outcome, tenant, raw"
+
+
+class AuditRows:
+    """One open connection to a database that has the tables."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+    def place(self) -> Place:
+        """How far the log was read."""
+        return Place(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
+
+    def begin(self, place: Place) -> None:
+        """Drop everything, and begin after this place."""
+        with self._connection:
+            self._execute("DELETE FROM entries")
+            self._execute("UPDATE place SET since = 0")
+            self._move(place)
+
+    def _move(self, place: Place) -> None:
+        row = (place.log_id, place.seq, place.digest, place.since)
+        self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
+
+    def add(self, batches: Sequence[Stored], reader: Reader, place: Place) -> int:
+        """Keep what these batches say, and how far that is. What is behind that already changes nothing."""
+        known = self.place()
+        if known.log_id == place.log_id and place.seq < known.seq:
+            return 0
+        found = [entry for one in batches if one.seq > known.seq for entry in reader(one)]
+        rows = [(e.seq, e.part, e.revision, e.at, e.actor, e.command, e.outcome, e.tenant, e.raw) for e in found]
+        with self._connection:
+            self._connection.executemany(f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._move(place)
+        return len(rows)
+
+    # Finding
+
+    def find(self, asked: AuditAsked) -> AuditPage:
+        """The newest that were asked for, and whether there are more."""
+        found = self._of_tenant(asked) if asked.tenant is not None else self._newest(asked, "", ())
+        items = tuple(Entry(*row) for row in found)
+        more = len(items) > asked.limit
+        last = items[asked.limit - 1] if more else None
+        return AuditPage(items[: asked.limit], None if last is None else (last.seq, last.part))
+
+    def _of_tenant(self, asked: AuditAsked) -> list[tuple[Any, ...]]:
+        """What is about a tenant, and what is about nobody and was done by its own: each found by an index."""
+        about = self._newest(asked, " AND tenant = ?", (asked.tenant,))
+        own = " AND tenant = '' AND actor IN (SELECT value FROM json_each(?))"
+        by = self._newest(asked, own, (json.dumps(asked.actors),))
+        return sorted((*about, *by), reverse=True)[: asked.limit + 1]
+
+    def _newest(self, asked: AuditAsked, more: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        said = (("actor", asked.actor), ("command", asked.command), ("outcome", asked.outcome))
+        terms = "".join(f" AND {name} = ?" for name, value in said if value)
+        bound: list[Any] = [value for _, value in said if value]
+        if asked.since:
+            terms, bound = f"{terms} AND at >= ?", [*bound, asked.since]
+        if asked.before is not None:
+            terms, bound = f"{terms} AND (seq, part) < (?, ?)", [*bound, *asked.before]
+        query = f"SELECT {_COLUMNS} FROM entries WHERE 1{terms}{more} ORDER BY seq DESC, part DESC LIMIT ?"
+        return self._execute(query, (*bound, *values, asked.limit + 1)).fetchall()
+
+    # Letting go
+
+    def tidy(self, before: Instant, size_bytes: int) -> int:
+        """Drop what is older; while all takes more room, the oldest of whoever takes the most of it. So nobody who is
+        denied or does much, a stranger for one, makes what others did be forgotten. How much it takes then."""
+        with self._connection:
+            self._execute("DELETE FROM entries WHERE at < ?", (before,))
+            if self._connection.changes():
+                self._execute("UPDATE place SET since = max(since, ?)", (before,))
+        while self.size_bytes() > size_bytes and self._shed():
+            pass
+        self._execute("PRAGMA incremental_vacuum").fetchall()
+        return self.size_bytes()
+
+    def _shed(self) -> bool:
+        """Drop the oldest of those who take the most room, down to what the next one takes; False when nothing is left.
+
+        What an entry holds is not read for it: SQLite knows how long it is.
+        """
+        by_actor = f"SELECT actor, count(*), sum(length(raw) + {ENTRY_BYTES}) AS size FROM entries GROUP BY actor"
+        shares: list[tuple[Any, ...]] = self._execute(f"{by_actor} ORDER BY size DESC, actor").fetchall()
+        level = _level([size for _, _, size in shares])
+        for actor, count, size in shares:
+            if size > level:
+                self._drop_oldest(actor, -(-count * (size - level) // size))
+        return bool(shares)
+
+    def _drop_oldest(self, actor: str, count: int) -> None:
+        oldest = "SELECT seq, part, at FROM entries WHERE actor = ? ORDER BY seq, part LIMIT 1 OFFSET ?"
+        for seq, part, at in self._execute(oldest, (actor, count - 1)).fetchall():
+            with self._connection:
+                self._execute("DELETE FROM entries WHERE actor = ? AND (seq, part) <= (?, ?)", (actor, seq, part))
+                self._execute("UPDATE place SET since = max(since, ?)", (at,))
+
+    def size_bytes(self) -> int:
+        """What the rows take."""
+        pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
+        return (pages - free) * PAGE_BYTES
+
+
+def _level(sizes: Sequence[int]) -> int:
+    """How much each may keep, the largest first, so that together they let go of their part."""
+    left = sum(sizes) * (SHED_PARTS - 1) // SHED_PARTS
+    for place in range(len(sizes), 0, -1):  # the smallest keep all, as long as that is no more than an even share
+        if sizes[place - 1] > left // place:
+            return left // place
+        left -= sizes[place - 1]
+    return 0
+
+
+SCHEMA = Schema("audit", APPLICATION_ID, FORMAT, TABLES, AuditRows)
+
+
+class AuditInMemory(IndexInMemory):
+    """For stores in memory, tests and simulations."""
+
+    def __init__(self) -> None:
+        super().__init__(SCHEMA)
+
+    async def add(self, batches: Sequence[Stored], reader: Reader, place: Place) -> int:
+        return await self._do(lambda one: AuditRows(one).add(batches, reader, place), "writing")
+
+    async def find(self, asked: AuditAsked) -> AuditPage:
+        return await self._do(lambda one: AuditRows(one).find(asked), "searching")
+
+
+class AuditInFile(IndexInFile, AuditInMemory):
+    """For a store in a folder."""
+
+    def __init__(self, path: Path) -> None:
+        IndexInFile.__init__(self, SCHEMA, path)

@@ -1,0 +1,177 @@
+"""The database of kept decisions: rows that are found by number, time, tenant, workload and node.
+
+    place        one row: how far the log was read
+    decisions    (number, at, tenant, outcome, requests, placed)   slim: filters run over these
+    found        (number, raw)                                     what a decision was based on, encoded
+    parts        (id, number, workload, low, high, ...)            one row for each request; ordinals and nodes packed
+    assignments, nodes                                             names, with when they were last mentioned
+
+A slot is found by its workload and by `low` and `high`, between which its ordinal lies; a node by a search through the
+packed nodes. Everything here runs on one thread and raises what SQLite raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from holdfast.core.ledger.codec import encode
+from holdfast.core.model.records.decisions import NUMBER_BYTES, Part, unpack
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.host.ports.decision_store import Reading
+from holdfast.host.ports.index_store import Place
+from holdfast.stores.indexes.index_database import PAGE_BYTES
+
+APPLICATION_ID = 0x484C4444  # "HLDD"
+FORMAT = 1
+#: A name that was mentioned is not marked again for so long.
+DAY_MS = 86_400_000
+#: When there is too much, at least this share of it goes at once.
+SHED_PARTS = 20
+#: Between which no ordinal lies.
+NO_ORDINALS = (0, -1)
+
+TABLES = f"""
+    BEGIN IMMEDIATE;
+    PRAGMA application_id={APPLICATION_ID};
+    PRAGMA user_version={FORMAT};
+    CREATE TABLE place (
+        log_id TEXT NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, since INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO place VALUES ('', 0, x'', 0);
+    CREATE TABLE decisions (
+        number INTEGER PRIMARY KEY, at INTEGER NOT NULL, tenant TEXT NOT NULL, outcome TEXT NOT NULL,
+        requests INTEGER NOT NULL, placed INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX decisions_at ON decisions (at);
+    CREATE INDEX decisions_tenant ON decisions (tenant, number, outcome);
+    CREATE TABLE found (number INTEGER PRIMARY KEY, raw BLOB NOT NULL) STRICT;
+    CREATE TABLE parts (
+        id INTEGER PRIMARY KEY, number INTEGER NOT NULL, workload INTEGER NOT NULL, low INTEGER NOT NULL,
+        high INTEGER NOT NULL, assignment INTEGER NOT NULL, generation INTEGER NOT NULL, ordinals BLOB NOT NULL,
+        nodes BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX parts_number ON parts (number);
+    CREATE INDEX parts_workload ON parts (workload, number, low, high);
+    CREATE TABLE assignments (
+        uid INTEGER PRIMARY KEY, workload INTEGER NOT NULL, tenant TEXT NOT NULL, name TEXT NOT NULL,
+        purpose TEXT NOT NULL, at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX assignments_name ON assignments (name, tenant, workload);
+    CREATE TABLE nodes (uid INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
+    CREATE INDEX nodes_name ON nodes (name, uid);
+    COMMIT;
+"""
+_ALL = ("decisions", "found", "parts", "assignments", "nodes")
+
+
+class DecisionRows:
+    """One open connection to a database that has the tables."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+
+    def place(self) -> Place:
+        """How far the log was read."""
+        return Place(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
+
+    def begin(self, place: Place) -> None:
+        """Drop everything, and begin after this place."""
+        with self._connection:
+            for table in _ALL:
+                self._execute(f"DELETE FROM {table}")
+            self._execute("UPDATE place SET since = 0")
+            self._move(place)
+
+    def _move(self, place: Place) -> None:
+        row = (place.log_id, place.seq, place.digest, place.since)
+        self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
+
+    # Writing
+
+    def add(self, reading: Reading, place: Place) -> None:
+        """Keep what was read, and how far. What is behind that already changes nothing."""
+        known = self.place()
+        if known.log_id == place.log_id and place.seq < known.seq:
+            return
+        rows: list[tuple[Any, ...]] = []
+        raws: list[tuple[Revision, bytes]] = []
+        parts: list[tuple[Any, ...]] = []
+        many = self._connection.executemany
+        with self._connection:
+            if reading.found:
+                self._name(reading, reading.found[-1].decided.at)
+            for found in reading.found:
+                one, placed = found.decided, sum(len(part.ordinals) for part in found.parts) // NUMBER_BYTES
+                tenant = one.tenant or self._tenant(found.parts)
+                rows.append((one.number, one.at, tenant, one.outcome.value, len(found.parts), placed))
+                raws.append((one.number, encode(one)))
+                parts += [(one.number, *_row(part)) for part in found.parts]
+            many("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?)", rows)
+            many("INSERT INTO found VALUES (?, ?)", raws)
+            columns = "number, workload, low, high, assignment, generation, ordinals, nodes"
+            many(f"INSERT INTO parts ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", parts)
+            self._move(place)
+
+    def _name(self, reading: Reading, at: Instant) -> None:
+        named = [(n.uid, n.workload, n.tenant, n.name, n.purpose, at) for n in reading.assignments.values()]
+        again = f"ON CONFLICT (uid) DO UPDATE SET at = excluded.at WHERE at < excluded.at - {DAY_MS}"
+        self._connection.executemany(f"INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?) {again}", named)
+        nodes = [(uid, name, at) for uid, name in reading.nodes.items()]
+        self._connection.executemany(f"INSERT INTO nodes VALUES (?, ?, ?) {again}", nodes)
+
+    def _tenant(self, parts: tuple[Part, ...]) -> str:
+        """Whose requests they are, where only what was kept before still knows it."""
+        for part in parts:
+            known = self._execute("SELECT tenant FROM assignments WHERE uid = ?", (part.assignment,)).get
+            if known:
+                return str(known)
+        return ""
+
+    # Letting go
+
+    def tidy(self, before: Instant, size_bytes: int) -> int:
+        """Drop what is older, and the oldest while all takes more room; how much it takes then."""
+        older = "SELECT number FROM decisions WHERE at < ? ORDER BY at DESC, number DESC LIMIT 1"
+        last = self._execute(older, (before,)).get
+        if last is not None:
+            self._drop(int(last), before)
+        with self._connection:
+            for table in ("assignments", "nodes"):
+                self._execute(f"DELETE FROM {table} WHERE at < ?", (before - DAY_MS,))
+        while self.size_bytes() > size_bytes and self._shed():
+            pass
+        self._execute("PRAGMA incremental_vacuum").fetchall()
+        return self.size_bytes()
+
+    def _shed(self) -> bool:
+        """Drop the oldest part of all decisions, and names that no other has; False when there is none."""
+        count = int(self._execute("SELECT count(*) FROM decisions").get)
+        if not count:
+            return False
+        oldest = "SELECT number, at FROM decisions ORDER BY number LIMIT 1 OFFSET ?"
+        rows: list[tuple[Any, ...]] = self._execute(oldest, (count // SHED_PARTS,)).fetchall()
+        self._drop(*rows[0])
+        unused = "NOT EXISTS (SELECT 1 FROM parts WHERE parts.workload = assignments.workload)"
+        self._execute(f"DELETE FROM assignments WHERE {unused}")
+        return True
+
+    def _drop(self, last: Revision, before: Instant) -> None:
+        """Drop decisions up to a number. From then on nothing is missing."""
+        with self._connection:
+            for table in ("decisions", "found", "parts"):
+                self._execute(f"DELETE FROM {table} WHERE number <= ?", (last,))
+            self._execute("UPDATE place SET since = max(since, ?)", (before,))
+
+    def size_bytes(self) -> int:
+        """What the rows take."""
+        pages, free = (int(self._execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count"))
+        return (pages - free) * PAGE_BYTES
+
+
+def _row(part: Part) -> tuple[Any, ...]:
+    ordinals = unpack(part.ordinals)
+    low, high = (min(ordinals), max(ordinals)) if ordinals else NO_ORDINALS
+    return part.workload, low, high, part.assignment, part.generation, part.ordinals, part.nodes

@@ -1,0 +1,212 @@
+"""Looking for kept decisions: first their numbers, newest first, then what is told of each.
+
+workload   by its uids, youngest first; a slot only where its ordinal can be
+node       by a search through packed nodes, step by step; a page ends after so many steps and goes on later
+otherwise  by number, over slim rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from typing import Any
+
+import apsw
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.ledger.revision import parse
+from holdfast.core.model.records.decisions import NUMBER_BYTES, Decided, unpack
+from holdfast.core.model.values.structs import Instant, Revision
+from holdfast.host.ports.decision_store import PARTS_TOLD, PLACEMENTS_TOLD, Asked, Named, Page, Request, Told
+from holdfast.host.ports.index_store import Place
+
+#: So many parts are searched for a node in one step, and so many bytes, or parts, for one page.
+STEP = 500
+SEARCHED_BYTES, SEARCHED_MAX = 32 << 20, 200_000
+#: Of so many workloads, or nodes, of one name decisions are looked for: the youngest.
+NAMESAKES_MAX = 32
+#: After every number that there is.
+LAST = (1 << 63) - 1
+
+_decided = msgspec.msgpack.Decoder(Decided)
+
+#: The number of a decision, and whether it was asked for; otherwise it is where the search stopped.
+Number = tuple[Revision, bool]
+
+
+class Search:
+    """One question to a database of decisions."""
+
+    def __init__(self, connection: apsw.Connection, asked: Asked, place: Place) -> None:
+        self._execute = connection.execute
+        self._asked = asked
+        self._place = place
+        self._nodes = self._uids(asked.node, "SELECT uid FROM nodes WHERE name = ?1 ORDER BY uid DESC LIMIT ?2", ())
+        by_name = "SELECT DISTINCT workload FROM assignments WHERE name = ?1"
+        mine = " AND tenant = ?3" if asked.tenant else ""
+        order = " ORDER BY workload DESC LIMIT ?2"
+        own = (asked.tenant,) if asked.tenant else ()
+        self._workloads = self._uids(asked.workload, f"{by_name}{mine}{order}", own)
+
+    def _uids(self, named: str, query: str, more: tuple[Any, ...]) -> list[Revision]:
+        """Everything that has this name, or else this uid."""
+        found = [int(uid) for (uid,) in self._execute(query, (named, NAMESAKES_MAX, *more))] if named else []
+        uid = parse(named)
+        return found if found or uid is None else [uid]
+
+    def page(self) -> Page:
+        """The newest that were asked for."""
+        chosen: list[Revision] = []
+        going_on = 0
+        for number, is_wanted in self._numbers():
+            if not is_wanted:
+                going_on = number
+            elif len(chosen) == self._asked.limit:
+                going_on = chosen[-1]
+                break
+            else:
+                chosen.append(number)
+        items = tuple(self._told(number) for number in chosen)
+        return Page(items, self._place, going_on, self._assignments(items), self._node_names(items))
+
+    def _numbers(self) -> Iterator[Number]:
+        asked = self._asked
+        low, high = self._range()
+        if (asked.workload and not self._workloads) or (asked.node and not self._nodes) or low > high:
+            return iter(())
+        if asked.workload:
+            return self._of_workloads(low, high)
+        return self._on_nodes(low, high) if asked.node else self._all(low, high)
+
+    def _range(self) -> tuple[Revision, Revision]:
+        """Between which numbers; what was earlier has a lower one."""
+        asked = self._asked
+        low, high = 0, asked.before - 1 if asked.before else LAST
+        if asked.since:
+            low = self._first("at >= ? ORDER BY at, number", asked.since, LAST)
+        if asked.until:
+            high = min(high, self._first("at <= ? ORDER BY at DESC, number DESC", asked.until, -1))
+        return low, high
+
+    def _first(self, where: str, at: Instant, otherwise: Revision) -> Revision:
+        found = self._execute(f"SELECT number FROM decisions WHERE {where} LIMIT 1", (at,)).get
+        return otherwise if found is None else int(found)
+
+    def _filters(self) -> tuple[str, list[Any]]:
+        """What the slim row of a decision has to say."""
+        asked = self._asked
+        said = (("tenant", asked.tenant), ("outcome", asked.outcome.value if asked.outcome else ""))
+        named = [(name, value) for name, value in said if value]
+        return "".join(f" AND d.{name} = ?" for name, _ in named), [value for _, value in named]
+
+    def _all(self, low: Revision, high: Revision) -> Iterator[Number]:
+        filters, values = self._filters()
+        query = f"SELECT d.number FROM decisions d WHERE d.number BETWEEN ? AND ?{filters} ORDER BY d.number DESC"
+        for (number,) in self._execute(query, (low, high, *values)):
+            yield number, True
+
+    def _of_workloads(self, low: Revision, high: Revision) -> Iterator[Number]:
+        filters, values = self._filters()
+        ordinal = self._asked.ordinal
+        between = " AND p.low <= ? AND p.high >= ?" if ordinal is not None else ""
+        limits = () if ordinal is None else (ordinal, ordinal)
+        query = (
+            "SELECT p.number, p.ordinals, p.nodes FROM parts p JOIN decisions d ON d.number = p.number"
+            f" WHERE p.workload = ? AND p.number BETWEEN ? AND ?{between}{filters} ORDER BY p.number DESC"
+        )
+        each = [self._execute(query, (uid, low, high, *limits, *values)) for uid in self._workloads]
+        last = -1
+        for number, ordinals, nodes in merge(*each, key=lambda row: row[0], reverse=True):
+            if number != last and self._has(ordinals, nodes):
+                last = number
+                yield number, True
+
+    def _has(self, ordinals: bytes, nodes: bytes) -> bool:
+        """Whether a part holds the slot and the node that were asked for."""
+        ordinal, wanted = self._asked.ordinal, self._nodes
+        if ordinal is None and not wanted:
+            return True
+        pairs = zip(unpack(ordinals), unpack(nodes), strict=True)
+        return any((ordinal is None or ordinal == one) and (not wanted or node in wanted) for one, node in pairs)
+
+    def _on_nodes(self, low: Revision, high: Revision) -> Iterator[Number]:
+        filters, values = self._filters()
+        near = " OR ".join("instr(p.nodes, ?)" for _ in self._nodes)
+        keys = [uid.to_bytes(NUMBER_BYTES, "little") for uid in self._nodes]
+        query = (
+            "SELECT p.number, p.ordinals, p.nodes FROM parts p JOIN decisions d ON d.number = p.number"
+            f" WHERE p.id BETWEEN ? AND ? AND ({near}){filters} ORDER BY p.id DESC"
+        )
+        newest = self._part("number <= ? ORDER BY number DESC, id DESC", high)
+        oldest = self._part("number >= ? ORDER BY number, id", low)
+        if newest is None or oldest is None:
+            return
+        last, left = -1, SEARCHED_BYTES
+        end = max(oldest, newest - SEARCHED_MAX)
+        while left > 0 and newest >= end:
+            begin = max(oldest, newest - STEP + 1)
+            for number, ordinals, nodes in self._execute(query, (begin, newest, *keys, *values)):
+                if number != last and self._has(ordinals, nodes):
+                    last = number
+                    yield number, True
+            size = self._execute("SELECT sum(length(nodes)) FROM parts WHERE id BETWEEN ? AND ?", (begin, newest)).get
+            newest, left = begin - 1, left - int(size or 0)
+        if newest >= oldest:
+            here = int(self._execute("SELECT number FROM parts WHERE id > ? ORDER BY id LIMIT 1", (newest,)).get)
+            # Other parts of the same decision may be further back: it is searched again, unless it was told.
+            yield (here if here == last else here + 1), False
+
+    def _part(self, where: str, number: Revision) -> int | None:
+        found = self._execute(f"SELECT id FROM parts WHERE {where} LIMIT 1", (number,)).get
+        return None if found is None else int(found)
+
+    # What is told
+
+    def _told(self, number: Revision) -> Told:
+        query = (
+            "SELECT f.raw, d.tenant, d.requests, d.placed FROM found f JOIN decisions d USING (number) WHERE number = ?"
+        )
+        rows: list[tuple[Any, ...]] = self._execute(query, (number,)).fetchall()
+        raw, tenant, requests, placed = rows[0]
+        parts: list[Request] = []
+        placements: list[tuple[Revision, int, Revision]] = []
+        for assignment, workload, generation, ordinals, nodes in self._parts(number):
+            if len(parts) < PARTS_TOLD:
+                parts.append(Request(assignment, workload, generation, len(ordinals) // NUMBER_BYTES))
+            for ordinal, node in zip(unpack(ordinals), unpack(nodes), strict=True):
+                if len(placements) == PLACEMENTS_TOLD:
+                    break
+                if self._asked.ordinal in (None, ordinal) and (not self._nodes or node in self._nodes):
+                    placements.append((assignment, ordinal, node))
+        decided = replace(_decided.decode(raw), tenant=tenant)
+        return Told(decided, tuple(parts), tuple(placements), requests, placed)
+
+    def _parts(self, number: Revision) -> Iterator[tuple[Any, ...]]:
+        """The parts that the question is about; where it is about a node, those that have it."""
+        mine = self._workloads
+        one_of = f" AND workload IN ({', '.join('?' * len(mine))})" if mine else ""
+        query = (
+            f"SELECT assignment, workload, generation, ordinals, nodes FROM parts WHERE number = ?{one_of} ORDER BY id"
+        )
+        narrow = self._nodes or self._asked.ordinal is not None
+        told = 0
+        for row in self._execute(query, (number, *mine)):
+            if not narrow or self._has(row[3], row[4]):
+                told += 1
+                yield row
+            if told == PARTS_TOLD:
+                return
+
+    def _assignments(self, items: Sequence[Told]) -> dict[Revision, Named]:
+        uids = {part.assignment for one in items for part in one.parts}
+        query = "SELECT uid, workload, tenant, name, purpose FROM assignments WHERE uid = ?"
+        rows = [self._execute(query, (uid,)).fetchone() for uid in sorted(uids)]
+        return {row[0]: Named(*row) for row in rows if row is not None}
+
+    def _node_names(self, items: Sequence[Told]) -> dict[Revision, str]:
+        uids = {node for one in items for _, _, node in one.placements}
+        for one in items:
+            uids.update(candidate.node for candidate in (one.decided.found.candidates if one.decided.found else ()))
+        rows = [self._execute("SELECT uid, name FROM nodes WHERE uid = ?", (uid,)).fetchone() for uid in sorted(uids)]
+        return {row[0]: row[1] for row in rows if row is not None}

@@ -1,0 +1,173 @@
+"""The database of an index of a log: one of its own beside the store, or one in memory.
+
+    event loop --> one thread --> decisions.db, audit.db
+
+It is derived from the log, so it is not worth what a log is: a commit is not synced before it is answered, only before
+anybody relies on it (`settle`). A file that is not a sound database of ours is put aside and begun anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+import apsw
+
+from holdfast.core.model.values.structs import Instant
+from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.store import StoreError
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.stores.worker_thread import Worker
+
+PAGE_BYTES = 8192
+
+T = TypeVar("T")
+
+
+class IndexRows(Protocol):
+    """The rows of one open database."""
+
+    def place(self) -> Place:
+        """How far the log was read."""
+
+    def begin(self, place: Place) -> None:
+        """Drop everything, and begin after this place."""
+
+    def tidy(self, before: Instant, size_bytes: int) -> int:
+        """Drop what is older, and the oldest while all takes more room; how much it takes then."""
+
+
+class Schema(NamedTuple):
+    """What a database is: its name in messages, how its file is marked, its tables, and its rows."""
+
+    name: str
+    application_id: int
+    format: int
+    tables: str
+    rows: Callable[[apsw.Connection], IndexRows]
+
+
+#: The write-ahead log is copied into the database from so many pages on.
+CHECKPOINT_PAGES = 1_000
+
+
+class Unsound(Exception):
+    """A file that is no database of this index, or of another version."""
+
+
+class _Opened:
+    """The database, opened when it is needed, and again after any error."""
+
+    def __init__(self, schema: Schema, path: Path | None) -> None:
+        self.name = f"{schema.name}:{path}" if path is not None else f"{schema.name} in memory"
+        self.schema = schema
+        self._journal = Journal(schema.name)
+        self._path = path
+        self._connection: apsw.Connection | None = None
+
+    def attempt(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
+        """Do it on a sound connection. What SQLite or the system raises becomes a `StoreError`."""
+        try:
+            return work(self._ready())
+        except (apsw.Error, OSError) as error:
+            self.close()
+            if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+                self._put_aside(error)
+            raise StoreError(
+                f"{self.name}: {doing}: {error}\nhint: look at the disk; it is opened again with the next call"
+            ) from error
+
+    def close(self) -> None:
+        """Let go of it."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(apsw.Error):
+                connection.close(True)
+
+    def _ready(self) -> apsw.Connection:
+        if self._connection is None:
+            try:
+                self._connection = self._open()
+            except (apsw.CorruptError, apsw.NotADBError, Unsound) as error:
+                self._put_aside(error)
+                self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self._path) if self._path is not None else ":memory:")
+        try:
+            if not connection.execute("PRAGMA page_count").get:
+                connection.execute(f"PRAGMA page_size={PAGE_BYTES}; PRAGMA auto_vacuum=INCREMENTAL").fetchall()
+                connection.execute("PRAGMA journal_mode=WAL").fetchall()
+                connection.execute(self.schema.tables).fetchall()
+            found = [connection.execute(f"PRAGMA {one}").get for one in ("application_id", "user_version")]
+            wanted = [self.schema.application_id, self.schema.format]
+            if found != wanted:
+                raise Unsound(f"it is marked {found}, not {wanted}")
+            connection.execute(f"PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
+            self.schema.rows(connection).place()
+        except BaseException:
+            connection.close(True)
+            raise
+        return connection
+
+    def _put_aside(self, error: Exception) -> None:
+        """Keep what is there, for whoever wants to look, and make room for a new one."""
+        if self._path is None:
+            return
+        self._journal.warning("put-aside", file=self._path, why=repr(error))
+        with suppress(FileNotFoundError):
+            self._path.replace(self._path.with_name(f"{self._path.name}.aside"))
+        for part in ("-wal", "-shm"):
+            Path(f"{self._path}{part}").unlink(missing_ok=True)
+
+
+class IndexInMemory:
+    """For stores in memory, tests and simulations: no thread, nothing left when the object is gone."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._opened = _Opened(schema, None)
+        self._schema = schema
+
+    async def _do(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
+        found = self._opened.attempt(work, doing)
+        await asyncio.sleep(0)
+        return found
+
+    async def place(self) -> Place:
+        return await self._do(lambda one: self._schema.rows(one).place(), "reading")
+
+    async def begin(self, place: Place) -> None:
+        await self._do(lambda one: self._schema.rows(one).begin(place), "beginning")
+
+    async def settle(self) -> int:
+        return await self._do(self._settled, "syncing")
+
+    async def tidy(self, before: Instant, size_bytes: int) -> int:
+        return await self._do(lambda one: self._schema.rows(one).tidy(before, size_bytes), "tidying")
+
+    async def close(self) -> None:
+        """Nothing ends: the next life of its server finds what was written."""
+
+    def _settled(self, connection: apsw.Connection) -> int:
+        seq = self._schema.rows(connection).place().seq
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return seq
+
+
+class IndexInFile(IndexInMemory):
+    """For a store in a folder: one file there, and a thread of its own."""
+
+    def __init__(self, schema: Schema, path: Path) -> None:
+        IndexInMemory.__init__(self, schema)  # not the next in line: what mixes this in has an `__init__` of its own
+        self._opened = _Opened(schema, path)
+        self._worker = Worker(f"{schema.name} {path}")
+
+    async def _do(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
+        return await self._worker.run(lambda: self._opened.attempt(work, doing))
+
+    async def close(self) -> None:
+        await self._worker.stop(self._opened.close)

@@ -1,0 +1,178 @@
+"""The embedded store: one folder, one process, SQLite.
+
+    event loop --> log thread       appends, trims, reads: `writer`, on the one connection to log.db (`recovery`)
+               --> snapshot thread  `chunks`, so that no commit waits behind one
+
+Nothing that was acknowledged is lost when the process or the machine ends at any instant: a commit is synced before it
+is answered. Nothing else may open the database while it is in use; a lock on a file of its own sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.host.ports.store import Head, Outcome, Stored, StoreError, Unknown, Usage, Written, must_follow
+from holdfast.stores.announcements import Announced
+from holdfast.stores.files.folder import BALLAST_BYTES, Ballast, Lock, free_bytes, prepare
+from holdfast.stores.files.snapshot_files import SnapshotFiles
+from holdfast.stores.head_waiters import Waiting
+from holdfast.stores.sqlite.log_writer import LogWriter
+from holdfast.stores.sqlite.reopening import Recovering
+from holdfast.stores.worker_thread import Worker
+
+
+class SqliteStore:
+    """A log and its snapshots in a folder. Made by `open`."""
+
+    shared = False
+
+    def __init__(self, folder: Path, lock: Lock, files: Recovering, limit_bytes: int | None) -> None:
+        self.name = files.name
+        self._folder = folder
+        self._lock: Lock | None = lock
+        self._files = files
+        self._log = LogWriter(files)
+        self._limit_bytes = limit_bytes
+        self._snapshots = SnapshotFiles(folder / "snapshots", files.name)
+        self._waiting = Waiting()
+        # In memory: the one process that has the store open is its only server, and announces itself at each start.
+        self._announced = Announced(files.name)
+        self._writer = Worker(f"log {folder}", self._log.keep_house)
+        self._filer = Worker(f"snapshots {folder}")
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path,
+        *,
+        limit_bytes: int | None = None,
+        ballast_bytes: int = BALLAST_BYTES,
+        vfs: str | None = None,
+    ) -> SqliteStore:
+        """Open the store in a folder, or make one there.
+
+        `limit_bytes` bounds what it may take of the disk. `vfs` names another way for SQLite to reach its files, for
+        tests. `StoreInUse` when another process has it open, `StoreCorrupt` when it is not what was written.
+        """
+        prepare(folder)
+        lock = Lock(folder)
+        try:
+            (folder / "snapshots").mkdir(exist_ok=True)
+            files = Recovering(folder / "log.db", f"sqlite:{folder}", Ballast(folder, ballast_bytes), vfs)
+            store = cls(folder, lock, files, limit_bytes)
+        except OSError as error:
+            lock.release()
+            raise StoreError(f"sqlite:{folder}: opening: {error.strerror}\nhint: look at the disk") from error
+        try:
+            was_in_use = bool(await store.manifests())
+            await store._writer.run(lambda: files.open(was_in_use))
+            await store._limit_log()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def head(self) -> Head:
+        return await self._writer.run(self._log.head)
+
+    async def append(self, after: Head, batch: Stored) -> Outcome:
+        must_follow(after, batch)
+        return await self._settled(lambda: self._log.append(after, batch))
+
+    async def touch(self, at: Head) -> Outcome:
+        return await self._settled(lambda: self._log.touch(at))
+
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+        assert first >= 1, f"batches are numbered from 1, {first} was asked for"
+        return await self._writer.run(lambda: self._log.read(first, size_bytes))
+
+    async def wait(self, seen: Head, timeout_ms: int) -> Head:
+        return await self._waiting.until_changed(seen, timeout_ms, self.head)
+
+    async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:
+        await self._must_have_room(len(raw), f"chunk {name} of snapshot {seq}")
+        await self._filer.run(lambda: self._snapshots.put_chunk(seq, name, raw))
+
+    async def get_chunk(self, seq: int, name: str) -> bytes:
+        return await self._filer.run(lambda: self._snapshots.get_chunk(seq, name))
+
+    async def put_manifest(self, seq: int, raw: bytes) -> None:
+        await self._filer.run(lambda: self._snapshots.put_manifest(seq, raw))
+        await self._limit_log()
+
+    async def manifests(self) -> list[tuple[int, bytes]]:
+        return await self._filer.run(self._snapshots.manifests)
+
+    async def drop_snapshot(self, seq: int) -> None:
+        await self._filer.run(lambda: self._snapshots.drop(seq))
+        await self._limit_log()
+
+    async def leftovers(self) -> list[int]:
+        return await self._filer.run(self._snapshots.leftovers)
+
+    async def trim(self, log_id: str, floor: int) -> Outcome:
+        return await self._settled(lambda: self._log.trim(log_id, floor))
+
+    async def usage(self) -> Usage:
+        return await self._writer.run(self._usage)
+
+    async def reclaim(self) -> None:
+        while await self._writer.run(self._log.reclaim_step):
+            pass
+
+    async def announce(self, name: str, raw: bytes) -> None:
+        self._announced.put(name, raw)
+
+    async def announced(self) -> list[tuple[str, bytes]]:
+        return self._announced.all()
+
+    async def close(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        try:
+            await self._filer.stop()
+        finally:
+            try:
+                await self._writer.stop(self._files.close)
+            finally:
+                lock.release()
+
+    async def _settled(self, job: Callable[[], Outcome]) -> Outcome:
+        """The outcome of a write. It is done and those who wait are told even if the caller is cancelled."""
+        try:
+            return await self._writer.run(job, self._moved)
+        except StoreError as error:
+            return Unknown(str(error))
+
+    def _moved(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Written):
+            self._waiting.wake()
+
+    def _usage(self) -> Usage:
+        self._files.ballast.restore()
+        used = self._log.size_bytes() + self._snapshots.size_bytes
+        try:
+            limit = used + free_bytes(self._folder)
+        except OSError as error:
+            raise StoreError(
+                f"{self.name}: cannot tell the free room: {error.strerror}\nhint: look at the disk"
+            ) from error
+        return Usage(used, limit if self._limit_bytes is None else min(limit, self._limit_bytes))
+
+    async def _must_have_room(self, size_bytes: int, what: str) -> None:
+        if self._limit_bytes is None:
+            return
+        usage = await self.usage()
+        if usage.used + size_bytes > usage.limit:
+            raise StoreError(
+                f"{self.name}: no room for {size_bytes:,} bytes of {what}: {usage.used:,} of {usage.limit:,} are used\n"
+                "hint: trim the log or drop a snapshot"
+            )
+
+    async def _limit_log(self) -> None:
+        """The log may take what snapshots leave of the limit. Its write-ahead log, a few MiB, comes on top."""
+        if self._limit_bytes is not None:
+            left = self._limit_bytes - self._snapshots.size_bytes
+            await self._writer.run(lambda: self._files.limit(left))

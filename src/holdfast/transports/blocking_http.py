@@ -1,0 +1,183 @@
+"""Asking over HTTP without an event loop: for the command line, where a quarter of a second is all there is.
+
+It imports neither asyncio nor a framework. It keeps one connection to each peer, and makes a new one only where nothing
+of the request was sent: what became of a request that was sent is told as the port tells it, and nothing is sent twice.
+It belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from urllib.parse import urlsplit
+
+from holdfast.core.model.values.addresses import in_the_clear
+from holdfast.host.ports.transport import Declined, NoAnswer, Pairs, Reply, Request, Unreachable
+from holdfast.transports.http_framing import (
+    EXPOSED,
+    MESSAGE_MAX_BYTES,
+    Unframing,
+    carried,
+    framing_of,
+    received,
+    target,
+)
+from holdfast.transports.tls import Tls, client_context, why_not
+
+READ_BYTES = 1 << 16
+
+
+class PlainTransport:
+    """One process's way to all others, one question at a time. Beyond this machine over https, unless `insecure`."""
+
+    def __init__(self, tls: Tls | None = None, *, insecure: bool = False) -> None:
+        self._tls = tls
+        self._insecure = insecure
+        self._kept: dict[str, HTTPConnection] = {}
+
+    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        """One request, one answer, within the time. Raises a `TransportError` otherwise."""
+        call = _Call(peer, request, time.monotonic() + timeout_ms / 1000)
+        connection = self._kept.pop(peer, None)
+        if connection is not None and _is_stale(connection):
+            connection.close()
+            connection = None
+        if connection is None:
+            connection = call.connect(self._tls, self._insecure)
+        try:
+            response = call.send(connection)
+            reply = call.read(response)
+        except BaseException:
+            connection.close()
+            raise
+        response.close()
+        if connection.sock is not None:  # it is None where the peer said that it will close
+            self._kept[peer] = connection
+        return reply
+
+    def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
+        """What the peer sends, each message once and in order, until it ends; on a connection of its own."""
+        call = _Call(peer, request, time.monotonic() + idle_ms / 1000)
+        connection = call.connect(self._tls, self._insecure)
+        try:
+            response = call.send(connection)
+            headers = _headers_of(response)
+            framing = framing_of(headers) if response.status == 200 else None
+            if framing is None:
+                raise Declined(call.read(response))
+            unframing = Unframing(framing)
+            while data := call.read_some(response, idle_ms / 1000):
+                yield from unframing.feed(data)
+            if not unframing.is_between:
+                raise NoAnswer(f"{call.what}: the stream ended within a message")
+        except ValueError as error:
+            raise NoAnswer(f"{call.what}: {error}") from error
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close what is kept."""
+        for connection in self._kept.values():
+            connection.close()
+        self._kept.clear()
+
+
+class _Call:
+    """One request under way, and when it has to be answered."""
+
+    def __init__(self, peer: str, request: Request, deadline: float) -> None:
+        self.what = f"{request.verb} {request.path} at {peer}"
+        self._peer = peer
+        self._request = request
+        self._deadline = deadline
+        # Kept here: the connection forgets it when the peer will close, though the answer is still being read.
+        self._sock: socket.socket | None = None
+
+    def connect(self, tls: Tls | None, insecure: bool) -> HTTPConnection:
+        """A new connection. Whatever goes wrong, nothing was sent."""
+        try:
+            parts = urlsplit(self._peer)
+            assert parts.scheme in ("http", "https"), f"a peer is named by its URL: {self._peer}"
+            host, port = parts.hostname or "", parts.port
+            if not insecure and in_the_clear(parts.scheme, host):
+                raise Unreachable(f"{self.what}: {EXPOSED}")
+            if parts.scheme == "https":
+                connection: HTTPConnection = HTTPSConnection(host, port, context=client_context(tls))
+            else:
+                connection = HTTPConnection(host, port)
+            connection.timeout = self._left()
+            connection.auto_open = 0  # else it would connect anew by itself, in the middle of a request
+            connection.connect()
+        except (OSError, HTTPException, ValueError) as error:
+            raise Unreachable(f"{self.what}: {why_not(error)}") from error
+        return connection
+
+    def send(self, connection: HTTPConnection) -> HTTPResponse:
+        """The head of the answer."""
+        request, self._sock = self._request, connection.sock
+        connection.putrequest(request.verb, target(request), skip_accept_encoding=True)
+        for name, value in carried(request.headers):
+            connection.putheader(name, value.encode())
+        if request.body or request.verb not in ("GET", "HEAD", "DELETE", "OPTIONS"):
+            connection.putheader("content-length", str(len(request.body)))
+        try:
+            self._sock.settimeout(self._left())
+            connection.endheaders(request.body or None)
+            self._sock.settimeout(self._left())
+            response = connection.getresponse()
+        except (OSError, HTTPException) as error:
+            raise NoAnswer(f"{self.what}: {error or type(error).__name__}") from error
+        if response.length is None and not response.chunked:
+            # `http.client` takes a head that was cut off for a whole one, and what follows until the end for its body.
+            raise NoAnswer(f"{self.what}: nothing says how long the answer is")
+        return response
+
+    def read(self, response: HTTPResponse) -> Reply:
+        """All of the answer."""
+        headers = _headers_of(response)
+        if response.status == 200 and response.length is None and framing_of(headers) is not None:
+            response.close()
+            raise Declined(Reply(406, body=b"this is answered with a stream"))
+        parts, size = [], 0
+        while data := self.read_some(response, self._left()):
+            size += len(data)
+            if size > MESSAGE_MAX_BYTES:
+                response.close()
+                raise NoAnswer(f"{self.what}: an answer of more than {MESSAGE_MAX_BYTES} bytes")
+            parts.append(data)
+        return Reply(response.status, headers, b"".join(parts))
+
+    def read_some(self, response: HTTPResponse, within_s: float) -> bytes:
+        """What is there next; nothing at the end."""
+        assert self._sock is not None, "nothing was sent"
+        try:
+            if response.isclosed():
+                return b""
+            self._sock.settimeout(within_s)
+            data = response.read1(READ_BYTES)
+            if not data and response.length:
+                raise NoAnswer(f"{self.what}: {response.length} bytes of the answer did not come")
+        except (OSError, HTTPException) as error:
+            response.close()
+            raise NoAnswer(f"{self.what}: {error or type(error).__name__}") from error
+        return data
+
+    def _left(self) -> float:
+        """Seconds until the deadline; almost none after it: zero would mean not to wait at all."""
+        return max(0.001, self._deadline - time.monotonic())
+
+
+def _headers_of(response: HTTPResponse) -> Pairs:
+    return received((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.getheaders())
+
+
+def _is_stale(connection: HTTPConnection) -> bool:
+    """Whether the peer has closed a kept connection: then there is something to read, which nobody asked for."""
+    if connection.sock is None:
+        return True
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))

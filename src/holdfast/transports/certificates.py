@@ -1,0 +1,71 @@
+"""What a certificate says: whose it is, which hosts and which principal it names, who signed it, and until when."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from msgspec import Struct
+
+from holdfast.transports.tls import principal_among
+
+_E = TypeVar("_E", bound=x509.ExtensionType)
+
+
+class NoCertificate(Exception):
+    """What was read is no certificate."""
+
+
+class CertificateFacts(Struct, frozen=True):
+    """One certificate, as people ask for it."""
+
+    subject: str
+    hosts: tuple[str, ...]
+    #: Empty: it proves no principal.
+    principal: str
+    issuer: str
+    begins: datetime
+    ends: datetime
+    #: SHA-256 of it, in pairs of digits.
+    fingerprint: str
+    is_authority: bool
+
+
+def facts_of(pem: bytes) -> CertificateFacts:
+    """What the first certificate in a PEM file says: the one that is shown, where others follow as its chain."""
+    try:
+        found = x509.load_pem_x509_certificate(pem)
+        names = _extension(found, x509.SubjectAlternativeName)
+        constraints = _extension(found, x509.BasicConstraints)
+    except ValueError as error:
+        raise NoCertificate(str(error).partition(".")[0] or "it holds no certificate in PEM form") from error
+    dns = names.get_values_for_type(x509.DNSName) if names is not None else []
+    ips = names.get_values_for_type(x509.IPAddress) if names is not None else []
+    uris = names.get_values_for_type(x509.UniformResourceIdentifier) if names is not None else []
+    return CertificateFacts(
+        subject=_shown(found.subject),
+        hosts=(*dns, *map(str, ips)),
+        principal=principal_among(uris),
+        issuer=_shown(found.issuer),
+        begins=found.not_valid_before_utc,
+        ends=found.not_valid_after_utc,
+        fingerprint=found.fingerprint(hashes.SHA256()).hex(":"),
+        is_authority=constraints is not None and constraints.ca,
+    )
+
+
+def _extension(certificate: x509.Certificate, kind: type[_E]) -> _E | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _shown(name: x509.Name) -> str:
+    """The common name alone, where there is nothing else."""
+    only = list(name)
+    if len(only) == 1 and only[0].oid == x509.NameOID.COMMON_NAME:
+        return str(only[0].value)
+    return name.rfc4514_string()

@@ -1,0 +1,149 @@
+"""The half of HTTP that serves: from uvicorn's requests to the port's, and back. A plain ASGI callable.
+
+No web framework: which path means what is decided above the carriers, the same for all of them, and a framework would
+be a second router. The way of a small request is short on purpose: no task, no lock and no copy of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import parse_qsl
+
+from holdfast.host.ports.transport import Flow, Pairs, Reply, Request, Serving, serve_nothing
+from holdfast.host.protocol.problem import problem
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.transports.http_connection import CONNECTION, Connection
+from holdfast.transports.http_framing import FRAMED, HOP, MEDIA
+
+Headers = list[tuple[bytes, bytes]]
+
+#: After so much of a stream the others have their turn: a source that never waits must not keep the loop to itself.
+TURN_BYTES = 64 << 10
+#: What a message counts for besides its bytes.
+MESSAGE_BYTES = 256
+
+#: Answers that have no body, and say nothing of its length.
+_BODILESS = (204, 304)
+
+
+class Answering:
+    """Answers what a server's connections ask."""
+
+    def __init__(self, journal: Journal, body_most: int) -> None:
+        self.serving: Serving = serve_nothing
+        #: Streams under way. They end when the process closes; requests are given time.
+        self.pouring: dict[asyncio.Task[Any], None] = {}
+        self._journal = journal
+        self._body_most = body_most
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        connection: Connection = scope[CONNECTION]
+        try:
+            found = await self._found(scope, receive, connection)
+            if found is not None and found.known:
+                connection.know(found.known)
+            if isinstance(found, Reply):
+                await _send(found, connection, send)
+            elif found is not None:
+                await self._stream(found, connection, scope["method"] == "HEAD", send)
+        except asyncio.CancelledError:
+            # Whoever read the stream is gone, or this process closes. There is nothing after this that could be lost.
+            connection.hang_up()
+        except Exception as error:
+            self._journal.error("sending-failed", error, verb=scope["method"], path=scope["path"])
+            connection.hang_up()
+
+    async def _found(self, scope: Any, receive: Any, connection: Connection) -> Reply | Flow | None:
+        """The answer; None when whoever asked was gone before it had asked in full."""
+        message = await receive()
+        body = message.get("body")
+        if body is not None and message["more_body"] and len(body) <= self._body_most:
+            body = await self._rest(body, receive, connection)
+        if body is None:
+            return None
+        if len(body) > self._body_most:
+            # The connection stays: uvicorn discards the rest. To close it now could destroy the answer under way.
+            return problem(413, "too-large", f"a request has a body of {self._body_most} bytes at most")
+        request = _request_of(scope, body, connection.proven)
+        try:
+            return await self.serving(request)
+        except Exception as error:
+            self._journal.error("serving-raised", error, verb=request.verb, path=request.path)
+            return problem(500, "internal", "the server failed to answer this; its journal says why")
+
+    async def _rest(self, first: bytes, receive: Any, connection: Connection) -> bytes | None:
+        """The whole body, or a part of it that is too large already. Nobody knows yet who sends it: until it is here it
+        counts as kept for a stranger, or for whoever has asked on this connection before."""
+        parts, size, more = [first], len(first), True
+        try:
+            while more and size <= self._body_most:
+                connection.arriving(size)
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                parts.append(message["body"])
+                size += len(parts[-1])
+                more = message["more_body"]
+        finally:
+            connection.arriving(0)
+        return b"".join(parts)
+
+    async def _stream(self, flow: Flow, connection: Connection, head_only: bool, send: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.pouring[task] = None
+        connection.when_lost = task.cancel
+        try:
+            headers = [(b"content-type", MEDIA[flow.framing].encode()), *_encoded(flow.headers, "content-type")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            if not head_only:
+                await _pour(flow, connection, send)
+            await send({"type": "http.response.body"})
+        finally:
+            connection.when_lost = None
+            del self.pouring[task]
+            if isinstance(flow.messages, AsyncGenerator):
+                await flow.messages.aclose()
+
+
+async def _pour(flow: Flow, connection: Connection, send: Any) -> None:
+    frame, in_turn = FRAMED[flow.framing], 0
+    async for message in flow.messages:
+        connection.outgoing.gather_turn()
+        # It waits while the connection holds more than it should: a slow reader slows its sender.
+        await send({"type": "http.response.body", "body": frame(message), "more_body": True})
+        in_turn += len(message) + MESSAGE_BYTES
+        if in_turn > TURN_BYTES:
+            in_turn = 0
+            await asyncio.sleep(0)
+
+
+def _request_of(scope: Any, body: bytes, proven: str) -> Request:
+    """The port's request. A HEAD is a GET to those who serve; uvicorn leaves the body out."""
+    raw, verb = scope["query_string"], scope["method"]
+    return Request(
+        "GET" if verb == "HEAD" else verb,
+        scope["path"],
+        tuple(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else (),
+        tuple([(name.decode("latin-1"), value.decode("utf-8", "replace")) for name, value in scope["headers"]]),
+        body,
+        proven,
+    )
+
+
+def _encoded(headers: Pairs, *without: str) -> Headers:
+    return [(name.encode(), value.encode()) for name, value in headers if name not in HOP and name not in without]
+
+
+async def _send(reply: Reply, connection: Connection, send: Any) -> None:
+    headers, body = _encoded(reply.headers), reply.body
+    if reply.status in _BODILESS:
+        body = b""
+    else:
+        headers.append((b"content-length", b"%d" % len(body)))
+    connection.outgoing.gather()
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+    connection.outgoing.flush()

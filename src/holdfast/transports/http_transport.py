@@ -1,0 +1,160 @@
+"""The transport port over HTTP/1.1: a process listens at one address, and asks any other by its URL."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from uvicorn import Config
+
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.transport import Reply, Request, Serving, Unreachable
+from holdfast.host.runtime.deadlines import DeadlinePassed, within
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.transports.connection_registry import Place
+from holdfast.transports.http_acceptor import Acceptor
+from holdfast.transports.http_client import Asking
+from holdfast.transports.http_connection import Connection, Crowd, Limits
+from holdfast.transports.http_server import Answering
+from holdfast.transports.tls import Tls
+from holdfast.transports.tls_reloader import TlsFiles
+
+#: How many connections wait to be accepted.
+BACKLOG = 2_048
+#: How many are accepted before those that are open are heard again: asyncio would take all that wait.
+AT_ONCE = 64
+
+
+class HttpTransport:
+    """Both halves. Without `listen` it only asks: over https beyond this machine, unless it is `insecure`.
+
+    `start` and `close` belong to one running loop.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        listen: str = "",
+        tls: Tls | None = None,
+        limits: Limits | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self.address = ""
+        self._clock = clock
+        self._listen = listen
+        self._tls = tls
+        self._insecure = insecure
+        self._limits = limits or Limits()
+        self._journal = Journal("transport", listens=listen)
+        self._answering = Answering(self._journal, self._limits.body_bytes)
+        self._crowd = Crowd(self._limits.most, self._journal)
+        self._listener: asyncio.Server | None = None
+        self._asking: Asking | None = None
+        self._files: TlsFiles | None = None
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
+        files = self._files = TlsFiles(self._tls, self._clock.wall, self._journal)
+        if self._listen:
+            await self._open(files)
+        files.start()
+        self._asking = Asking(lambda: files.contexts.client, insecure=self._insecure)
+
+    def trouble(self) -> str:
+        """What is wrong with the certificates, or will be soon; empty: nothing."""
+        return self._files.trouble() if self._files is not None else ""
+
+    async def _open(self, files: TlsFiles) -> None:
+        # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,
+        # and waits by looking again ten times a second.
+        config = Config(
+            self._answering,
+            interface="asgi3",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # they would be believed
+        )
+        config.load()
+        # One that only believes authorities asks over TLS and is asked without.
+        is_plain = files.contexts.server is None
+
+        def make(place: Place) -> Connection:
+            return Connection(config, self._crowd, self._limits, place)
+
+        sock = _bound(self._listen)
+        self._listener = await asyncio.get_running_loop().create_server(
+            lambda: Acceptor(self._crowd, make, files.contexts.server, self._limits.handshake_ms),
+            sock=sock,
+            backlog=AT_ONCE,
+        )
+        sock.listen(BACKLOG)  # as many may wait all the same
+        host, port = self._listen.rpartition(":")[0], sock.getsockname()[1]
+        self.address = f"{'http' if is_plain else 'https'}://{host}:{port}"
+        self._journal.info("listening", address=self.address)
+
+    def serve(self, serving: Serving) -> None:
+        self._answering.serving = serving
+
+    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        return await self._client().ask(peer, request, timeout_ms)
+
+    async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
+        async with aclosing(self._client().stream(peer, request, idle_ms)) as messages:
+            async for message in messages:
+                yield message
+
+    async def close(self) -> None:
+        """Take no more, end streams, and give what is under way its time. When this returns nothing runs any more."""
+        self._is_closed = True
+        if self._files is not None:
+            self._files.close()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+            await self._drain()
+        if self._asking is not None:
+            await self._asking.close()
+
+    def _client(self) -> Asking:
+        if self._is_closed:
+            raise Unreachable("this process has closed its transport")
+        assert self._asking is not None, "the transport was not started"
+        return self._asking
+
+    async def _drain(self) -> None:
+        crowd = self._crowd
+        for connection in list(crowd.connections):
+            connection.shutdown()  # now, or after the answer that is under way
+        for task in (*self._answering.pouring, *crowd.handshakes):
+            task.cancel()
+        try:
+            await within(self._clock, self._limits.drain_ms, crowd.rest())
+        except DeadlinePassed:
+            self._journal.warning("cut-off", requests=len(crowd.tasks), connections=len(crowd.connections))
+            for task in list(crowd.tasks):
+                task.cancel()
+            for connection in list(crowd.connections):
+                connection.transport.abort()
+            await crowd.rest()
+
+
+def _bound(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    # With its protocol named: asyncio asks for it before it turns Nagle's algorithm off, which costs 40 ms an answer.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Inherited by every connection: a client whose machine is gone is noticed some day, also by who only sends.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.bind((host.strip("[]"), int(port)))
+    except BaseException:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,149 @@
+"""The files of TLS, read again when they change: a certificate is renewed without a restart.
+
+    unchanged ──other files──▶ settling ──the same again──▶ read ──good──▶ used by new connections
+                                                              └───bad────▶ a warning; the last good ones stay
+
+A change is read when two looks in a row see the same: a key and its certificate are replaced one after the other. A
+thread looks, and not the loop: on a mount that hangs, what was read last is used.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.core.model.values.structs import Instant
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.transports.tls import Tls, client_context, server_context
+
+LOOK_EVERY_S = 1.0
+DAY_MS = 86_400_000
+#: That a certificate ends is said when so much is left of it, and so often.
+SOON_MS, TELL_EVERY_MS = 14 * DAY_MS, DAY_MS
+
+#: Of a file which one it is, when it was written and last changed otherwise, and its size; None: there is none.
+_Stamp = tuple[int, int, int, int] | None
+_Stamps = tuple[_Stamp, ...]
+
+
+class Contexts(Struct, frozen=True):
+    """What was read: how connections are made and taken, and when the own certificate ends."""
+
+    client: ssl.SSLContext
+    server: ssl.SSLContext | None = None
+    ends: Instant | None = None
+    #: Whether any user of the machine can read the key.
+    is_open: bool = False
+
+
+class TlsFiles:
+    """The contexts of one process. Its files are read when it is made: `ssl.SSLError` or `OSError` if they are bad."""
+
+    def __init__(self, tls: Tls | None, wall: Callable[[], Instant], journal: Journal) -> None:
+        self._tls = tls
+        self._wall = wall
+        self._journal = journal
+        self._used = self._seen = self._stamps()
+        self._why_not = ""
+        self._told_at: Instant | None = None
+        self._closed = threading.Event()
+        #: Replaced whole: new connections take what is here.
+        self.contexts = self._read()
+        self._tell_open()
+
+    def start(self) -> None:
+        """Look from now on, in a thread that nobody waits for: it may hang with its files."""
+        if self._tls is not None:
+            threading.Thread(target=self._run, name="tls-files", daemon=True).start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+
+    def trouble(self) -> str:
+        """What an operator has to see to; empty: nothing."""
+        if self._why_not:
+            return "the files of TLS have changed and are not good, so the ones before are used; the log says why"
+        if self.contexts.is_open:
+            return "every user of its machine can read its key"
+        ends = self.contexts.ends
+        left = ends - self._wall() if ends is not None else SOON_MS + 1
+        if left > SOON_MS:
+            return ""
+        return f"the certificate ends in {left // DAY_MS} days" if left > 0 else "the certificate has ended"
+
+    def look(self) -> None:
+        """Read the files again if they are others, and say so; say that a certificate ends soon."""
+        stamps = self._stamps()
+        if stamps != self._used and stamps == self._seen and not self._why_not:
+            self._take(stamps)
+        elif stamps != self._seen:
+            self._seen, self._why_not = stamps, ""
+        self._tell()
+
+    def _tell(self) -> None:
+        now, ends = self._wall(), self.contexts.ends
+        if ends is None or ends - now > SOON_MS or (self._told_at is not None and now < self._told_at + TELL_EVERY_MS):
+            return
+        self._told_at, file = now, self._tls.certificate if self._tls is not None else ""
+        self._journal.warning("certificate-ends", file=file, days=(ends - now) // DAY_MS)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            self.look()
+            self._closed.wait(LOOK_EVERY_S)
+
+    def _take(self, stamps: _Stamps) -> None:
+        try:
+            found = self._read()
+            if found.ends is not None and found.ends <= self._wall():
+                raise ssl.SSLError("the certificate has ended")
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            self._why_not = str(error) or type(error).__name__
+            self._journal.warning("certificates-not-read", why=error, then="the last good ones are used")
+            return
+        if self._stamps() == stamps:  # else they were replaced while they were read
+            self.contexts, self._used, self._told_at = found, stamps, None
+            self._journal.info("certificates-read-again", ends=found.ends)
+            self._tell_open()
+
+    def _read(self) -> Contexts:
+        tls = self._tls
+        if tls is None or not tls.certificate:
+            return Contexts(client_context(tls))
+        is_open = bool(os.stat(tls.key or tls.certificate).st_mode & stat.S_IROTH)
+        return Contexts(client_context(tls), server_context(tls), _end_of(tls.certificate), is_open)
+
+    def _tell_open(self) -> None:
+        if self.contexts.is_open and self._tls is not None:
+            file = self._tls.key or self._tls.certificate
+            self._journal.warning("key-open", file=file, why="every user of this machine can read it", then="chmod 600")
+
+    def _stamps(self) -> _Stamps:
+        tls = self._tls
+        paths = (tls.certificate, tls.key, tls.authorities) if tls is not None else ()
+        return tuple(_stamp(path) for path in paths if path)
+
+
+def _stamp(path: str) -> _Stamp:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _end_of(path: str) -> Instant | None:
+    """When the certificate ends; None where that cannot be told of one that is good for TLS all the same."""
+    from holdfast.transports.certificates import NoCertificate, facts_of
+
+    try:
+        return int(facts_of(Path(path).read_bytes()).ends.timestamp() * 1000)
+    except NoCertificate:
+        return None

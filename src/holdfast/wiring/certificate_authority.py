@@ -1,0 +1,223 @@
+"""An authority of one's own: it signs certificates for servers, and for the principals of machines and people.
+
+    DIR/authority.pem   whom everybody believes: `tlsTrust` of servers, `--tls-trust`, `authorities` of a context
+    DIR/authority.key   whoever has it can be anybody: it is kept where no server runs
+
+A server's certificate is good for both ends of a connection, since servers ask one another, and names no principal
+unless that is said. A principal's is good for asking only: with it nobody can pass for a server.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from msgspec import Struct
+
+from holdfast.core.model.records.servers import looks_like_a_server
+from holdfast.core.platform.decide.checks import refuse_name
+from holdfast.transports.tls import PRINCIPAL
+from holdfast.wiring.config.private_files import NotPrivate, read_private, write_private
+
+AUTHORITY = "authority"
+#: How long they are good if nothing is said, and the longest that may be said.
+AUTHORITY_LIFE, AUTHORITY_LIFE_LONGEST = timedelta(days=3_650), timedelta(days=7_300)
+LIFE, LIFE_LONGEST = timedelta(days=90), timedelta(days=398)
+#: Clocks differ: what is signed now is good on a machine that is behind.
+EARLIER = timedelta(hours=1)
+#: The principal of a region, as its platform knows it.
+REGION = "region"
+_COMMON_NAME_MAX = 64
+_HOST = re.compile(r"(\*\.)?([a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?)*")
+
+_Names = list[x509.GeneralName]
+
+
+class NotIssued(Exception):
+    """What keeps a certificate from being made; a second line, if there is one, is the hint."""
+
+
+class CertificateWish(Struct, frozen=True):
+    """What a certificate is to be for: the hosts of a server, a principal that asks, or both."""
+
+    hosts: tuple[str, ...] = ()
+    principal: str = ""
+    life: timedelta = LIFE
+    #: Whether a name with a `*` is meant, and the principal of a region, whose servers have it.
+    wildcard: bool = False
+    server_principal: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its files are called, if nobody says it: after the principal, or the first host."""
+        return (self.principal or self.hosts[0]).replace("/", "-").replace("*", "any").replace(":", "-")
+
+
+class IssuedFiles(Struct, frozen=True):
+    """Where a certificate and its key were put."""
+
+    certificate: Path
+    key: Path
+
+
+def wrong(wish: CertificateWish) -> Iterator[str]:
+    """Why it is not signed so, each with the way out."""
+    if not wish.hosts and not wish.principal:
+        yield "for whom is it? say --server HOST, or --principal agent/NAME"
+    for host in wish.hosts:
+        if not _is_ip(host) and not _HOST.fullmatch(host.lower()):
+            yield f"{host!r} is no name or address of a host; write it without scheme and port"
+        elif "*" in host and not wish.wildcard:
+            yield f"{host} stands for many hosts, and so does whoever has its key; name each, or say --wildcard"
+    kind = wish.principal.partition("/")[0]
+    if looks_like_a_server(wish.principal):
+        yield f"{wish.principal} is a server, which proves itself by a token of its own; say --server HOST alone"
+    elif wish.principal and refuse_name("Principal", wish.principal):
+        yield f"{wish.principal!r} is no principal; write it as agent/NAME, scheduler/NAME, person/NAME or tenant/NAME"
+    elif wish.principal.endswith("/*") and not wish.wildcard:
+        yield f"{wish.principal} stands for every {kind}, and so does whoever has its key; name one, or say --wildcard"
+    elif kind == REGION and not wish.server_principal:
+        yield f"{wish.principal} speaks for its whole region, which has a token for that; say --server-principal if so"
+    if not timedelta() < wish.life <= LIFE_LONGEST:
+        yield f"a certificate is good for {LIFE_LONGEST.days} days at most, and for some time; say --life {LIFE.days}d"
+
+
+def new_authority(folder: Path, name: str, life: timedelta, now: datetime, *, force: bool = False) -> IssuedFiles:
+    """Make an authority in this folder. `NotIssued` when there is one, unless it is to be replaced."""
+    if not timedelta() < life <= AUTHORITY_LIFE_LONGEST:
+        raise NotIssued(f"an authority is good for {AUTHORITY_LIFE_LONGEST.days} days at most, and for some time")
+    if not 0 < len(name) <= _COMMON_NAME_MAX:
+        raise NotIssued(f"the name of an authority has 1 to {_COMMON_NAME_MAX} characters")
+    files = _free(folder, AUTHORITY, force, "\nhint: certificates of the one there would not be believed any more")
+    key, subject = ec.generate_private_key(ec.SECP256R1()), _named(name)
+    builder = _begun(subject, subject, key.public_key(), now, now + life)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signs_others=True), critical=True)
+    return _written(files, key, builder.sign(key, hashes.SHA256()))
+
+
+def issue(
+    authority: Path, folder: Path, name: str, wish: CertificateWish, now: datetime, *, force: bool = False
+) -> IssuedFiles:
+    """Sign a certificate, and put it and its new key there. It ends no later than its authority. `NotIssued`."""
+    for why in wrong(wish):
+        raise NotIssued(why)
+    signed_by, signing = _loaded(authority)
+    if now >= signed_by.not_valid_after_utc:
+        raise NotIssued(f"the authority in {authority} has ended, on {signed_by.not_valid_after_utc:%Y-%m-%d}")
+    if name == AUTHORITY:
+        raise NotIssued(f"{name} is what the files of an authority are called; say another --name")
+    files = _free(folder, name, force)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _named((wish.principal or wish.hosts[0])[:_COMMON_NAME_MAX])
+    ends = min(now + wish.life, signed_by.not_valid_after_utc)
+    builder = _begun(subject, signed_by.subject, key.public_key(), now, ends)
+    known = signed_by.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if wish.hosts:
+        usages.insert(0, ExtendedKeyUsageOID.SERVER_AUTH)
+    builder = (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_others=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_alternatives(wish)), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known), critical=False)
+    )
+    return _written(files, key, builder.sign(signing, hashes.SHA256()))
+
+
+def _free(folder: Path, name: str, force: bool, why: str = "") -> IssuedFiles:
+    if not name or "/" in name or name.startswith("."):
+        raise NotIssued(f"{name!r} is no name for files")
+    files = IssuedFiles(folder / f"{name}.pem", folder / f"{name}.key")
+    for path in (files.certificate, files.key):
+        if path.exists() and not force:
+            raise NotIssued(f"{path} is there already; --force replaces it{why}")
+    return files
+
+
+def _loaded(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    files = IssuedFiles(folder / f"{AUTHORITY}.pem", folder / f"{AUTHORITY}.key")
+    try:
+        pem, key = files.certificate.read_bytes(), read_private(files.key)
+        if key is None:
+            raise FileNotFoundError(2, "No such file or directory", str(files.key))
+        certificate = x509.load_pem_x509_certificate(pem)
+        signing = serialization.load_pem_private_key(key.encode(), None)
+    except NotPrivate as error:
+        raise NotIssued(str(error)) from error
+    except OSError as error:
+        hint = f"hint: `holdfast certificate authority --out {folder}` makes one"
+        raise NotIssued(f"there is no authority in {folder}: {error.filename}: {error.strerror}\n{hint}") from error
+    except (ValueError, TypeError) as error:
+        raise NotIssued(f"what is in {folder} is no authority: {error}") from error
+    if not isinstance(signing, ec.EllipticCurvePrivateKey) or signing.public_key() != certificate.public_key():
+        raise NotIssued(f"the key in {folder} is not the one of the certificate beside it")
+    return certificate, signing
+
+
+def _begun(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - EARLIER)
+        .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _written(files: IssuedFiles, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> IssuedFiles:
+    """The key first: a certificate whose key is not there is of no use to anybody who waits for it."""
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    try:
+        write_private(files.key, key.private_bytes(pem, form, serialization.NoEncryption()).decode())
+        write_private(files.certificate, certificate.public_bytes(pem).decode(), mode=0o644)
+    except OSError as error:
+        raise NotIssued(f"{error.filename}: {error.strerror}") from error
+    return files
+
+
+def _alternatives(wish: CertificateWish) -> _Names:
+    hosts: _Names = [
+        x509.IPAddress(ipaddress.ip_address(host.strip("[]"))) if _is_ip(host) else x509.DNSName(host.lower())
+        for host in wish.hosts
+    ]
+    return [*hosts, *([x509.UniformResourceIdentifier(PRINCIPAL + wish.principal)] if wish.principal else [])]
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return "%" not in host
+
+
+def _named(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def _usage(*, signs_others: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_others,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_others,
+        crl_sign=signs_others,
+        encipher_only=False,
+        decipher_only=False,
+    )

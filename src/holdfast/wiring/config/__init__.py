@@ -1,0 +1,10 @@
+"""What a process is configured with, and the secrets it holds. Pure but for reading and writing files.
+
+- `server_settings`  the table of settings
+- `sources`          defaults, file, environment, flags
+- `validation`       sets of settings that are rejected
+- `addresses`        listen addresses
+- `private_files`    files with mode 0600
+- `token_files`      tokens in such files
+- `credentials`      a token that is read again when its file changes
+"""

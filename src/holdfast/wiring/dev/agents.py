@@ -1,0 +1,135 @@
+"""The agents of a platform on this machine: a process for each node, and whoever is to run what they start.
+
+    DATA/nodes/eu-central-1.token  what the agent of this node speaks with
+    DATA/nodes/eu-central-1/       what it keeps
+
+An agent that root starts runs nothing as root: each tenant has a user of its own, which has to be able to read the
+checkout and an interpreter. Whether such a user can is tried, and where it cannot the folder in the way is named.
+Where somebody else starts them, agents are told to let tenants share that user.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+import holdfast
+from holdfast.agent.drivers.process.driver import ProcessDriver
+from holdfast.agent.drivers.process.environment import PATH
+from holdfast.agent.drivers.process.settings import TENANT_USERS, ProcessSettings
+from holdfast.agent.drivers.process.tenant_users import missing_here
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.ports.clock import SystemClock
+from holdfast.wiring.agent import TENANT_USERS_FEW, end_all
+from holdfast.wiring.dev.children import Part
+from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, token_file
+from holdfast.wiring.dev.simulated_nodes import nodes_of
+
+#: What is tried: the service of the example, with what it imports.
+TRIAL = "import holdfast.examples.service"
+#: Ports of all nodes of one platform; the next platform on this machine has others.
+FIRST_PORT, PORTS, PLATFORMS = 10_000, 300, 36
+
+
+class Runner(Struct, frozen=True):
+    """With which variables agents start things, and the numbers of tenants' users if they are root; and why that will
+    not work, if so."""
+
+    environment: tuple[tuple[str, str], ...]
+    tenant_users: tuple[int, int] | None = None
+    trouble: str = ""
+
+
+def runner(source: Path | None = None) -> Runner:
+    """An interpreter with which tenants' users can run the examples; the first that is tried, and why not, if there is
+    none."""
+    source = source or Path(holdfast.__file__).parents[1]
+    found = list(_runners(source))
+    return next((one for one in found if not one.trouble), found[0])
+
+
+def _runners(source: Path) -> Iterator[Runner]:
+    """With our own interpreter; and with that of the machine, where others than whoever started this need one."""
+    is_root = os.geteuid() == 0
+    users = (TENANT_USERS_FEW if missing_here(TENANT_USERS) else TENANT_USERS) if is_root else None
+    others = [shutil.which("python3", path=PATH)] if is_root else []
+    for python in [sys.executable, *filter(None, others)]:
+        path = ":".join(dict.fromkeys([str(Path(python).parent), *PATH.split(":")]))
+        environment = (("PATH", path), ("PYTHONPATH", str(source)))
+        user = users[-1] if users is not None else None
+        yield Runner(environment, users, _trouble(user, python, dict(environment), source))
+
+
+def _trouble(user: int | None, python: str, environment: dict[str, str], source: Path) -> str:
+    """Why this user cannot run the examples; empty: it can."""
+    try:
+        tried = subprocess.run(
+            [python, "-c", TRIAL], cwd="/", env=environment, capture_output=True, timeout=20,
+            user=user, group=user, extra_groups=None if user is None else (),
+        )  # fmt: skip
+        if tried.returncode == 0:
+            return ""
+        why = tried.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    except (OSError, subprocess.SubprocessError) as error:
+        why = str(error)
+    closed = next((folder for path in (source, Path(python).resolve()) for folder in _closed(path)), None)
+    who = "this user" if user is None else f"a tenant's user, such as {user},"
+    if closed is None:
+        return f"{who} cannot run {python}: {why}"
+    return f"{who} cannot read {source}: {closed} is closed to others\nhint: `chmod o+x {closed}`, or another place"
+
+
+def _closed(path: Path) -> Iterator[Path]:
+    """The folders on the way there that others cannot pass, the outermost first."""
+    return (folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001)
+
+
+def names(count: int) -> list[str]:
+    """The nodes of all regions."""
+    return [node.name for region in REGIONS for node in nodes_of(region, count)]
+
+
+def agents(data: Path, first: int, count: int, whose: Runner) -> list[Part]:
+    """So many agents in each region of the platform at this port."""
+    nodes = [(region, node) for region in REGIONS for node in nodes_of(region, count)]
+    each = PORTS // len(nodes)
+    base = FIRST_PORT + first % PLATFORMS * PORTS
+    return [
+        _agent(data, address(region, first), node, (base + number * each, base + (number + 1) * each - 1), whose)
+        for number, (region, node) in enumerate(nodes)
+    ]
+
+
+def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], whose: Runner) -> Part:
+    has = node.capacity
+    words = {
+        "server": server,
+        "node": node.name,
+        "data": str(data / NODES / node.name),
+        "pool": node.pool,
+        "zone": node.zone,
+        "cpu": f"{has.cpu}m",
+        "memory": f"{has.memory}Mi",
+        "disk": f"{has.disk}Mi",
+        "ports": f"{ports[0]}-{ports[1]}",
+        "tenant-users": "-".join(map(str, whose.tenant_users or ())),
+        "token-file": str(token_file(data, node.name)),
+    }
+    command = [sys.executable, "-m", "holdfast.cli.main", "agent", "--stop-work"]
+    command += [f"--{name}={value}" for name, value in words.items() if value]
+    command += [] if os.geteuid() == 0 else ["--share-user"]
+    command += [f"--label={key}={value}" for key, value in node.labels]
+    command += [f"--environment={key}={value}" for key, value in whose.environment]
+    return Part(node.name, command, data / "logs" / f"{node.name}.log")
+
+
+async def end_left_behind(data: Path) -> None:
+    """End whatever agents that were killed have left, in a folder that is to be emptied."""
+    for slots in sorted((data / NODES).glob("*/slots")):
+        await end_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock()))

@@ -1,0 +1,218 @@
+"""A platform and three regions on this machine with their nodes, one process for each, in one command.
+
+folder, lock, ports ──▶ tokens ──▶ all servers at once ──▶ platform ready: regions, example ──▶ agents ──▶ say so
+a part ends: it comes back.    Ctrl-C: all parts stop with all they run, and the next start goes on where they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.agent.guard.files import RESULT
+from holdfast.observe import log_output
+from holdfast.wiring.config.private_files import NotPrivate
+from holdfast.wiring.config.server_settings import PREFIX
+from holdfast.wiring.config.token_files import token_in
+from holdfast.wiring.dev.children import Part, Parts
+from holdfast.wiring.dev.data_folder import (
+    HOST,
+    NODES,
+    REGIONS,
+    CannotStart,
+    Ready,
+    Wish,
+    address,
+    documents_in,
+    empty,
+    must_be_free,
+    noted,
+    port,
+    ready_in,
+    taken,
+    write_note,
+)
+from holdfast.wiring.dev.setup import Telling, region_token
+
+#: What people are shown to try first; of the example where there is one.
+TRY = (
+    "status",
+    "get regions",
+    "get workloads -A",
+    "describe workload/risk/risk-api",
+    "get replicas -A --region us-east",
+    "endpoints risk/risk-api",
+    "audit",
+)
+LOOK_SECONDS = 0.05
+#: After so long without an answer people are told where to look.
+LONG_SECONDS = 15.0
+
+#: Keeps the address and the token file for the command line; what a command that uses them begins with.
+KeepContext = Callable[[str, Path], str]
+
+
+def run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
+    """Run until asked to stop; the exit code."""
+    try:
+        return asyncio.run(_run(wish, keep_context, environment))
+    except (CannotStart, NotPrivate) as error:
+        _say(f"cannot start: {error}")
+        return 1
+
+
+async def _run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
+    began = time.monotonic()
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    lock = taken(wish)
+    if wish.fresh:
+        await _forget(wish.data)
+    stop: asyncio.Task[Any] = asyncio.create_task(asked.wait())
+    dev = Dev(wish, keep_context, environment)
+    story: asyncio.Task[Any] = asyncio.create_task(dev.start(began))
+    try:
+        await asyncio.wait((story, stop), return_when=asyncio.FIRST_COMPLETED)
+        if story.done():
+            story.result()
+        await stop
+        _say("stopping; `holdfast dev` goes on from here")
+        return 0
+    finally:
+        for task in (story, stop):
+            task.cancel()
+        await asyncio.gather(story, stop, return_exceptions=True)
+        await dev.parts.stop()
+        await _end_left_behind(wish.data)
+        lock.release()
+
+
+async def _forget(data: Path) -> None:
+    """Begin anew: what agents of an earlier life have left ends first, since nobody would find it again."""
+    await _end_left_behind(data)
+    empty(data)
+
+
+async def _end_left_behind(data: Path) -> None:
+    """End what agents have started that did not live to end it themselves."""
+    if any(not (slot / RESULT).exists() for slot in (data / NODES).glob("*/slots/*")):
+        from holdfast.wiring.dev.agents import end_left_behind
+
+        await end_left_behind(data)
+
+
+class Dev:
+    """The parts of one platform, and what they are told first."""
+
+    def __init__(self, wish: Wish, keep_context: KeepContext, environment: Mapping[str, str]) -> None:
+        self.wish = wish
+        self._keep_context = keep_context
+        # What the user set for a server of their own is not for these.
+        own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
+        self.parts = Parts(_say, own)
+        #: How many nodes each region has: with agents, or else declared.
+        self.nodes, self.declared = _nodes(wish)
+        self._trouble = ""
+
+    async def start(self, began: float) -> None:
+        """Start everything, tell the platform what it must know, and say what there is."""
+        if self.wish.file is not None:
+            documents_in(self.wish.file)  # what cannot be read is told before anything is started
+        must_be_free([port(name, self.wish.port) for name in ("platform", *REGIONS)])
+        for region in REGIONS:
+            token_in(f"region-{region}", region_token(self.wish.data, region))
+        self.parts.start([self._part(name) for name in ("platform", *REGIONS)])
+        platform = await self._ready("platform")
+        telling = Telling(self.wish, platform)
+        await telling.introduce(agents=self.nodes, declared=self.declared)
+        command = self._keep_context(platform.address, self._folder("platform") / "operator.token")
+        for region in REGIONS:
+            await self._ready(region)
+        await self._start_nodes()
+        self._announce(time.monotonic() - began, await telling.apply_work(), command)
+
+    async def _start_nodes(self) -> None:
+        if self.declared:
+            self.parts.start([self._declaring()])
+            await self._ready(NODES)
+        elif self.nodes:
+            # Agents are of many modules: servers are being started meanwhile, and need not wait for those.
+            from holdfast.wiring.dev.agents import agents, runner
+
+            whose = await asyncio.to_thread(runner)
+            self._trouble = whose.trouble
+            parts = agents(self.wish.data, self.wish.port, self.nodes, whose)
+            self.parts.start(parts)
+            for part in parts:
+                await self._ready(f"{NODES}/{part.name}", part.name)
+
+    def _folder(self, name: str) -> Path:
+        return self.wish.data / name
+
+    def _part(self, name: str) -> Part:
+        command = [sys.executable, "-m", "holdfast.cli.main", "server"]
+        command += ["--data", str(self._folder(name)), "--listen", f"{HOST}:{port(name, self.wish.port)}"]
+        if name == "platform":
+            command += ["--role", "platform"]
+        else:
+            command += ["--role", "region", "--region", name, "--token-file", str(region_token(self.wish.data, name))]
+            command += ["--platform", address("platform", self.wish.port)]
+        return Part(name, command, self.wish.data / "logs" / f"{name}.log")
+
+    def _declaring(self) -> Part:
+        """The agents of all declared nodes: they run nothing, so one process is enough for them."""
+        command = [sys.executable, "-m", "holdfast.wiring.dev.simulated_nodes", str(self.wish.data)]
+        command += [str(self.wish.port), str(self.declared)]
+        return Part(NODES, command, self.wish.data / "logs" / f"{NODES}.log")
+
+    async def _ready(self, folder: str, part: str = "") -> Ready:
+        """What the part says of itself in its folder, once this life of it is ready."""
+        name = part or folder
+        late = asyncio.get_running_loop().time() + LONG_SECONDS
+        while True:
+            ready = ready_in(self._folder(folder))
+            if ready is not None and ready.pid == self.parts.pid(name):
+                return ready
+            if asyncio.get_running_loop().time() > late:
+                _say(f"{name} is not ready yet; what it says is in {self.wish.data / 'logs' / name}.log")
+                late += LONG_SECONDS
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _announce(self, seconds: float, applied: str, command: str) -> None:
+        lines = [f"ready after {seconds:.1f} s"]
+        lines += [f"{name:<11} {address(name, self.wish.port)}" for name in ("platform", *REGIONS)]
+        if self.declared:
+            lines.append(f"nodes       {self.declared} in each region, declared: what runs there is only played")
+        elif self.nodes:
+            lines.append(f"nodes       {self.nodes} in each region, each with an agent")
+        if self._trouble:
+            lines += ["what agents start will not run:", *(f"  {line}" for line in self._trouble.splitlines())]
+        lines += [f"data        {self.wish.data}", f"logs        {self.wish.data / 'logs'}"]
+        lines += [applied] if applied else []
+        lines += ["try:", *(f"  {command} {words}" for words in TRY), "Ctrl-C stops all of it."]
+        _say("\n".join(lines))
+
+
+def _nodes(wish: Wish) -> tuple[int, int]:
+    """How many nodes each region has, with agents and declared: as was said now, or else at the last start."""
+    note = noted(wish.data)
+    agents = note.agents if wish.agents is None else wish.agents
+    declared = note.declared_nodes if wish.declared_nodes is None else wish.declared_nodes
+    if wish.agents:
+        declared = 0
+    if (agents, declared) != (note.agents, note.declared_nodes):
+        write_note(wish.data, replace(note, agents=agents, declared_nodes=declared))
+    return (0, declared) if declared else (agents, 0)
+
+
+def _say(text: str) -> None:
+    first, *rest = text.splitlines()
+    log_output.say(f"holdfast dev: {first}", *(f"  {line}" for line in rest))

@@ -1,0 +1,140 @@
+"""What a new platform is told first, through its API as any operator would: its regions, and what machines speak with.
+
+A secret never leaves this machine: the platform gets its hash, and whoever speaks with it reads the file. What is so
+already is left alone, so that all of it may be repeated at every start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.api.kinds import API_VERSION, place_in_order
+from holdfast.client.blocking_client import HoldfastSync
+from holdfast.client.config import Access
+from holdfast.core.model.objects.principals import hashed, parse
+from holdfast.transports.blocking_http import PlainTransport
+from holdfast.wiring.config.token_files import new_token, token_in
+
+Document = dict[str, Any]
+
+#: A machine's token is prolonged when less than this is left of it.
+TOKEN_LIFE, TOKEN_LEFT = timedelta(days=90), timedelta(days=30)
+#: Long enough for a platform that is killed meanwhile to come back, and no longer than people wait for a Ctrl-C.
+PATIENCE_MS = 10_000
+_NO_TOKEN: Document = {"spec": {}}
+
+
+class Refused(Exception):
+    """The platform did not take a document; the message says which and why."""
+
+
+class Told(Struct, frozen=True):
+    """How many documents the platform took, by what became of them."""
+
+    created: int = 0
+    configured: int = 0
+    unchanged: int = 0
+
+
+@contextmanager
+def operator(server: str, token: str) -> Iterator[HoldfastSync]:
+    """A client that asks as the operator."""
+    access = Access(servers=(server,), token=token, patience_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
+    with closing(PlainTransport()) as transport:
+        yield HoldfastSync(transport, access)
+
+
+class Place(Struct, frozen=True):
+    """A region to introduce: where its servers are reached, and the file with its token."""
+
+    address: str
+    token_file: Path
+
+
+def introduce(client: HoldfastSync, places: Mapping[str, Place], now: datetime) -> Told:
+    """See to it that each region exists, is reached where it is, and can speak with the token in its file. What people
+    changed since stays, but for the address: whoever started the region knows it."""
+    known = {kind: {one["metadata"]["name"]: one for one in client.list(kind).items} for kind in ("regions", "tokens")}
+    wanted: list[Document] = []
+    for region, place in sorted(places.items()):
+        found = known["regions"].get(region) or document("Region", region, {})
+        if found["spec"].get("address") != place.address:
+            # Without the revision that was read: a region that is just joining changes its own.
+            marks = {key: found["metadata"][key] for key in ("labels", "annotations") if key in found["metadata"]}
+            made = document("Region", region, {**found["spec"], "address": place.address})
+            wanted.append({**made, "metadata": {**made["metadata"], **marks}})
+        wanted += _speaks(f"region/{region}", f"region-{region}", place.token_file, known["tokens"], now)
+    return tell(client, wanted)
+
+
+class Machine(Struct, frozen=True):
+    """An agent or a scheduler to admit: where it works, and its token, by name and file. Without a region it is any of
+    its kind, in all of them."""
+
+    principal: str
+    region: str
+    token: str
+    file: Path
+
+
+def admit(client: HoldfastSync, machines: Iterable[Machine], now: datetime) -> Told:
+    """See to it that each machine's principal exists and can speak with the token in its file."""
+    known = {one["metadata"]["name"]: one for one in client.list("tokens").items}
+    wanted = [
+        one
+        for machine in machines
+        for one in _speaks(machine.principal, machine.token, machine.file, known, now, machine.region)
+    ]
+    return tell(client, wanted)
+
+
+def _speaks(
+    principal: str, token: str, file: Path, known: Mapping[str, Document], now: datetime, region: str = ""
+) -> list[Document]:
+    """The principal; and its token, where that is not known or soon over. One that was revoked stays so: another is
+    made."""
+    wanted = [document("Principal", principal, {"scope": {"region": region}} if region else {})]
+    parts = parse(token_in(token, file))
+    assert parts is not None, principal
+    if known.get(parts[0], _NO_TOKEN)["spec"].get("revoked"):
+        parts = parse(new_token(token, file))
+        assert parts is not None, principal
+    name, secret = parts
+    if _lasts(known.get(name), now):
+        return wanted
+    expires = (now + TOKEN_LIFE).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    spec = {"principal": principal, "hash": hashed(secret), "expires": expires}
+    return [*wanted, document("Token", name, {**spec, "any": True} if principal.endswith("/*") else spec)]
+
+
+def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:
+    """Put these documents, those first that others refer to. `Refused` with every one that was not taken."""
+    ordered = sorted(documents, key=lambda one: place_in_order(one.get("kind")))
+    outcomes = client.batch(ordered)
+    wrong = [
+        f"{one['kind']} {one['metadata']['name']}: {applied.problem.shown()}"
+        for one, applied in zip(ordered, outcomes, strict=True)
+        if applied.problem is not None
+    ]
+    if wrong:
+        raise Refused("\n".join(wrong))
+    return _counted([applied.outcome for applied in outcomes])
+
+
+def document(kind: str, name: str, spec: Document) -> Document:
+    """A document as people write it."""
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _lasts(token: Document | None, now: datetime) -> bool:
+    return token is not None and datetime.fromisoformat(token["spec"]["expires"]) - now > TOKEN_LEFT
+
+
+def _counted(outcomes: Sequence[str]) -> Told:
+    return Told(**{name: outcomes.count(name) for name in ("created", "configured", "unchanged")})

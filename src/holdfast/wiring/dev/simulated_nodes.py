@@ -1,0 +1,116 @@
+"""Nodes that are only declared: agents as all others, in one process, and what they run is only played.
+
+    python -m holdfast.wiring.dev.simulated_nodes DATA PORT COUNT   of the platform on this machine that is kept in DATA
+
+So a region has as many nodes as anybody wants to see placed on. When the process ends, so does all that they played:
+its next life takes the same names again, says that nothing is left, and plays it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.drivers.simulated import Habit, SimulatedDriver, SimulatedMachine
+from holdfast.agent.term_fence import Terms
+from holdfast.core.agent.bindings import Bound
+from holdfast.core.model.objects.probes import Probe
+from holdfast.core.model.objects.workloads import Template
+from holdfast.core.model.values.resources import Resources
+from holdfast.core.region.commands import RegisterNode
+from holdfast.host.ports.clock import Clock, SystemClock
+from holdfast.host.ports.transport import Transport
+from holdfast.host.protocol.session_client import Sender
+from holdfast.host.runtime.deadlines import together
+from holdfast.host.runtime.telemetry import Meters
+from holdfast.observe import log_output
+from holdfast.transports.http_transport import HttpTransport
+from holdfast.wiring.agent import READY, tell
+from holdfast.wiring.agent_parts import NodePorts, agent_of
+from holdfast.wiring.config.credentials import Credentials, NoToken
+from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, node_name, token_file
+
+ZONES = ("a", "b", "c")
+#: Where the example has a pool of nodes with much memory beside the general one.
+MEMORY = ("eu-central", "us-east")
+#: By pool: a general one has two Gi for each cpu, one for memory eight.
+CAPACITY = {"general": Resources(8_000, 16 << 10, 100 << 10, 0), "memory": Resources(8_000, 128 << 10, 200 << 10, 0)}
+PORTS = (30_000, 30_999)
+
+
+def nodes_of(region: str, count: int) -> list[RegisterNode]:
+    """So many nodes: one in each zone, by turns of the general pool and of that for memory, where there is one."""
+    found = []
+    for number in range(count):
+        turn, zone = divmod(number, len(ZONES))
+        shape = "memory" if turn % 2 and region in MEMORY else "general"
+        labels = (("shape", shape),)
+        name, pool, place = node_name(region, number), f"{region}-{shape}", f"{region}-{ZONES[zone]}"
+        found.append(RegisterNode(name, pool, place, CAPACITY[shape], (), PORTS, labels))
+    return found
+
+
+class Well:
+    """What is only played passes every probe."""
+
+    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+        """Nothing is wrong."""
+        del one, template, probe
+        return ""
+
+
+def played(
+    transport: Transport, clock: Clock, sender: Sender, node: RegisterNode, meters: Meters | None = None
+) -> Agent:
+    """The agent of a node on which all that is started goes on until it is stopped, or this process ends."""
+    driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: Habit()))
+    terms = Terms(("", 0), lambda _log_id, _term: None)
+    return agent_of(node, sender, transport, clock, NodePorts(driver, Well(), terms), meters or Meters())
+
+
+async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
+    """Be all of them until asked to stop. `NoToken` when there is none to speak with."""
+    clock, credentials = SystemClock(), Credentials(token_file(data))
+    transport = HttpTransport(clock)
+    await transport.start()
+
+    def sender(region: str, node: RegisterNode) -> Sender:
+        actor = f"agent/{node.name}"
+        return Sender(actor, (address(region, port),), credentials.speaking_as(actor))
+
+    nodes = [
+        played(transport, clock, sender(region, node), node) for region in REGIONS for node in nodes_of(region, count)
+    ]
+    ready = data / NODES / READY
+    try:
+        await together(*(node.run() for node in nodes), tell(nodes, ready), asked.wait())
+    finally:
+        ready.unlink(missing_ok=True)
+        await transport.close()
+
+
+async def _until_signalled(data: Path, port: int, count: int) -> None:
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    await run(data, port, count, asked)
+
+
+def main(words: Sequence[str]) -> int:
+    """The process; its exit code."""
+    data, port, count = words
+    log_output.set_up("info", "text")
+    try:
+        asyncio.run(_until_signalled(Path(data), int(port), int(count)))
+    except NoToken as error:
+        log_output.say(f"declared nodes: cannot start: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

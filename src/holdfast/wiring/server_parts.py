@@ -1,0 +1,66 @@
+"""Transport, API limits and credentials of a server, each made from its settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from holdfast.api.server import Limits
+from holdfast.host.ports.clock import Clock
+from holdfast.transports.connection_registry import Most
+from holdfast.transports.http_connection import Limits as CarrierLimits
+from holdfast.transports.http_transport import HttpTransport
+from holdfast.transports.tls import Tls
+from holdfast.wiring.config.credentials import Credentials, NoToken
+from holdfast.wiring.config.server_settings import ServerSettings
+from holdfast.wiring.process import CannotStart, allow_many_files
+
+#: Files that a server opens for itself, with its connections to others.
+OWN_FILES = 512
+#: What a request has around its body: the carrier bears that much more than the API takes.
+AROUND_BYTES = 64 << 10
+
+
+def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:
+    """The way to others, not started."""
+    most = Most(
+        min(settings.connections, max(OWN_FILES, allow_many_files() - OWN_FILES)),
+        settings.caller_connections,
+        settings.stranger_connections,
+    )
+    limits = CarrierLimits(body_bytes=settings.body_bytes + AROUND_BYTES, most=most)
+    return HttpTransport(clock, listen=settings.listen, tls=_tls(settings), limits=limits, insecure=settings.insecure)
+
+
+def limits(settings: ServerSettings) -> Limits:
+    """What the API may take on."""
+    return Limits(
+        body_bytes=settings.body_bytes,
+        batch_items=settings.batch_items,
+        writes_per_second=settings.writes_per_second,
+        writes_burst=settings.writes_burst,
+        lists_at_a_time=settings.lists_at_a_time,
+        list_items=settings.list_items,
+        watches=settings.watches,
+        timeout_ms=settings.timeout,
+        timeout_most_ms=settings.timeout_most,
+    )
+
+
+def credentials(settings: ServerSettings) -> Credentials:
+    """What a region shows to its platform."""
+    try:
+        return Credentials(Path(settings.token_file))
+    except NoToken as error:
+        made = f"`holdfast token create --principal region/{settings.region} --ttl 90d`"
+        hint = f"hint: {made}, into that file, with mode 0600"
+        raise CannotStart(f"{error}\n{hint}") from error
+
+
+def _tls(settings: ServerSettings) -> Tls | None:
+    if not settings.tls_certificate and not settings.tls_trust:
+        return None
+    for path in (settings.tls_certificate, settings.tls_key, settings.tls_trust):
+        if path and not os.access(path, os.R_OK):
+            raise CannotStart(f"{path} cannot be read\nhint: `holdfast server --show-settings` shows who named it")
+    return Tls(settings.tls_certificate, settings.tls_key, settings.tls_trust, settings.tls_require_clients)

@@ -1,0 +1,117 @@
+"""What one server has of the machine it runs on: everything that it cannot make itself, in one record.
+
+A server is put together in one place (`server`) and by nobody else. Where it runs is said here: `of_machine` has files,
+sockets, threads and the machine's chance; the simulator has others, and the same server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from holdfast.api.server import Limits
+from holdfast.core.ledger.reconciler import Reconciler
+from holdfast.core.scheduling.framework import Plugins
+from holdfast.host.controllers.controller import Care
+from holdfast.host.controllers.workqueue import Pace
+from holdfast.host.ledger.server_token import Draw, PrivateFile
+from holdfast.host.ports.audit_store import KeptAudit
+from holdfast.host.ports.clock import Clock
+from holdfast.host.ports.decision_store import Kept
+from holdfast.host.ports.endpoint_prober import Asker, Habits
+from holdfast.host.ports.store import Store
+from holdfast.host.ports.transport import Pairs, Transport
+from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.storage.snapshots import Keeping
+from holdfast.observe import log_output
+from holdfast.stores.registry import open_audit, open_decisions
+from holdfast.wiring import server_parts, storage
+from holdfast.wiring.config.private_files import OwnersFile, write_private
+from holdfast.wiring.config.server_settings import ServerSettings
+from holdfast.wiring.config.token_files import FILE, ServerTokenFile, drawn
+from holdfast.wiring.endpoint_prober import SocketAsker
+from holdfast.wiring.plugins import plugins
+
+READY = "ready.json"
+#: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
+CARE = Care(pace=Pace(per_second=5_000, burst=5_000), workers=64)
+
+
+class Carrier(Transport, Protocol):
+    """A way to others that is opened and closed."""
+
+    async def start(self) -> None:
+        """Listen. `OSError` when that cannot be, `ssl.SSLError` when the certificates are not good."""
+
+    async def close(self) -> None:
+        """Answer nobody any more. To be called as often as anybody likes."""
+
+    def trouble(self) -> str:
+        """What is wrong with it, or will be soon; empty: nothing."""
+
+
+class Ports(Struct, frozen=True, kw_only=True):
+    """Of one server. What is called is called once in each life, and may raise `CannotStart`."""
+
+    clock: Clock
+    store: Callable[[], Awaitable[Store]]
+    transport: Callable[[], Carrier]
+    #: What a region shows to its platform with every request.
+    proof: Callable[[], Callable[[], Pairs]]
+    asker: Asker
+    plugins: Callable[[Journal], Plugins]
+    decisions: Callable[[], Kept]
+    audit: Callable[[], KeptAudit]
+    own_token: PrivateFile
+    operator_token: PrivateFile
+    #: Chance: a part of a name that nothing else has, and a secret.
+    draw: Draw
+    #: Told what it is once it is ready, and None when that is over.
+    ready: Callable[[dict[str, Any] | None], None]
+    #: Told the last word of a server that cannot start or has to stop.
+    say: Callable[[str], None]
+    keeping: Keeping
+    limits: Limits
+    care: Care = CARE
+    habits: Habits = Habits()
+    #: Controllers of the platform beside those of the registry.
+    planners: tuple[Reconciler[Any], ...] = ()
+
+
+def of_machine(settings: ServerSettings, clock: Clock) -> Ports:
+    """Those of a server on this machine."""
+    data = Path(settings.data)
+
+    def proof() -> Callable[[], Pairs]:
+        return server_parts.credentials(settings).headers
+
+    return Ports(
+        clock=clock,
+        store=lambda: storage.opened(settings),
+        transport=lambda: server_parts.transport(settings, clock),
+        proof=proof,
+        asker=SocketAsker(),
+        plugins=plugins,
+        decisions=lambda: open_decisions(settings.store, data),
+        audit=lambda: open_audit(settings.store, data),
+        own_token=ServerTokenFile(data / FILE),
+        operator_token=OwnersFile(Path(settings.bootstrap_file)),
+        draw=drawn,
+        ready=lambda said: _tell(data / READY, said),
+        say=lambda text: log_output.say(f"holdfast server: {text}"),
+        keeping=Keeping(settings.snapshot_bytes, settings.snapshot_batches, settings.retention),
+        limits=server_parts.limits(settings),
+    )
+
+
+def _tell(file: Path, said: dict[str, Any] | None) -> None:
+    """Tell whoever waits for this server, in a file of its folder; or that there is none any more."""
+    if said is None:
+        file.unlink(missing_ok=True)
+    else:
+        write_private(file, json.dumps({"pid": os.getpid(), **said}) + "\n", mode=0o644)

@@ -1,0 +1,99 @@
+"""Opens a server's store in its data folder, and checks whose log it holds.
+
+A store that holds the log of another ledger is neither led nor followed: a server set up as `us-east` on a copy of
+`eu-central`'s folder would act for the wrong region.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.ledger.builtin.log import LogStarted
+from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
+from holdfast.core.ledger.state.snapshot import decode_manifest
+from holdfast.core.region.definition import REGION
+from holdfast.host.ports.store import Store, StoreCorrupt, StoreError
+from holdfast.replay.recorder import _book_of, _ledger_of, record
+from holdfast.replay.recording import Recording
+from holdfast.stores.registry import open_store
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.wiring.config.private_files import make_folder
+from holdfast.wiring.config.server_settings import ServerSettings
+from holdfast.wiring.process import CannotStart
+
+
+async def ledger_in(store: Store) -> str:
+    """Whose log is in the store: `platform`, `region/NAME`; empty when there is none yet, or nothing readable says it.
+
+    A snapshot says it in its manifest, and before there is one the log's first batch does. Loading says what is wrong
+    with what cannot be read here.
+    """
+    for _, raw in await store.manifests():
+        try:
+            return decode_manifest(raw).ledger
+        except (Corrupt, UpgradeNeeded):
+            continue
+    head = await store.head()
+    if head.seq == 0 or head.floor:
+        return ""
+    first = (await store.read(1, 1))[0]
+    try:
+        # Every ledger's reader knows the events that begin a log.
+        events: list[Any] = [
+            event for record in REGION.batches.read(first.raw, b"", first.digest).records for event in record.events
+        ]
+    except (Corrupt, UpgradeNeeded):
+        return ""
+    return next((event.ledger for event in events if isinstance(event, LogStarted)), "")
+
+
+async def record_folder(folder: Path) -> Recording:
+    """The real ledger in a folder, which says itself whose it is. `StoreError` and what `record` raises."""
+    store = await SqliteStore.open(folder, ballast_bytes=0)
+    try:
+        name = await _ledger_of(store)
+        return Recording(None, (await record(store, _book_of(name), name),))
+    finally:
+        await store.close()
+
+
+def ledger_name(settings: ServerSettings) -> str:
+    """Whose ledger it is, as its log says it."""
+    return "platform" if settings.role == "platform" else f"region/{settings.region}"
+
+
+def data_folder(settings: ServerSettings) -> Path:
+    """The server's folder."""
+    data = Path(settings.data)
+    try:
+        make_folder(data)
+    except OSError as error:
+        raise CannotStart(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
+    return data
+
+
+async def opened(settings: ServerSettings) -> Store:
+    """The server's store, and its folder without the ready file of an earlier life: nobody else has the store open."""
+    data = data_folder(settings)
+    try:
+        store = await open_store(settings.store, data)
+        (data / "ready.json").unlink(missing_ok=True)
+        return store
+    except StoreCorrupt:
+        raise
+    except StoreError as error:
+        raise CannotStart(str(error)) from error
+
+
+async def must_be_ours(settings: ServerSettings, store: Store) -> None:
+    """`CannotStart` when the store holds the log of another ledger."""
+    try:
+        found, ours = await ledger_in(store), ledger_name(settings)
+    except StoreCorrupt:
+        raise
+    except StoreError as error:
+        raise CannotStart(str(error)) from error
+    if found and found != ours:
+        hint = "hint: name the store of this ledger with --data or --store, or start this server as that one"
+        raise CannotStart(f"{store.name} holds the log of {found}, and this server is set up for {ours}\n{hint}")

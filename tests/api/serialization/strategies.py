@@ -1,0 +1,91 @@
+"""Values of every type that has a form, drawn from the form itself; and JSON trees of any shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from holdfast.api.serialization import quantities, scalars
+from holdfast.api.serialization.composites import Fields, ListOf, MapOf, Maybe, Pair
+from holdfast.api.serialization.objects import SENT, AnyObject, WholeObject, WrittenObject
+from holdfast.api.serialization.scalars import INT_MAX, Form
+from holdfast.core.model.values.resources import Resources
+
+WHOLE = st.integers(-INT_MAX - 1, INT_MAX)
+TEXT = st.text(max_size=12)
+#: The names of resources that nobody takes for a built-in one.
+_EXTENDED = TEXT.filter(
+    lambda name: bool(name) and name not in quantities.BUILT_IN and not quantities.mistaken_for(name)
+)
+_AMOUNT = st.one_of(st.integers(0, 2**40), WHOLE)
+RESOURCES = st.builds(
+    Resources,
+    cpu=_AMOUNT,
+    memory=_AMOUNT,
+    disk=_AMOUNT,
+    gpu=_AMOUNT,
+    extended=st.dictionaries(_EXTENDED, _AMOUNT.filter(bool), max_size=2).map(
+        lambda found: tuple(sorted(found.items()))
+    ),
+)
+#: From the year 1 to the year 9999.
+INSTANTS = st.one_of(st.integers(0, 2_000_000_000_000), st.integers(-62_135_596_800_000, 253_402_300_799_999))
+
+_SCALARS: dict[type, st.SearchStrategy[Any]] = {
+    scalars.Text: TEXT,
+    scalars.Secret: TEXT,
+    scalars.Flag: st.booleans(),
+    scalars.Whole: WHOLE,
+    scalars.Duration: WHOLE,
+    scalars.Percent: WHOLE,
+    scalars.Instant: INSTANTS,
+    scalars.Revision: st.integers(0, INT_MAX),
+    quantities.Amounts: RESOURCES,
+}
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def values_of(form: Form, depth: int = 0) -> st.SearchStrategy[Any]:
+    """Values that the form shows and reads back."""
+    simple = _SCALARS.get(type(form))
+    if simple is not None:
+        return simple
+    match form:
+        case scalars.Choice():
+            return st.sampled_from(list(form.words))
+        case ListOf():
+            # A struct that holds itself ends here.
+            return st.lists(values_of(form.item, depth + 1), max_size=2).map(tuple) if depth < 7 else st.just(())
+        case MapOf():
+            pairs = st.dictionaries(TEXT, values_of(form.item, depth + 1), max_size=2)
+            return pairs.map(lambda found: tuple(sorted(found.items(), key=lambda pair: pair[0])))
+        case Pair():
+            return st.tuples(*(values_of(item, depth + 1) for item in form.items))
+        case Maybe():
+            return st.none() | values_of(form.item, depth + 1)
+        case AnyObject():
+            return st.one_of([values_of(one, depth) for one in form.forms.values()])
+        case WrittenObject():
+            return st.builds(form.struct, meta=_sent(form), spec=values_of(form.spec, depth + 1))
+        case WholeObject():
+            parts = {"meta": form.meta, "spec": form.spec, "status": form.status}
+            return st.builds(form.struct, **{name: values_of(part, depth + 1) for name, part in parts.items()})
+        case Fields():
+            return st.builds(
+                form.struct, **{field.inside: values_of(field.form, depth + 1) for field in form.fields.values()}
+            )
+    raise AssertionError(form)
+
+
+def _sent(form: WrittenObject) -> st.SearchStrategy[Any]:
+    """Metadata as a sender may say it."""
+    fields = {name: values_of(form.meta.fields[name].form) for name in SENT}
+    fields["tenant"] = TEXT.filter(bool) if form.tenanted else st.just("")
+    fields |= {mark: st.just(()) for mark in form.unmarked}
+    return st.builds(form.meta.struct, **fields)

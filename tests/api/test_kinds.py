@@ -1,0 +1,77 @@
+"""The table of kinds: words, paths, columns, and that it costs nothing to read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from holdfast.api.kinds import BY_NAME, KINDS, Kind, find, path_of, suggest
+from holdfast.api.resources.schemas import form_of_kind
+from holdfast.api.serialization.composites import Fields
+from holdfast.api.serialization.objects import WholeObject
+from holdfast.core.platform import watch as platform_keys
+from holdfast.core.region import watch as region_keys
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("workloads", "Workload"),
+        ("workload", "Workload"),
+        ("Workload", "Workload"),
+        ("wl", "Workload"),
+        ("WL", "Workload"),
+        ("policy", "SchedulerPolicy"),
+        ("pol", "SchedulerPolicy"),
+        ("requests", "SchedulingRequest"),
+        ("breach", "Breach"),
+        ("priorityclass", "PriorityClass"),
+        ("rep", "Replica"),
+    ],
+)
+def test_a_kind_is_found_by_every_word_for_it(word: str, name: str) -> None:
+    assert find(word) is BY_NAME[name]
+
+
+def test_a_word_that_is_none_gets_the_nearest_one() -> None:
+    assert find("wrokloads") is None
+    assert suggest("wrokloads") == "workloads"
+    assert suggest("polices") == "policies"
+    assert suggest("xyzzy") == ""
+
+
+def test_an_object_of_a_tenant_has_its_tenant_in_its_path() -> None:
+    assert path_of(KINDS["workloads"], "group/web", "acme") == "/v1/workloads/acme/group/web"
+    assert path_of(KINDS["principals"], "person/root") == "/v1/principals/person/root"
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_kind_is_told_by_keys_that_its_ledgers_know(kind: Kind) -> None:
+    for ledger, known in (("platform", platform_keys.KINDS), ("region", region_keys.KINDS)):
+        assert ledger not in kind.ledger or kind.key in known
+    assert all(key in platform_keys.KINDS or key in region_keys.KINDS for key in kind.also)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_every_column_shows_a_field_that_exists(kind: Kind) -> None:
+    for column in kind.columns:
+        form: Any = form_of_kind(kind.name, shown=True)
+        assert isinstance(form, WholeObject)
+        form = {"metadata": form.meta, "spec": form.spec, "status": form.status}[column.path.split(".")[0]]
+        for name in column.path.split(".")[1:]:
+            form = getattr(form, "item", form) if name != "0" else form
+            form = form.item if name == "0" else form.fields[name.partition("[")[0]].form
+        assert not isinstance(form, Fields), column
+
+
+def test_the_table_is_read_without_anything_heavy() -> None:
+    script = (
+        "import sys, holdfast.api.kinds; "
+        "print([name for name in sys.modules if name.split('.')[0] in ('yaml', 'msgspec', 'difflib') "
+        "or name.startswith('holdfast.core')])"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,34 @@
+"""What comes again as it was leaves no trace in the log, and wakes nobody."""
+
+from __future__ import annotations
+
+from holdfast.core.model.objects.policies import PolicyDocument, PolicyStage, SchedulerPolicy
+from holdfast.core.region import commands as c
+from holdfast.core.region.definition import REGION
+from tests.support.ledgers.region import ROOT, RegionBench, a_class
+
+POLICY = SchedulerPolicy(
+    revision=9, name="some", document=PolicyDocument(), stage=PolicyStage.ACTIVE, author=ROOT, at=1_000
+)
+
+
+def stored(bench: RegionBench, *puts: c.Shipped) -> list[str]:
+    """What is stored of these, by the names of the events."""
+    bench.ship(*puts)
+    (_, before), (raw, digest) = bench.log[-2:]
+    events = [one for record in REGION.batches.read(raw, before, digest).records for one in record.events]
+    return [name for one in events if (name := type(one).__name__).endswith("Stored")]
+
+
+def test_a_class_that_comes_with_every_assignment_is_stored_once() -> None:
+    bench = RegionBench()
+    urgent = c.ClassShipped(a_class("urgent", 70))
+    assert stored(bench, urgent) == ["ClassStored"]
+    assert stored(bench, urgent) == []
+    assert stored(bench, c.ClassShipped(a_class("urgent", 71))) == ["ClassStored"]
+
+
+def test_a_policy_that_comes_with_every_validity_is_stored_once() -> None:
+    bench = RegionBench()
+    assert stored(bench, c.PolicyShipped(POLICY)) == ["PolicyStored"]
+    assert stored(bench, c.PolicyShipped(POLICY)) == []

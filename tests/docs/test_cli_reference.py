@@ -1,0 +1,81 @@
+"""docs/cli.md has every command and every exit code, and its examples can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from holdfast.cli.app import COMMANDS, app
+from holdfast.cli.command import COMMON
+from holdfast.cli.context import FIELDS
+from holdfast.cli.errors import Ending
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+HEADINGS = re.findall(r"^### (.+)$", PAGE, re.MULTILINE)
+#: Commands of commands are described elsewhere.
+ELSEWHERE = ("sim", "bench")
+
+
+def all_commands() -> list[str]:
+    found = []
+    for name, (module, _) in COMMANDS.items():
+        inner = (
+            {}
+            if name in ELSEWHERE
+            else getattr(get_command(import_module(f"holdfast.cli.{module}").app), "commands", {})
+        )
+        found += [f"{name} {one}" for one in inner] or [name]
+    return found
+
+
+def examples() -> list[str]:
+    """The commands that the page shows, without what a shell does with them."""
+    found = re.findall(r"holdfast [^\n]+", "\n".join(re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)))
+    return [re.split(r" [<>|] | *\)", line)[0] for line in found]
+
+
+@pytest.mark.parametrize("name", all_commands())
+def test_every_command_has_a_heading_and_an_example(name: str) -> None:
+    assert name in HEADINGS
+    section = PAGE.split(f"### {name}\n")[1].split("\n#")[0]
+    assert f"holdfast {name}" in section
+
+
+def test_every_heading_is_a_command() -> None:
+    assert sorted(HEADINGS) == sorted(all_commands())
+
+
+@pytest.mark.parametrize("line", [line for line in examples() if line.split()[1] not in ELSEWHERE])
+def test_every_example_can_be_typed(line: str) -> None:
+    command: Any = get_command(app)
+    words = shlex.split(line)[1:]
+    context = command.make_context("holdfast", words, resilient_parsing=True)
+    while hasattr(command, "commands"):
+        name, command, words = command.resolve_command(context, words)
+        if not hasattr(command, "commands"):
+            command.make_context(name, list(words), parent=context)
+
+
+@pytest.mark.parametrize("ending", Ending)
+def test_every_exit_code_is_in_the_table(ending: Ending) -> None:
+    assert re.search(rf"^\| {int(ending)} \| ", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("word", [*(f"--{name.replace('_', '-')}" for name in COMMON), *FIELDS])
+def test_every_common_option_and_field_of_a_context_is_in_the_table(word: str) -> None:
+    assert f"`{word}`" in PAGE
+
+
+def test_every_benchmark_is_described_with_what_it_gave() -> None:
+    from holdfast.cli.tools import bench
+
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    wanted = [f"`holdfast bench {name}`" for name in getattr(get_command(bench.app), "commands", {})]
+    assert wanted
+    assert sorted(re.findall(r"^## (.+)$", page, re.MULTILINE)) == sorted(wanted)

@@ -1,0 +1,453 @@
+"""Decisions are read from the log and found again: after a restart, from a trimmed log, when the workload is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from holdfast.core.ledger.commit.draft import Landed
+from holdfast.host.errors import NotReached
+from holdfast.host.indexes import log_index
+from holdfast.host.indexes.decision_index import Decisions
+from holdfast.host.indexes.log_index import AFTER_FAILURE_MS, GATHER_MOST_MS, GATHER_MS, TIDY_EVERY_MS, Lasting
+from holdfast.host.ports.decision_store import Asked, Kept, Page, Reading
+from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.store import StoreError
+from holdfast.stores.indexes.decision_store import DecisionsInFile, DecisionsInMemory
+from tests.support.hosts.ledger_world import Keeping, MemoryStore, Server, World, in_world, until
+from tests.support.ledgers.deciding_region import SCHEDULER, Deciding
+
+EVERYTHING = Asked(limit=500)
+
+
+class Watched:
+    """A server of a region that keeps decisions."""
+
+    def __init__(self, world: World, store: MemoryStore, kept: Kept, name: str = "s1", **fields: Any) -> None:
+        self.lasting = fields.pop("lasting", None)
+        self.server: Server = world.server(store, name, **fields)
+        self.decisions = Decisions(self.server.ledger, kept, self.lasting)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> Any:
+        return self.server.state
+
+    async def submit(self, actor: str, command: Any, **fields: Any) -> Landed:
+        return await self.server.accept(actor, command, **fields)
+
+    async def start(self, *, leads: bool) -> Watched:
+        self.server.start()
+        if leads:
+            await self.server.leads()
+        self._task = asyncio.create_task(self.decisions.run())
+        return self
+
+    def stop_reading(self) -> None:
+        assert self._task is not None
+        self._task.cancel()
+
+    async def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await self.server.stop()
+
+    async def deciding(self) -> Deciding:
+        return await Deciding(self, self.server.clock.wall).prepared()
+
+    async def find(self, asked: Asked = EVERYTHING) -> Page:
+        await self.decisions.reach(self.state.facts.seq, 5_000)
+        return await self.decisions.find(asked)
+
+    async def outcomes(self, **asked: Any) -> list[str]:
+        return [one.decided.outcome.value for one in (await self.find(Asked(**asked))).items]
+
+    async def trims(self) -> int:
+        """Take as many snapshots as trimming asks for; the trim floor then."""
+        for number in range(2):
+            await self.server.override(f"between-{self.state.facts.seq}-{number}")
+            await self.server.ledger.snapshots.take()
+        return (await self.server.ledger.store.head()).floor
+
+
+def story_of(told: Any) -> None:
+    """Run a story, and end what it has started."""
+
+    async def story(world: World) -> None:
+        started: list[Watched] = []
+
+        async def watched(
+            store: MemoryStore, kept: Kept, name: str = "s1", *, leads: bool = True, **fields: Any
+        ) -> Watched:
+            one = Watched(world, store, kept, name, **fields)
+            started.append(one)
+            return await one.start(leads=leads)
+
+        try:
+            await told(watched)
+        finally:
+            for one in started:
+                await one.end()
+
+    in_world(story)
+
+
+def test_a_decision_is_found_as_soon_as_it_is_asked_for() -> None:
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        deciding = await region.deciding()
+        web = await deciding.workload("web")
+        await deciding.place(web, (0, "n1"), (1, "n2"))
+        page = await region.find(Asked(workload="web", tenant="shop", ordinal=1))
+        (one,) = page.items
+        assert [page.nodes[node] for _, _, node in one.placements] == ["n2"]
+        assert one.decided.actor == SCHEDULER
+        await deciding.wait(web)
+        assert await region.outcomes(workload="web") == ["waiting", "placed"]
+
+    story_of(story)
+
+
+def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_index, "WANTED_MAX", 2)
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        deciding = await region.deciding()
+        web = await deciding.workload("web")
+        for _ in range(7):
+            await deciding.wait(web)
+            assert len(region.decisions._wanted) <= 2
+        assert await region.outcomes(workload="web") == ["waiting"] * 7
+
+    story_of(story)
+
+
+def test_an_index_that_nothing_concerns_sleeps_until_it_tidies_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[int] = []
+    tell = Decisions._tell_moved
+
+    def told(self: Decisions) -> None:
+        woken.append(self._clock.boot())
+        tell(self)
+
+    monkeypatch.setattr(Decisions, "_tell_moved", told)
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        await region.server.clock.sleep(TIDY_EVERY_MS // 2)
+        before = len(woken)
+        for number in range(5):
+            await region.server.override(f"nothing-{number}")
+            await region.server.clock.sleep(TIDY_EVERY_MS)
+        assert len(woken) - before <= 6
+
+    story_of(story)
+
+
+def test_batches_come_together_while_nobody_asks() -> None:
+    writes: list[int] = []
+
+    class Counting(DecisionsInMemory):
+        async def add(self, reading: Reading, place: Place) -> None:
+            writes.append(len(reading.found))
+            await super().add(reading, place)
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), Counting())
+        deciding = await region.deciding()
+        web = await deciding.workload("web", count=20)
+        await region.server.clock.sleep(5_000)
+        writes.clear()
+        for ordinal in range(20):
+            await deciding.place(web, (ordinal, "n1"))
+        await region.server.clock.sleep(GATHER_MS * 4)
+        assert sum(writes) == 20
+        assert len(writes) < 10
+
+    story_of(story)
+
+
+def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
+    waits: list[int] = []
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        deciding = await region.deciding()
+        web = await deciding.workload("web", count=40)
+        await region.server.clock.sleep(5_000)
+        behind, since = region.decisions.up_to, region.server.clock.boot()
+        for ordinal in range(40):
+            before = behind()
+            await deciding.place(web, (ordinal, "n1"))
+            await region.server.clock.sleep(GATHER_MS // 2)
+            now = region.server.clock.boot()
+            if behind() > before:
+                waits.append(now - since)
+                since = now
+        assert waits, "it is told of while more comes"
+        assert max(waits) <= GATHER_MOST_MS + 2 * GATHER_MS
+        assert min(waits[1:]) > 2 * GATHER_MS, "and it waited for more"
+
+    story_of(story)
+
+
+def test_whoever_asks_does_not_wait_until_more_has_come_together() -> None:
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory())
+        deciding = await region.deciding()
+        web = await deciding.workload("web")
+        await region.server.clock.sleep(5_000)
+        await deciding.place(web, (0, "n1"))
+        await region.server.clock.sleep(GATHER_MS // 10)  # it has begun to gather
+        before = region.server.clock.boot()
+        await region.find()
+        assert region.server.clock.boot() - before < GATHER_MS // 10
+
+    story_of(story)
+
+
+def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
+    async def story(watched: Any) -> None:
+        keeping = Keeping(retention_ms=60_000)
+        lasting = Lasting(retention_ms=10**9)
+        region = await watched(MemoryStore(), DecisionsInMemory(), keeping=keeping, lasting=lasting)
+        deciding = await region.deciding()
+        web = await deciding.workload("web")
+        await deciding.place(web, (0, "n1"))
+        landed_in = region.state.facts.seq
+        await deciding.end(web)
+        assert not region.state.assignments.get(web.uid)
+        await region.server.clock.sleep(3_600_000)
+        assert await region.trims() > landed_in
+        (one,) = (await region.find(Asked(workload="web", ordinal=0))).items
+        assert one.decided.tenant == "shop"
+
+    story_of(story)
+
+
+def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() -> None:
+    class Failing(DecisionsInMemory):
+        async def add(self, reading: Reading, place: Place) -> None:
+            raise StoreError("no room")
+
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), Failing(), keeping=Keeping(retention_ms=1_000))
+        deciding = await region.deciding()
+        await deciding.place(await deciding.workload("web"), (0, "n1"))
+        await region.server.clock.sleep(3_600_000)
+        assert await region.trims() == 0
+        assert "no room" in region.decisions.trouble
+        region.server.ledger.snapshots.has_pressure = True
+        assert await region.trims() > 0
+
+    story_of(story)
+
+
+def test_without_decisions_the_log_is_trimmed_as_before() -> None:
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory(), keeping=Keeping(retention_ms=1_000))
+        for number in range(20):
+            await region.server.override(f"o{number}")
+        await region.server.clock.sleep(TIDY_EVERY_MS * 3)
+        assert await region.trims() > 15
+
+    story_of(story)
+
+
+def test_a_server_that_starts_again_goes_on_where_it_was() -> None:
+    async def story(watched: Any) -> None:
+        store, kept = MemoryStore(), DecisionsInMemory()
+        store.shared = False
+        first = await watched(store, kept)
+        deciding = await first.deciding()
+        web = await deciding.workload("web")
+        await deciding.place(web, (0, "n1"))
+        await first.find()
+        first.stop_reading()
+        await deciding.place(web, (1, "n1"))  # landed, and not read in this life
+        await first.end()
+        second = await watched(store, kept, "s2")
+        assert await second.outcomes(workload="web") == ["placed", "placed"]
+        assert second.server.ledger.meters.counted("decisions_begun_anew") == 0
+        assert second.server.ledger.meters.counted("decisions_kept") == 1
+
+    story_of(story)
+
+
+def test_what_is_gone_is_made_again_from_the_log_with_the_names_it_gives() -> None:
+    async def story(watched: Any) -> None:
+        store = MemoryStore()
+        store.shared = False
+        first = await watched(store, DecisionsInMemory())
+        deciding = await first.deciding()
+        web = await deciding.workload("web")
+        await deciding.place(web, (0, "n1"))
+        before = await first.find(Asked(workload="web"))
+        await deciding.end(web)
+        await first.end()
+        second = await watched(store, DecisionsInMemory(), "s2")
+        after = await second.find(Asked(workload="web"))
+        assert (after.items, after.nodes) == (before.items, before.nodes)
+        assert second.server.ledger.meters.counted("decisions_begun_anew") == 1
+
+    story_of(story)
+
+
+def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> None:
+    async def story(watched: Any) -> None:
+        store = MemoryStore()
+        store.shared = False
+        keeping = Keeping(retention_ms=60_000)
+        first = await watched(store, DecisionsInMemory(), keeping=keeping)
+        deciding = await first.deciding()
+        web = await deciding.workload("web")
+        await deciding.place(web, (0, "n1"))
+        await first.server.clock.sleep(3_600_000)
+        assert await first.trims() > 0
+        since = first.state.facts.at
+        await deciding.node("n4")  # the agents of the others have been silent for too long
+        await deciding.place(web, (1, "n4"))
+        await first.end()
+        second = await watched(store, DecisionsInMemory(), "s2", keeping=keeping)
+        page = await second.find()
+        assert [[ordinal for _, ordinal, _ in one.placements] for one in page.items] == [[1]]
+        assert page.items[0].decided.tenant == "shop"  # the state still knows it
+        assert since - 10_000 < page.place.since <= since
+
+    story_of(story)
+
+
+def test_what_was_kept_of_another_log_is_dropped() -> None:
+    async def story(watched: Any) -> None:
+        kept = DecisionsInMemory()
+        await kept.begin(Place("log-other", 3))
+        region = await watched(MemoryStore(), kept)
+        deciding = await region.deciding()
+        await deciding.place(await deciding.workload("web"), (0, "n1"))
+        page = await region.find()
+        assert (page.place.log_id, len(page.items)) == ("log-eu", 1)
+
+    story_of(story)
+
+
+def test_what_was_kept_of_batches_that_this_log_does_not_have_is_dropped() -> None:
+    async def story(watched: Any) -> None:
+        kept = DecisionsInMemory()
+        await kept.begin(Place("log-eu", 1, b"another digest"))
+        region = await watched(MemoryStore(), kept)
+        deciding = await region.deciding()
+        await deciding.place(await deciding.workload("web"), (0, "n1"))
+        await region.find()
+        assert region.server.ledger.meters.counted("decisions_begun_anew") == 1
+
+    story_of(story)
+
+
+def test_a_server_that_follows_keeps_decisions_too() -> None:
+    async def story(watched: Any) -> None:
+        store = MemoryStore()
+        leader = await watched(store, DecisionsInMemory())
+        follower = await watched(store, DecisionsInMemory(), "s2", leads=False)
+        deciding = await leader.deciding()
+        await deciding.place(await deciding.workload("web"), (0, "n1"))
+        await until(lambda: follower.state.facts.seq == leader.state.facts.seq, leader.server.clock)
+        assert await follower.outcomes(workload="web") == ["placed"]
+
+    story_of(story)
+
+
+def test_decisions_go_when_their_time_is_over() -> None:
+    async def story(watched: Any) -> None:
+        region = await watched(MemoryStore(), DecisionsInMemory(), lasting=Lasting(retention_ms=3_600_000))
+        deciding = await region.deciding()
+        web = await deciding.workload("web")
+        await deciding.place(web, (0, "n1"))
+        await region.server.clock.sleep(7_200_000)
+        await deciding.node("n4")
+        await deciding.place(web, (1, "n4"))
+        await region.server.clock.sleep(TIDY_EVERY_MS * 2)
+        page = await region.find()
+        assert [[ordinal for _, ordinal, _ in one.placements] for one in page.items] == [[1]]
+
+    story_of(story)
+
+
+def test_where_nothing_can_be_kept_that_is_told_and_tried_again() -> None:
+    class Full(DecisionsInMemory):
+        is_full = True
+
+        async def add(self, reading: Reading, place: Place) -> None:
+            if self.is_full:
+                raise StoreError("the disk is full")
+            await super().add(reading, place)
+
+    async def story(watched: Any) -> None:
+        kept = Full()
+        region = await watched(MemoryStore(), kept)
+        deciding = await region.deciding()
+        await deciding.place(await deciding.workload("web"), (0, "n1"))
+        with pytest.raises(NotReached, match="the disk is full"):
+            await region.find()
+        kept.is_full = False
+        await region.server.clock.sleep(AFTER_FAILURE_MS * 2)
+        assert await region.outcomes() == ["placed"]
+        assert region.decisions.trouble == ""
+
+    story_of(story)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+@pytest.mark.parametrize("kind", ["garbage", "empty", "foreign", "newer"])
+def test_a_file_that_is_no_database_of_ours_is_put_aside_and_begun_anew(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "decisions.db"
+    if kind == "garbage":
+        path.write_bytes(b"not a database" * 1_000)
+    elif kind == "empty":
+        path.write_bytes(b"")
+    else:
+        connection = apsw.Connection(str(path))
+        connection.execute("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+        if kind == "newer":
+            connection.execute("PRAGMA application_id=1212957764; PRAGMA user_version=99")
+        connection.close()
+
+    async def work() -> None:
+        kept = DecisionsInFile(path)
+        assert await kept.place() == Place()
+        await kept.add(Reading(), Place("log", 3, b"d", 1))
+        await kept.close()
+        again = DecisionsInFile(path)
+        assert (await again.place()).seq == 3
+        await again.close()
+
+    run(work())
+    assert path.with_name("decisions.db.aside").exists() == (kind != "empty")
+
+
+def test_a_file_that_is_damaged_while_it_is_in_use_is_put_aside_and_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.db"
+
+    async def work() -> None:
+        kept = DecisionsInFile(path)
+        await kept.add(Reading(), Place("log", 3, b"d", 1))
+        await kept.close()
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(8192)
+            file.write(b"\xff" * (size - 8192))
+        again = DecisionsInFile(path)
+        assert await again.place() == Place()
+        await again.close()
+
+    run(work())
+    assert path.with_name("decisions.db.aside").exists()
