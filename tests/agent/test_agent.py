@@ -13,23 +13,23 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent import sync_loop
-from holdfast.agent.agent import Superseded
-from holdfast.agent.drivers.driver import StartFault, Work
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver
-from holdfast.agent.node_load import Fares
-from holdfast.agent.prober import CannotAsk
-from holdfast.core.agent.bindings import Bound, bound_to
-from holdfast.core.agent.plan import Sight, Steps, plan
+from holdfast.agent.agent import AgentSuperseded
+from holdfast.agent.drivers.driver import RunSpec, StartFault
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver
+from holdfast.agent.node_load import NodeLoad
+from holdfast.agent.prober import ProbeNotRun
+from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
+from holdfast.core.agent.plan import AgentSteps, AgentView, plan
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.model.objects.probes import HttpProbe, Probe
-from holdfast.core.model.objects.workloads import Driver, Restart, Template
+from holdfast.core.model.objects.workloads import DriverKind, RestartPolicy, Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NO_REPORT
 from holdfast.core.region import commands as c
-from holdfast.host.leader.term_proof import Renewal
+from holdfast.host.leader.term_proof import SessionRenewal
 from holdfast.host.ports.transport import NoAnswer, Reply, Request
-from holdfast.host.protocol.bindings import Bindings, TemplateTold, encode_message
+from holdfast.host.protocol.bindings import NodeBindings, TemplateMessage, encode_message
 from holdfast.host.protocol.commands import RENEWALS
 from holdfast.host.streams import bindings_server
 from tests.support.api.api_cluster import Part, World, in_world
@@ -41,9 +41,9 @@ Story = Callable[[World, Part, Node], Coroutine[Any, Any, None]]
 
 PROBED = replace(a_template(cpu=100), ports=1)
 HEALTH = "controller/node-health"
-NO_TEXT = encode_message(TemplateTold("digest", PROBED)).replace(b"digest", b"\xff" * 6)
+NO_TEXT = encode_message(TemplateMessage("digest", PROBED)).replace(b"digest", b"\xff" * 6)
 #: It names a template that was not told.
-NAMELESS = Bindings("log-eu", 1, 2**62, 0, (Bound((1, 0), 1, Phase.READY, "", "t", "w", "acme", 1, 2**62),))
+NAMELESS = NodeBindings("log-eu", 1, 2**62, 0, (BoundSlot((1, 0), 1, Phase.READY, "", "t", "w", "acme", 1, 2**62),))
 
 
 def told(story: Story, template: Template | None = None, **assigned: Any) -> None:
@@ -87,7 +87,7 @@ def test_what_is_bound_is_started_and_told_until_it_is_ready() -> None:
 
 def test_what_is_stopped_ends_and_is_released() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(stop_ms=3_000)
+        node.habits[0] = SimulatedBehavior(stop_ms=3_000)
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         await region.submit(REPLICA, c.WithdrawSlots(UID, (0,)))
@@ -103,7 +103,7 @@ def test_what_is_stopped_ends_and_is_released() -> None:
 
 def test_what_ends_by_itself_is_started_again_and_given_up_in_the_end() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(runs_ms=100, code=3)
+        node.habits[0] = SimulatedBehavior(runs_ms=100, code=3)
         await bind(region, node, 0)
         for number in range(4):
             await world.until(lambda: restarts(region, 0) == number)  # noqa: B023 (it is waited for here)
@@ -115,7 +115,7 @@ def test_what_ends_by_itself_is_started_again_and_given_up_in_the_end() -> None:
 
 def test_what_cannot_be_started_is_told_with_its_reason_and_does_not_loop_tightly() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(fault=StartFault.UNKNOWN_USER)
+        node.habits[0] = SimulatedBehavior(fault=StartFault.UNKNOWN_USER)
         began = world.clock.boot()
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "failed"})
@@ -133,7 +133,7 @@ def test_a_driver_that_fails_otherwise_is_told_as_what_it_is_and_not_asked_in_a_
 ) -> None:
     asked = []
 
-    async def start(_: SimulatedDriver, work: Work) -> None:
+    async def start(_: SimulatedDriver, work: RunSpec) -> None:
         asked.append(work.epoch)
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -152,7 +152,7 @@ def test_a_driver_that_fails_otherwise_is_told_as_what_it_is_and_not_asked_in_a_
 
 def test_batch_work_that_is_done_is_collected_and_not_started_again() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(runs_ms=500)
+        node.habits[0] = SimulatedBehavior(runs_ms=500)
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {})
         await world.clock.sleep(5_000)
@@ -177,7 +177,7 @@ def test_batch_work_that_was_ended_at_its_deadline_is_not_done_however_politely_
 @pytest.mark.parametrize("batch", [False, True])
 def test_what_was_ended_for_its_probe_has_failed_however_politely_it_ended(batch: bool) -> None:
     probe = Probe(http=HttpProbe("/"), period=500, failures=2)
-    template = replace(PROBED, ports=0, liveness=probe, restart=Restart.ON_FAILURE)
+    template = replace(PROBED, ports=0, liveness=probe, restart=RestartPolicy.ON_FAILURE)
 
     async def story(world: World, region: Part, node: Node) -> None:
         await bind(region, node, 0)
@@ -210,12 +210,12 @@ def test_an_agent_that_comes_back_goes_on_with_what_runs() -> None:
 
 def test_what_ended_while_there_was_no_agent_is_told_as_gone() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(runs_ms=2_000, code=1)
+        node.habits[0] = SimulatedBehavior(runs_ms=2_000, code=1)
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         await node.kill()
         await world.clock.sleep(5_000)
-        node.habits[0] = Habit()
+        node.habits[0] = SimulatedBehavior()
         node.start()
         await node.is_known()
         await unknown(region, 0)
@@ -278,7 +278,7 @@ def test_a_lease_counts_from_when_the_heartbeat_was_sent_however_long_its_answer
 
 def test_exclusive_work_that_was_done_while_its_fence_fell_is_told_as_gone() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(runs_ms=2_000)
+        node.habits[0] = SimulatedBehavior(runs_ms=2_000)
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         node.line.is_cut = True
@@ -309,10 +309,10 @@ def test_nothing_is_begun_while_the_agent_is_cut_off() -> None:
 
 
 def test_what_waits_for_its_turn_and_is_not_bound_any_more_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_loop, "STARTS", 1)
+    monkeypatch.setattr(sync_loop, "STARTS_MAX", 1)
 
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(start_ms=5_000)
+        node.habits[0] = SimulatedBehavior(start_ms=5_000)
         await bind(region, node, 0)
         await bind(region, node, 1)
         await world.clock.sleep(500)
@@ -328,7 +328,7 @@ def test_what_waits_for_its_turn_and_is_not_bound_any_more_is_not_started(monkey
 class Launching(SimulatedDriver):
     """A driver whose starts go on when nobody waits for them any more, as those of real processes do."""
 
-    async def start(self, work: Work) -> None:
+    async def start(self, work: RunSpec) -> None:
         await asyncio.shield(asyncio.ensure_future(super().start(work)))
 
 
@@ -336,7 +336,7 @@ def test_what_is_being_started_when_a_session_ends_is_not_told_as_gone(monkeypat
     monkeypatch.setattr(agent_world, "SimulatedDriver", Launching)
 
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(start_ms=8_000)
+        node.habits[0] = SimulatedBehavior(start_ms=8_000)
         await bind(region, node, 0)
         await world.clock.sleep(500)
         old = region.state.nodes[node.uid].session
@@ -357,7 +357,7 @@ def test_what_is_being_started_when_a_session_ends_is_ended_before_it_is_release
     monkeypatch.setattr(agent_world, "SimulatedDriver", Launching)
 
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(start_ms=8_000)
+        node.habits[0] = SimulatedBehavior(start_ms=8_000)
         began = world.clock.boot()
         await bind(region, node, 0)
         await world.clock.sleep(500)
@@ -377,7 +377,7 @@ def test_of_two_agents_of_one_node_the_older_one_stops() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await region.submit("agent/n1", OpenSession())
         assert node.task is not None
-        with pytest.raises(Superseded):
+        with pytest.raises(AgentSuperseded):
             await node.task
         node.task = None
 
@@ -399,7 +399,7 @@ def test_openings_of_its_own_that_land_late_do_not_end_an_agent_and_one_more_is_
             await world.until(lambda: region.state.nodes[node.uid].session > late.revision)  # noqa: B023 (waited for)
         await region.submit("agent/n1", OpenSession())
         assert node.task is not None
-        with pytest.raises(Superseded):
+        with pytest.raises(AgentSuperseded):
             await node.task
         node.task = None
 
@@ -427,13 +427,13 @@ def test_a_stream_that_says_that_the_session_is_over_is_believed_though_no_heart
 
 def test_an_agent_that_learns_of_another_one_by_what_it_tells_stops_as_well() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(runs_ms=600, code=1)
+        node.habits[0] = SimulatedBehavior(runs_ms=600, code=1)
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         await region.submit("agent/n1", OpenSession())
         other = region.state.session_of["agent/n1"]
         assert node.task is not None
-        with pytest.raises(Superseded):
+        with pytest.raises(AgentSuperseded):
             await node.task
         node.task = None
         assert region.state.session_of["agent/n1"] == other, "it has not taken the node back"
@@ -451,7 +451,7 @@ def test_an_agent_of_which_a_restored_region_knows_an_older_life_begins_another_
         assert leader is not None
         renew = leader.renew
 
-        def restored(actor: str, session: int) -> Renewal | Refused:
+        def restored(actor: str, session: int) -> SessionRenewal | Refused:
             return renew(actor, session) if session != old else Refused(Code.NO_SESSION, "", {"current": old - 1})
 
         monkeypatch.setattr(leader, "renew", restored)
@@ -590,7 +590,7 @@ def test_an_agent_that_cannot_ask_ends_nobody_and_asks_again() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
-        node.answers.error, before = CannotAsk("Too many open files"), node.answers.asked
+        node.answers.error, before = ProbeNotRun("Too many open files"), node.answers.asked
         await world.clock.sleep(10_000)
         assert phases(region) == {0: "ready"}
         assert before + 10 < node.answers.asked < before + 50, "it goes on asking, and not in a tight loop"
@@ -635,7 +635,7 @@ def test_what_was_ended_for_its_liveness_is_told_so_whatever_other_probes_said_s
 
 def test_a_startup_that_never_passes_is_given_up() -> None:
     probe = Probe(http=HttpProbe("/"), period=100, failures=2)
-    template = replace(PROBED, ports=0, startup=probe, restart=Restart.NEVER)
+    template = replace(PROBED, ports=0, startup=probe, restart=RestartPolicy.NEVER)
 
     async def story(world: World, region: Part, node: Node) -> None:
         node.answers.why = {"startup": "refused"}
@@ -649,7 +649,7 @@ def test_a_startup_that_never_passes_is_given_up() -> None:
 def test_a_binding_that_the_node_cannot_run_returns_to_the_queue_at_once_and_not_in_a_tight_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(SimulatedDriver, "kinds", (Driver.SIMULATED,))
+    monkeypatch.setattr(SimulatedDriver, "kinds", (DriverKind.SIMULATED,))
 
     async def story(world: World, region: Part, node: Node) -> None:
         began = world.clock.boot()
@@ -671,7 +671,7 @@ def test_a_binding_that_the_node_cannot_run_returns_to_the_queue_at_once_and_not
 def test_how_a_node_fares_is_told_when_it_changes_and_its_load_once_a_minute() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await node.kill()
-        node.fares = Fares(10, 20, ("model-7",))
+        node.fares = NodeLoad(10, 20, ("model-7",))
         node.start()
         await node.is_known()
         await world.until(lambda: reported(region, node) == (10, 20, ("model-7",)))
@@ -679,13 +679,13 @@ def test_how_a_node_fares_is_told_when_it_changes_and_its_load_once_a_minute() -
         seq = region.state.facts.seq
         await world.clock.sleep(300_000)
         assert region.state.facts.seq == seq, "while nothing changes nothing is told"
-        node.fares = Fares(90, 20, ("model-7",))
+        node.fares = NodeLoad(90, 20, ("model-7",))
         await world.clock.sleep(6_000)
         assert reported(region, node) == (90, 20, ("model-7",))
-        node.fares = Fares(10, 20, ("model-7",))
+        node.fares = NodeLoad(10, 20, ("model-7",))
         await world.clock.sleep(40_000)
         assert reported(region, node) == (90, 20, ("model-7",)), "load alone is not told so soon"
-        node.fares = Fares(10, 20, ("model-7", "model-8"))
+        node.fares = NodeLoad(10, 20, ("model-7", "model-8"))
         await world.clock.sleep(6_000)
         assert reported(region, node) == (10, 20, ("model-7", "model-8"))
 
@@ -701,10 +701,10 @@ def now_at(region: Part) -> int:
 def test_a_node_that_cannot_be_looked_at_now_is_looked_at_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await node.kill()
-        node.fares = Fares(10, 20)
+        node.fares = NodeLoad(10, 20)
         look, fails = node.look, [True]
 
-        async def blind() -> Fares:
+        async def blind() -> NodeLoad:
             if fails:
                 raise OSError(errno.EMFILE, "Too many open files")
             return await look()
@@ -748,7 +748,7 @@ def test_an_agent_with_nothing_to_do_plans_nothing_until_it_looks_at_everything_
         await world.until(lambda: set(phases(region).values()) == {"ready"})
         await world.clock.sleep(1_000)
 
-        def counted(sight: Sight) -> Steps:
+        def counted(sight: AgentView) -> AgentSteps:
             plans.append(world.clock.boot())
             return plan(sight)
 
@@ -767,7 +767,7 @@ def test_what_a_driver_did_not_say_is_found_when_everything_is_looked_at_again_a
         await asyncio.Event().wait()
 
     async def story(world: World, region: Part, node: Node) -> None:
-        node.habits[0] = Habit(runs_ms=10_000, code=3)
+        node.habits[0] = SimulatedBehavior(runs_ms=10_000, code=3)
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         await world.until(lambda: restarts(region, 0) == 1, 2 * sync_loop.RESYNC_MS)
@@ -800,14 +800,14 @@ def test_a_crowded_node_is_looked_at_once_for_all_that_changed_and_the_more_slot
     looks: list[tuple[int, int]] = []
 
     async def story(world: World, region: Part, node: Node) -> None:
-        def looking(*asked: Any) -> list[Bound]:
-            found = bound_to(*asked)
+        def looking(*asked: Any) -> list[BoundSlot]:
+            found = bindings_of_node(*asked)
             looks.append((world.clock.boot(), len(found)))
             return found
 
         await bind(region, node, *range(20))
         await world.until(lambda: set(phases(region).values()) == {"ready"})
-        monkeypatch.setattr(bindings_server, "bound_to", looking)
+        monkeypatch.setattr(bindings_server, "bindings_of_node", looking)
         seq = region.state.facts.seq
         for ordinal in range(20):
             await region.submit(REPLICA, c.Stop(((1, ordinal),), "scaled-down"))

@@ -18,19 +18,19 @@ from typing import Any
 import pytest
 
 from holdfast.agent import node_load, term_fence
-from holdfast.agent.drivers.driver import CannotStart, StartFault, State
+from holdfast.agent.drivers.driver import CannotStart, RunState, StartFault
 from holdfast.agent.drivers.process import guarded_run
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver, SimulatedMachine
-from holdfast.agent.node_load import OfMachine
-from holdfast.agent.prober import RealAsking
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
+from holdfast.agent.node_load import MachineLoad
+from holdfast.agent.prober import NodeProber
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.probes import Probe, TcpProbe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.host.runtime import blocking_calls
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
 from tests.support.event_loop import in_a_loop
-from tests.support.processes.process_world import BINDING, CLOCK, Yard, a_work, until, until_true
+from tests.support.processes.process_world import BINDING, CLOCK, ProcessFolder, a_work, until, until_true
 
 BEAT_S = 0.01
 #: No heartbeat is later than this; what hangs, hangs for much longer.
@@ -85,7 +85,7 @@ def hung() -> Iterator[Hung]:
 async def test_a_call_that_hangs_is_given_up_and_more_of_its_kind_are_refused_at_once(hung: Hung) -> None:
     calls = BlockingCalls(CLOCK)
     async with heartbeats():
-        many = [calls.ask("the mount", 200, hung) for _ in range(blocking_calls.OF_A_KIND)]
+        many = [calls.ask("the mount", 200, hung) for _ in range(blocking_calls.CALLS_PER_KIND_MAX)]
         answers = await asyncio.gather(*many, return_exceptions=True)
         assert {str(one) for one in answers} == {"the mount: no answer within 200 ms"}
         with pytest.raises(Hangs, match="others wait for one already"):
@@ -99,7 +99,9 @@ async def test_a_call_that_hangs_is_given_up_and_more_of_its_kind_are_refused_at
 @in_a_loop
 async def test_calls_that_take_a_moment_wait_for_their_turn_and_none_is_taken_for_one_that_hangs() -> None:
     calls = BlockingCalls(CLOCK)
-    many = [calls.ask("the table", 60_000, lambda: time.sleep(0.01)) for _ in range(5 * blocking_calls.OF_A_KIND)]
+    many = [
+        calls.ask("the table", 60_000, lambda: time.sleep(0.01)) for _ in range(5 * blocking_calls.CALLS_PER_KIND_MAX)
+    ]
     assert await asyncio.gather(*many) == [None] * len(many)
 
 
@@ -113,7 +115,7 @@ async def test_what_a_call_raises_is_raised(hung: Hung) -> None:
 
 
 @in_a_loop
-async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(yard: Yard) -> None:
+async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(yard: ProcessFolder) -> None:
     root = yard.root / "secrets"
     root.mkdir(mode=0o700)
     secrets = root / "shop"
@@ -125,17 +127,17 @@ async def test_a_secret_on_a_mount_that_hangs_fails_its_replica_and_nobody_else(
         many = [a_work("true", slot=(9, number), secrets=(("KEY", f"file:{secrets}/key"),)) for number in range(10)]
         starts = [asyncio.create_task(driver.start(one)) for one in many]
         await driver.start(other)
-        assert (await until(driver, State.ENDED, ((8, 0), 11))).code == 0
+        assert (await until(driver, RunState.ENDED, ((8, 0), 11))).code == 0
         failed = await asyncio.gather(*starts, return_exceptions=True)
         assert {getattr(one, "code", None) for one in failed} == {StartFault.SECRET}
         assert all(f"reading its secrets at file:{secrets}/key: no answer" in str(one) for one in failed)
-    for _ in range(blocking_calls.OF_A_KIND):  # those who hang are let go
+    for _ in range(blocking_calls.CALLS_PER_KIND_MAX):  # those who hang are let go
         os.close(os.open(secrets / "key", os.O_RDWR))
 
 
 @in_a_loop
 async def test_a_table_of_users_that_hangs_fails_the_replica_that_needs_it(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, hung: Hung
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch, hung: Hung
 ) -> None:
     user = "61234" if os.geteuid() == 0 else str(os.geteuid())
     for name in ("getpwuid", "getpwnam"):
@@ -148,7 +150,7 @@ async def test_a_table_of_users_that_hangs_fails_the_replica_that_needs_it(
 
 @in_a_loop
 async def test_probes_of_what_runs_need_no_table_of_users(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, hung: Hung
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch, hung: Hung
 ) -> None:
     async with yard.driver() as driver, heartbeats():
         await driver.start(a_work("exec sleep 60"))
@@ -160,7 +162,7 @@ async def test_probes_of_what_runs_need_no_table_of_users(
 @pytest.mark.parametrize("what", ["read_result", "connect"])
 @in_a_loop
 async def test_a_disk_of_the_agents_that_hangs_keeps_nobody_from_anything_but_that(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch, what: str
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """What was begun is neither gone nor forgotten: it is found once the disk answers."""
     async with yard.driver() as driver:
@@ -178,14 +180,14 @@ async def test_a_disk_of_the_agents_that_hangs_keeps_nobody_from_anything_but_th
         await asyncio.sleep(0.3)
         assert not opening.done()
         over.set()
-        assert await opening is State.RUNNING
+        assert await opening is RunState.RUNNING
 
 
-async def _opened(yard: Yard) -> State:
+async def _opened(yard: ProcessFolder) -> RunState:
     async with yard.driver() as driver:
-        found = await until(driver, State.RUNNING)
+        found = await until(driver, RunState.RUNNING)
         await driver.stop(*BINDING, 0)
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
         return found.state
 
 
@@ -201,7 +203,7 @@ def test_a_term_that_the_disk_has_not_kept_yet_is_not_followed_and_nobody_waits(
         write(file, log_id, term)
 
     monkeypatch.setattr(term_fence, "_write", slow)
-    known = term_fence.on_disk(tmp_path)
+    known = term_fence.term_fence_on_disk(tmp_path)
     assert [known.heard("log", term) for term in (5, 5, 6, 4)] == [False] * 4
     assert begun == [5], "one at a time: an older one never comes after a newer one"
     assert known.newest == ("", 0)
@@ -211,16 +213,16 @@ def test_a_term_that_the_disk_has_not_kept_yet_is_not_followed_and_nobody_waits(
         while not known.heard("log", term):
             assert time.monotonic() < end
     assert not known.heard("log", 5)
-    assert term_fence.on_disk(tmp_path).newest == ("log", 6)
+    assert term_fence.term_fence_on_disk(tmp_path).newest == ("log", 6)
 
 
 def test_a_term_is_followed_once_the_disk_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = term_fence.on_disk(tmp_path)
+    known = term_fence.term_fence_on_disk(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(term_fence, "_write", lambda *_: Hung.full())
         assert not known.heard("log", 5)
     assert known.heard("log", 5)
-    assert term_fence.on_disk(tmp_path).newest == ("log", 5)
+    assert term_fence.term_fence_on_disk(tmp_path).newest == ("log", 5)
 
 
 @in_a_loop
@@ -228,15 +230,15 @@ async def test_a_folder_of_what_lies_ready_that_hangs_is_told_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hung: Hung
 ) -> None:
     (tmp_path / "model-1").touch()
-    machine = OfMachine(CLOCK, tmp_path)
+    machine = MachineLoad(CLOCK, tmp_path)
     monkeypatch.setattr(node_load, "PRESENT_MS", 200)
     async with heartbeats():
         assert (await machine.look()).present == ("model-1",)
         with monkeypatch.context() as patched:
             patched.setattr(node_load, "_present", hung)
-            for _ in range(blocking_calls.OF_A_KIND + 2):
+            for _ in range(blocking_calls.CALLS_PER_KIND_MAX + 2):
                 assert (await machine.look()).present == ("model-1",), "what lay there may still be there"
-            assert hung.calls == blocking_calls.OF_A_KIND, "no more of them hang"
+            assert hung.calls == blocking_calls.CALLS_PER_KIND_MAX, "no more of them hang"
         hung.over.set()
         (tmp_path / "model-2").touch()
         await until_true(lambda: not machine._calls._under_way.total())
@@ -248,14 +250,14 @@ async def test_a_name_that_is_not_looked_up_fails_the_probe_and_no_heartbeat(
     monkeypatch: pytest.MonkeyPatch, hung: Hung
 ) -> None:
     """Others look up names in threads that all of them share: those must be left."""
-    real = RealAsking(SimulatedDriver(SimulatedMachine(CLOCK, lambda _: Habit())), CLOCK, "n1.example")
+    real = NodeProber(SimulatedDriver(SimulatedMachine(CLOCK, lambda _: SimulatedBehavior())), CLOCK, "n1.example")
     getaddrinfo = socket.getaddrinfo
 
     def slow(host: str, *args: Any, **given: Any) -> Any:
         return hung() if host == "n1.example" else getaddrinfo(host, *args, **given)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    one = Bound((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(9,))
+    one = BoundSlot((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(9,))
     probe, loop = Probe(tcp=TcpProbe(), timeout=200), asyncio.get_running_loop()
     async with heartbeats():
         whys = await asyncio.gather(*(real.ask(one, Template(command=("serve",), ports=1), probe) for _ in range(40)))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.drivers.driver import CannotStart, StartFault
-from holdfast.agent.drivers.process.preflight import must_be_free
-from holdfast.agent.node_load import Fares, OfMachine
+from holdfast.agent.drivers.process.preflight import check_ports_free
+from holdfast.agent.node_load import MachineLoad, NodeLoad
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.objects.topology import PRESENT_MAX
 from holdfast.core.region.commands import ReportNode
@@ -34,15 +34,15 @@ async def test_load_is_told_in_steps_of_what_happened_since_the_last_look(
     tmp_path: Path, busy: int, idle: int, available: int, cpu: int, memory: int
 ) -> None:
     a_machine(tmp_path, 1_000, 5_000, 1_000)
-    machine = OfMachine(CLOCK, proc=tmp_path)
+    machine = MachineLoad(CLOCK, proc=tmp_path)
     a_machine(tmp_path, 1_000 + busy, 5_000 + idle, available)
-    assert await machine.look() == Fares(cpu, memory)
+    assert await machine.look() == NodeLoad(cpu, memory)
 
 
 @in_a_loop
 async def test_what_lies_ready_are_the_names_in_a_folder_in_order_and_not_too_many(tmp_path: Path) -> None:
     folder = tmp_path / "models"
-    machine = OfMachine(CLOCK, folder)
+    machine = MachineLoad(CLOCK, folder)
     assert (await machine.look()).present == (), "there is no such folder yet"
     folder.mkdir()
     for number in range(PRESENT_MAX + 20):
@@ -56,24 +56,24 @@ async def test_what_lies_ready_are_the_names_in_a_folder_in_order_and_not_too_ma
 async def test_a_file_whose_name_is_no_text_is_not_told_of(tmp_path: Path) -> None:
     (tmp_path / "model-1").touch()
     (tmp_path / os.fsdecode(b"model-\xff")).touch()
-    found = (await OfMachine(CLOCK, tmp_path).look()).present
+    found = (await MachineLoad(CLOCK, tmp_path).look()).present
     assert encode(ReportNode("n1", 0, 0, found)), "it can be said"
     assert found == ("model-1",)
 
 
 @in_a_loop
 async def test_this_machine_can_be_looked_at() -> None:
-    fares = await OfMachine(CLOCK).look()
+    fares = await MachineLoad(CLOCK).look()
     assert 0 <= fares.cpu <= 100
     assert 0 <= fares.memory <= 100
 
 
 def test_a_port_that_somebody_has_is_named() -> None:
     port = free_ports(2)
-    must_be_free((port, port + 1))
+    check_ports_free((port, port + 1))
     with socket.socket() as other:
         other.bind(("127.0.0.1", port + 1))
         other.listen()
         with pytest.raises(CannotStart, match=f"port {port + 1} is taken") as failed:
-            must_be_free((port, port + 1))
+            check_ports_free((port, port + 1))
     assert failed.value.code is StartFault.PORT

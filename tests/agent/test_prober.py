@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver, SimulatedMachine
-from holdfast.agent.prober import CannotAsk, RealAsking
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
+from holdfast.agent.prober import NodeProber, ProbeNotRun
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.probes import HttpProbe, Probe, TcpProbe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -24,7 +24,7 @@ PROBES = [Probe(http=HttpProbe("/ready")), Probe(tcp=TcpProbe())]
 
 
 @asynccontextmanager
-async def served(host: str) -> AsyncIterator[Bound]:
+async def served(host: str) -> AsyncIterator[BoundSlot]:
     """Somebody who answers at this address."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -37,14 +37,14 @@ async def served(host: str) -> AsyncIterator[Bound]:
     server = await asyncio.start_server(answer, host, 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        yield Bound((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(port,))
+        yield BoundSlot((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(port,))
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(others)
 
 
 @asynccontextmanager
-async def asking(host: str) -> AsyncIterator[RealAsking]:
-    made = RealAsking(SimulatedDriver(SimulatedMachine(CLOCK, lambda _: Habit())), CLOCK, host)
+async def asking(host: str) -> AsyncIterator[NodeProber]:
+    made = NodeProber(SimulatedDriver(SimulatedMachine(CLOCK, lambda _: SimulatedBehavior())), CLOCK, host)
     try:
         yield made
     finally:
@@ -75,6 +75,6 @@ def has_ipv6() -> bool:
 async def test_an_agent_without_a_descriptor_left_does_not_say_that_others_fail(probe: Probe) -> None:
     async with served("127.0.0.1") as one, asking("127.0.0.1") as real:
         assert await real.ask(one, TEMPLATE, probe) == ""
-        with no_descriptors(), pytest.raises(CannotAsk):
+        with no_descriptors(), pytest.raises(ProbeNotRun):
             await real.ask(one, TEMPLATE, probe)
         assert await real.ask(one, TEMPLATE, probe) == ""

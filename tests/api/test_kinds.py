@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.kinds import BY_NAME, KINDS, Kind, find, path_of, suggest
-from holdfast.api.resources.schemas import form_of_kind
-from holdfast.api.serialization.composites import Fields
-from holdfast.api.serialization.objects import WholeObject
+from holdfast.api.kinds import BY_NAME, KINDS, ResourceKind, find_kind, path_of, suggest_kind
+from holdfast.api.resources.schemas import serializer_for_kind
+from holdfast.api.serialization.composites import StructSerializer
+from holdfast.api.serialization.objects import ObjectSerializer
 from holdfast.core.platform import watch as platform_keys
 from holdfast.core.region import watch as region_keys
 
@@ -33,14 +33,14 @@ from holdfast.core.region import watch as region_keys
     ],
 )
 def test_a_kind_is_found_by_every_word_for_it(word: str, name: str) -> None:
-    assert find(word) is BY_NAME[name]
+    assert find_kind(word) is BY_NAME[name]
 
 
 def test_a_word_that_is_none_gets_the_nearest_one() -> None:
-    assert find("wrokloads") is None
-    assert suggest("wrokloads") == "workloads"
-    assert suggest("polices") == "policies"
-    assert suggest("xyzzy") == ""
+    assert find_kind("wrokloads") is None
+    assert suggest_kind("wrokloads") == "workloads"
+    assert suggest_kind("polices") == "policies"
+    assert suggest_kind("xyzzy") == ""
 
 
 def test_an_object_of_a_tenant_has_its_tenant_in_its_path() -> None:
@@ -49,22 +49,22 @@ def test_an_object_of_a_tenant_has_its_tenant_in_its_path() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_every_kind_is_told_by_keys_that_its_ledgers_know(kind: Kind) -> None:
-    for ledger, known in (("platform", platform_keys.KINDS), ("region", region_keys.KINDS)):
+def test_every_kind_is_told_by_keys_that_its_ledgers_know(kind: ResourceKind) -> None:
+    for ledger, known in (("platform", platform_keys.WATCH_KINDS), ("region", region_keys.WATCH_KINDS)):
         assert ledger not in kind.ledger or kind.key in known
-    assert all(key in platform_keys.KINDS or key in region_keys.KINDS for key in kind.also)
+    assert all(key in platform_keys.WATCH_KINDS or key in region_keys.WATCH_KINDS for key in kind.also)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_every_column_shows_a_field_that_exists(kind: Kind) -> None:
+def test_every_column_shows_a_field_that_exists(kind: ResourceKind) -> None:
     for column in kind.columns:
-        form: Any = form_of_kind(kind.name, shown=True)
-        assert isinstance(form, WholeObject)
+        form: Any = serializer_for_kind(kind.name, shown=True)
+        assert isinstance(form, ObjectSerializer)
         form = {"metadata": form.meta, "spec": form.spec, "status": form.status}[column.path.split(".")[0]]
         for name in column.path.split(".")[1:]:
             form = getattr(form, "item", form) if name != "0" else form
             form = form.item if name == "0" else form.fields[name.partition("[")[0]].form
-        assert not isinstance(form, Fields), column
+        assert not isinstance(form, StructSerializer), column
 
 
 def test_the_table_is_read_without_anything_heavy() -> None:

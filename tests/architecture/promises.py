@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.records.lifecycle import Edge
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.records.lifecycle import PhaseEdge
 from holdfast.core.model.values.conditions import Condition
 from holdfast.core.model.values.settings import Settings
 from tests.architecture.checkout import ROOT
@@ -45,7 +45,7 @@ SENDERS_OF_EDGES: dict[str, tuple[str, ...]] = {
 
 
 #: Tables that put members of an enum into an order, or say what to do about each: they read, and send nothing.
-_LISTS = ("GRAVITY", "ADVICE", "_STATUS", "BAD_WHEN_TRUE")
+_LISTS = ("GRAVITY", "CONDITION_HINTS", "_STATUS", "BAD_WHEN_TRUE")
 
 
 #: What hosts act as that is no reconciler of the registry.
@@ -53,7 +53,7 @@ NAMES_OF_HOSTS = frozenset({"controller/link", "controller/servers", "endpoints"
 #: What settings are called where they are read; where they are defined, `s` is the set that is checked.
 _SETTINGS = ("settings", "_settings", "DEFAULTS")
 #: What is in force is called so where it is read; or it is read of the call itself.
-_IN_FORCE = ("overrides", "_overrides", "in_force")
+_IN_FORCE = ("overrides", "_overrides", "active_overrides")
 _TYPE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
 
 
@@ -95,7 +95,7 @@ class Module:
 
     @cached_property
     def members(self) -> set[tuple[str, str]]:
-        """`Class.MEMBER`; beside the definition of the class, in functions only."""
+        """`Coordination.MEMBER`; beside the definition of the class, in functions only."""
         classes = {node.name for node in self.tree.body if isinstance(node, ast.ClassDef)}
         functions = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
         inside = {id(node) for one in functions for node in ast.walk(one)}
@@ -208,7 +208,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 # The tables
 
 
-def unsent_commands(code: Production, book: Book[Any], by_people: Iterable[type]) -> Iterator[Gap]:
+def unsent_commands(code: Production, book: LedgerDefinition[Any], by_people: Iterable[type]) -> Iterator[Gap]:
     """Commands that nobody sends: neither people by the API, nor any code."""
     people = set(by_people)
     for command in book.rules:
@@ -216,7 +216,7 @@ def unsent_commands(code: Production, book: Book[Any], by_people: Iterable[type]
             yield Gap("command", f"{book.name} {command.__name__}", "a sender")
 
 
-def unsent_causes(code: Production, edges: Iterable[Edge]) -> Iterator[Gap]:
+def unsent_causes(code: Production, edges: Iterable[PhaseEdge]) -> Iterator[Gap]:
     """Causes of edges whose word the owner of the edge never says."""
     for cause, kind in sorted({(edge.cause, edge.owner.partition("/")[0]) for edge in edges}):
         if not any(name.startswith(SENDERS_OF_EDGES[kind]) for name in code.words.get(cause, ())):
@@ -240,14 +240,16 @@ def unread_settings(code: Production, table: str, names: Iterable[str], but: tup
             yield Gap(table, name, "a reader")
 
 
-def unread_overrides(code: Production, readers: Mapping[Action, str]) -> Iterator[Gap]:
+def unread_overrides(code: Production, readers: Mapping[OverrideAction, str]) -> Iterator[Gap]:
     """Kinds of overrides that can be opened and that nothing goes by; `readers`: what is asked of what is in force."""
     for action, name in readers.items():
         if not any(name in module.overrides for module in code.modules):
             yield Gap("override", action.value, "a reader")
 
 
-def unsent_principals(code: Production, books: Iterable[Book[Any]], running: Iterable[str]) -> Iterator[Gap]:
+def unsent_principals(
+    code: Production, books: Iterable[LedgerDefinition[Any]], running: Iterable[str]
+) -> Iterator[Gap]:
     """Controllers that own a command or an edge, and that nothing acts as."""
     owners = {owner for book in books for rule in book.rules.values() for owner in rule.owners}
     hosts = {word for word, where in code.words.items() if any(name.startswith("holdfast.host") for name in where)}

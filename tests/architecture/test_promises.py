@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from holdfast.agent.drivers.process.settings import ProcessSettings
 from holdfast.api.resources.command_catalog import rules
-from holdfast.cli.output.conditions import ADVICE, BAD_WHEN_TRUE
-from holdfast.cli.output.reasons import CURES
+from holdfast.cli.output.conditions import BAD_WHEN_TRUE, CONDITION_HINTS
+from holdfast.cli.output.reasons import REMEDIES
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import InForce
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.rules import Lane, Rule
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.records.lifecycle import EDGES, STOPPABLE, Edge, Phase
-from holdfast.core.model.values.conditions import Reason
-from holdfast.core.model.values.reserved_names import NOT_SENT_YET
+from holdfast.core.ledger.builtin.overrides import ActiveOverrides
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.rules import CommandLane, CommandRule
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.records.lifecycle import EDGES, STOPPABLE, Phase, PhaseEdge
+from holdfast.core.model.values.conditions import ConditionReason
+from holdfast.core.model.values.reserved_names import RESERVED_NAMES
 from holdfast.core.model.values.settings import Settings
 from holdfast.core.model.values.structs import Row
 from holdfast.core.platform.definition import PLATFORM
@@ -45,7 +45,7 @@ from tests.architecture.promises import (
     unsent_principals,
 )
 
-BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
+BOOKS: tuple[LedgerDefinition[Any], ...] = (PLATFORM, REGION)
 #: Ledgers refuse, and an API does for them; everybody else reads what was refused.
 CODES = Senders(("holdfast.core.ledger", "holdfast.core.platform", "holdfast.core.region", "holdfast.api.server"))
 #: The platform and hosts name them, and a region those of its nodes; regions, schedulers and agents say the word, which
@@ -59,12 +59,12 @@ REASON_SENDERS = Senders(
 RIGHTS = Senders(("holdfast.core", "holdfast.api.server"))
 #: By kind of override, what gates and controllers ask of what is in force.
 OVERRIDES = {
-    Action.PAUSE_SCHEDULING: "pause_of",
-    Action.PAUSE_AUTOSCALER: "autoscaler",
-    Action.PAUSE_REPAIR: "repair",
-    Action.AVOID_ZONE: "zones",
-    Action.EMERGENCY_QUOTA: "emergencies",
-    Action.DECLARE_LOST: "loss_of",
+    OverrideAction.PAUSE_SCHEDULING: "pause_of",
+    OverrideAction.PAUSE_AUTOSCALER: "autoscaler",
+    OverrideAction.PAUSE_REPAIR: "repair",
+    OverrideAction.AVOID_ZONE: "zones",
+    OverrideAction.EMERGENCY_QUOTA: "emergencies",
+    OverrideAction.DECLARE_LOST: "loss_of",
 }
 #: What was not sent when the list was begun. Nothing is added here: a new promise comes with its keeper.
 AT_FIRST = {
@@ -92,7 +92,7 @@ def running() -> set[str]:
     return {f"controller/{name}" for name in names}
 
 
-def gaps(code: Production, *books: Book[Any]) -> set[Gap]:
+def gaps(code: Production, *books: LedgerDefinition[Any]) -> set[Gap]:
     """All names in all tables that nobody sends or reads."""
     found: list[Gap] = []
     for book in books:
@@ -100,8 +100,8 @@ def gaps(code: Production, *books: Book[Any]) -> set[Gap]:
     found += unsent_principals(code, books, running())
     found += unsent_causes(code, EDGES)
     found += unsent_members(code, "code", Code, CODES)
-    found += unsent_members(code, "reason", Reason, REASON_SENDERS)
-    found += unsent_members(code, "right", Right, RIGHTS)
+    found += unsent_members(code, "reason", ConditionReason, REASON_SENDERS)
+    found += unsent_members(code, "right", Permission, RIGHTS)
     found += unread_overrides(code, OVERRIDES)
     found += unread_settings(code, "setting", Settings.__struct_fields__, ("holdfast.wiring",))
     own = (
@@ -115,26 +115,26 @@ def gaps(code: Production, *books: Book[Any]) -> set[Gap]:
 
 
 def test_what_stands_in_a_table_has_a_keeper_or_is_listed_with_who_will_be_it() -> None:
-    listed = {(one.table, one.name) for one in NOT_SENT_YET}
+    listed = {(one.table, one.name) for one in RESERVED_NAMES}
     found = {(gap.table, gap.name) for gap in gaps(production(), *BOOKS)}
     assert found - listed == set(), "nobody keeps these, and they are not listed"
     assert listed - found == set(), "these have a keeper: take them off the list"
 
 
 def test_the_list_of_what_is_not_sent_yet_only_becomes_shorter() -> None:
-    assert len({(one.table, one.name) for one in NOT_SENT_YET}) == len(NOT_SENT_YET)
-    assert [one for one in NOT_SENT_YET if one.name not in AT_FIRST.get(one.table, set())] == []
-    assert all(one.keeper for one in NOT_SENT_YET)
+    assert len({(one.table, one.name) for one in RESERVED_NAMES}) == len(RESERVED_NAMES)
+    assert [one for one in RESERVED_NAMES if one.name not in AT_FIRST.get(one.table, set())] == []
+    assert all(one.keeper for one in RESERVED_NAMES)
 
 
 def test_every_kind_of_override_is_looked_for() -> None:
-    assert set(OVERRIDES) == set(Action)
-    assert all(hasattr(InForce, name) for name in OVERRIDES.values())
+    assert set(OVERRIDES) == set(OverrideAction)
+    assert all(hasattr(ActiveOverrides, name) for name in OVERRIDES.values())
 
 
 def test_people_are_told_what_to_do_about_every_reason() -> None:
-    assert {reason.value for reason in Reason} - set(ADVICE) == {Reason.AS_DESIRED.value}
-    assert set(ADVICE) <= {reason.value for reason in Reason}
+    assert {reason.value for reason in ConditionReason} - set(CONDITION_HINTS) == {ConditionReason.AS_DESIRED.value}
+    assert set(CONDITION_HINTS) <= {reason.value for reason in ConditionReason}
 
 
 def test_whatever_a_scheduler_says_of_what_waits_has_a_reason_at_the_platform() -> None:
@@ -142,7 +142,7 @@ def test_whatever_a_scheduler_says_of_what_waits_has_a_reason_at_the_platform() 
     said = {code.value for code in Code if any(("Code", code.name) in one.members for one in schedulers)}
     assert said
     assert said - set(REASONS) == set()
-    assert said - set(CURES) == set()
+    assert said - set(REMEDIES) == set()
 
 
 def test_every_condition_is_written_down_for_people_and_none_is_judged_that_nobody_says() -> None:
@@ -155,7 +155,7 @@ def test_every_condition_is_written_down_for_people_and_none_is_judged_that_nobo
 
 def test_what_is_not_sent_yet_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert [one.name for one in NOT_SENT_YET if f"`{one.name}`" not in text] == []
+    assert [one.name for one in RESERVED_NAMES if f"`{one.name}`" not in text] == []
 
 
 def test_servers_run_the_controllers_of_the_registry() -> None:
@@ -203,7 +203,14 @@ def test_without_the_module_that_keeps_it_each_is_found(module: str, table: str,
 
 
 def test_a_planted_command_and_its_planted_owner_are_found() -> None:
-    rule: Rule[Any] = Rule(Planted, lambda *_: None, ("controller/planter",), Lane.RECONCILERS, "", "")  # type: ignore[arg-type]
+    rule: CommandRule[Any] = CommandRule(
+        Planted,
+        lambda *_: None,  # type: ignore[arg-type]
+        ("controller/planter",),
+        CommandLane.RECONCILERS,
+        "",
+        "",
+    )
     book = replace(REGION, rules={**REGION.rules, Planted: rule})
     found = gaps(production(), PLATFORM, book) - gaps(production(), *BOOKS)
     assert {(gap.table, gap.name) for gap in found} == {
@@ -213,7 +220,7 @@ def test_a_planted_command_and_its_planted_owner_are_found() -> None:
 
 
 def test_a_planted_cause_is_found_also_where_only_others_say_its_word() -> None:
-    edge = Edge(STOPPABLE[0], Phase.TERMINATING, "wordless", "controller/planter", "")
+    edge = PhaseEdge(STOPPABLE[0], Phase.TERMINATING, "wordless", "controller/planter", "")
     assert [*unsent_causes(planted("x = 'wordless'", "holdfast.core.region.decide.stops"), [edge])]
     assert not [*unsent_causes(planted("x = 'wordless'"), [edge])]
 

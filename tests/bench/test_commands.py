@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from holdfast.bench import core, ledger, report, sim, store
 from holdfast.bench.limits import suite
 from holdfast.bench.limits.table import TABLE
-from holdfast.bench.report import Report, Sheet, at_least, at_most, must, p99
+from holdfast.bench.report import BenchReport, ReportBuilder, at_least, at_most, p99, require
 from holdfast.cli.main import app
 
 RUN = CliRunner()
@@ -101,7 +101,7 @@ def test_every_benchmark_runs_to_its_end_in_its_small_form_with_every_figure_and
     monkeypatch.setenv("HOLDFAST_CONFIG", str(config))
     done = RUN.invoke(app, ["bench", name, "--small", "--json"])
     assert done.exit_code == 0, done.output
-    found = msgspec.json.decode(done.stdout, type=Report)
+    found = msgspec.json.decode(done.stdout, type=BenchReport)
     assert found.failures == ()
     assert {one.name: (one.direction, one.target) for one in found.results} == FIGURES[name]
     for one in found.results:
@@ -128,13 +128,13 @@ def test_a_row_that_cannot_be_measured_says_why_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: Any) -> Any:
-        must(False, "the disk is full")
+        require(False, "the disk is full")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(store, "_against_raw_appends", broken)
     done = RUN.invoke(app, ["bench", "store", "--small", "--json"])
     assert done.exit_code == 1
-    found = msgspec.json.decode(done.stdout, type=Report)
+    found = msgspec.json.decode(done.stdout, type=BenchReport)
     assert {one.name: one.why for one in found.failures} == {"store.sqlite.group100": "the disk is full"}
     assert {one.name for one in found.results} == FIGURES["store"].keys() - {"store.sqlite.group100"}
     assert "store.sqlite.group100 could not be measured: the disk is full" in done.stderr
@@ -165,7 +165,7 @@ def test_a_benchmark_that_has_no_folder_to_measure_in_says_so_without_a_tracebac
     done = RUN.invoke(app, ["bench", name, "--small", "--json"])
     assert done.exit_code == 1
     assert isinstance(done.exception, SystemExit)
-    found = msgspec.json.decode(done.stdout, type=Report)
+    found = msgspec.json.decode(done.stdout, type=BenchReport)
     said = {*(one.name for one in found.failures), *(one.name for one in found.results)}
     assert said == FIGURES[name].keys()
     assert {one.why.partition(" (")[0] for one in found.failures} == {"OSError: [Errno 28] No space left on device"}
@@ -184,21 +184,21 @@ def test_a_benchmark_whose_baseline_cannot_be_measured_says_so_without_a_traceba
         done = RUN.invoke(app, ["bench", name, "--small", "--json"])
         assert done.exit_code == 1
         assert isinstance(done.exception, SystemExit)
-        found = msgspec.json.decode(done.stdout, type=Report)
+        found = msgspec.json.decode(done.stdout, type=BenchReport)
         assert {one.name for one in found.failures} == FIGURES[name].keys()
 
 
 def test_a_missed_target_is_a_figure_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    sheet = Sheet()
+    sheet = ReportBuilder()
     sheet.add(at_least("core.single", 1, "placements/s", 1, 40_000))
     monkeypatch.setattr(core, "run", lambda small: sheet.report())
     done = RUN.invoke(app, ["bench", "core", "--json"])
     assert done.exit_code == 0
-    assert [one.met for one in msgspec.json.decode(done.stdout, type=Report).results] == [False]
+    assert [one.met for one in msgspec.json.decode(done.stdout, type=BenchReport).results] == [False]
 
 
 def test_a_part_keeps_what_it_had_found_before_it_failed() -> None:
-    sheet = Sheet()
+    sheet = ReportBuilder()
     with sheet.part("first", "second"):
         sheet.add(at_most("first", 1, "s", 1, 2))
         Path("/nowhere/at/all").read_bytes()
@@ -212,11 +212,11 @@ def test_a_part_keeps_what_it_had_found_before_it_failed() -> None:
 
 
 def test_the_reason_of_an_inner_part_is_the_one_that_counts() -> None:
-    sheet = Sheet()
+    sheet = ReportBuilder()
     with sheet.part("first", "second"):
         with sheet.part("first"):
-            must(False, "the first thing that went wrong")
-        must(False, "what followed")
+            require(False, "the first thing that went wrong")
+        require(False, "what followed")
     assert {one.name: one.why for one in sheet.report().failures} == {
         "first": "the first thing that went wrong",
         "second": "what followed",

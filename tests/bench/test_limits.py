@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.bench.fixtures.loop_stalls import longest, stalls_of, watched, written
+from holdfast.bench.fixtures.loop_stalls import longest, measure_stalls, stalls_of, write_stalls
 from holdfast.bench.limits import silent_region, table
-from holdfast.bench.report import Result
-from holdfast.core.ledger.commit.draft import Draft
-from holdfast.core.model.values.settings import unsafe
+from holdfast.bench.report import BenchResult
+from holdfast.core.ledger.commit.draft import BatchDraft
+from holdfast.core.model.values.settings import settings_problems
 
 
 def test_the_settings_of_a_small_region_that_falls_silent_are_safe() -> None:
-    assert unsafe(silent_region.SHORT) == []
+    assert settings_problems(silent_region.SHORT) == []
 
 
-def _measured(folder: Path, *names: str) -> list[Result]:
+def _measured(folder: Path, *names: str) -> list[BenchResult]:
     cases = [case for case in table.TABLE if case.name in names]
     return [one for case in cases for one in asyncio.run(table.measure_case(folder, case, 1.0))]
 
@@ -39,13 +39,13 @@ def test_the_table_of_limits_tells_of_each_how_long_its_end_takes_and_what_holds
 def test_the_table_of_limits_notices_a_callback_that_holds_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    land = Draft.land
+    land = BatchDraft.land
 
-    def slowly(draft: Draft[Any]) -> None:
+    def slowly(draft: BatchDraft[Any]) -> None:
         _work(table.STALL_MS + 20)
         land(draft)
 
-    monkeypatch.setattr(Draft, "land", slowly)
+    monkeypatch.setattr(BatchDraft, "land", slowly)
     (_, stall) = _measured(tmp_path, "node")
     assert (stall.name, stall.met) == ("limits.node_stall_ms", False)
 
@@ -68,7 +68,7 @@ def test_the_longest_callback_is_named_by_its_task_and_measured_in_processor_tim
         await asyncio.create_task(_busy(60), name="long")
         await asyncio.sleep(0.2)  # a wait is no work
 
-    with watched() as stalls:
+    with measure_stalls() as stalls:
         asyncio.run(story())
     worst = longest(stalls)
     assert worst.callback == "long: _busy"
@@ -79,7 +79,7 @@ def test_the_longest_callback_is_named_by_its_task_and_measured_in_processor_tim
 
 def test_a_stall_of_another_loop_does_not_count() -> None:
     loop = asyncio.new_event_loop()
-    with watched(loop) as stalls:
+    with measure_stalls(loop) as stalls:
         asyncio.run(_busy(30))
     loop.close()
     assert stalls == []
@@ -87,7 +87,7 @@ def test_a_stall_of_another_loop_does_not_count() -> None:
 
 def test_a_server_that_is_measured_writes_its_stalls_beside_its_data(tmp_path: Path) -> None:
     assert stalls_of(tmp_path) == []
-    with written(tmp_path):
+    with write_stalls(tmp_path):
         asyncio.run(_busy(30))
     asyncio.run(_busy(30))
     assert [one.callback.partition(": ")[2] for one in stalls_of(tmp_path)] == ["_busy"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from holdfast.bench.fixtures.region import BenchRegion
 from holdfast.core.ledger.codec import encode, read_evidence
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.scheduler import Scheduler
 
 
@@ -14,7 +14,7 @@ def _by_the_scheduler(region: BenchRegion) -> bytes:
     """The evidence of the scheduler itself for what waits there."""
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(region.state)
-    attempt, _ = scheduler.look(Sight(region.state, region.at))
+    attempt, _ = scheduler.look(SchedulerView(region.state, region.at))
     assert attempt is not None
     return encode(attempt.decision)
 
@@ -25,8 +25,8 @@ def test_a_proposal_of_a_benchmark_carries_evidence_of_the_form_and_size_that_th
     before = len(region.state.slots)
     for envelope in (region.proposals(assignment, 100)[0], region.proposals(assignment, 1)[-1]):
         mine, real = read_evidence(envelope.evidence), read_evidence(_by_the_scheduler(region))
-        assert isinstance(mine, Decision)
-        assert isinstance(real, Decision)
+        assert isinstance(mine, DecisionEvidence)
+        assert isinstance(real, DecisionEvidence)
         (seen,), (of_scheduler,) = mine.passes, real.passes
         assert (seen.requests, seen.template) == (of_scheduler.requests, of_scheduler.template)
         assert (seen.examined, seen.rejected, len(seen.candidates)) == (50, of_scheduler.rejected, 3)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.bench.fixtures.live_region import Yard, running
-from holdfast.bench.fixtures.openb_trace import machines, shapes
+from holdfast.bench.fixtures.live_region import LiveRegion, live_region
+from holdfast.bench.fixtures.openb_trace import node_shapes, workload_shapes
 from holdfast.bench.report import Unmeasured
 from holdfast.bench.schedule import growth
 from holdfast.bench.schedule.suite import PLAIN, _trace
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import OpenSlots, Propose
 from holdfast.core.scheduling import scheduler
-from holdfast.core.scheduling.selection import Choice
-from holdfast.host.scheduler.binder import Binding
+from holdfast.core.scheduling.selection import NodeSelection
+from holdfast.host.scheduler.binder import Binder
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model
 n1,32000,131072,0,
@@ -34,20 +34,20 @@ def test_nodes_and_pods_of_a_trace_become_machines_and_shapes(tmp_path: Path) ->
     folder.mkdir()
     (folder / "openb_node_list_gpu_node.csv").write_text(NODES, encoding="utf-8")
     (folder / "openb_pod_list_default.csv").write_text(PODS, encoding="utf-8")
-    plain, with_devices = machines(tmp_path)
+    plain, with_devices = node_shapes(tmp_path)
     assert plain.capacity == Resources(32_000, 131_072)
     assert (with_devices.capacity.gpu, [one.model for one in with_devices.devices]) == (2_000, ["T4", "T4"])
-    small, share = shapes(tmp_path, (("arch", "x86"),), ())
+    small, share = workload_shapes(tmp_path, (("arch", "x86"),), ())
     assert (small.need, small.gpus, small.require) == (Resources(1_000, 2_048), 0, (("arch", "x86"),))
     assert (share.need.gpu, share.gpus, share.gpu_milli, share.gpu_models) == (500, 1, 500, ("P100", "T4"))
 
 
 def test_without_the_trace_it_says_which_option_names_it(tmp_path: Path) -> None:
     with pytest.raises(Unmeasured, match=r"the trace is not there: .* say --traces FOLDER"):
-        machines(tmp_path)
+        node_shapes(tmp_path)
 
 
-async def _scheduled(yard: Yard, slots: int) -> None:
+async def _scheduled(yard: LiveRegion, slots: int) -> None:
     await yard.open([(PLAIN, slots)])
     await yard.schedule()
 
@@ -61,28 +61,28 @@ def test_slots_that_are_only_reserved_are_not_counted_as_bound(tmp_path: Path, m
         return []
 
     async def measure() -> None:
-        async with running(tmp_path, 4) as yard:
+        async with live_region(tmp_path, 4) as yard:
             await _scheduled(yard, 10)
             with pytest.raises(Unmeasured, match="0 of 10 slots are bound"):
                 yard.must_be_bound()
 
     monkeypatch.setattr(scheduler, "Propose", reserve)
-    monkeypatch.setattr(Binding, "_bind", bind_nothing)
+    monkeypatch.setattr(Binder, "_bind", bind_nothing)
     asyncio.run(measure())
 
 
 def test_slots_that_were_never_opened_are_not_counted_as_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = Yard._send
+    send = LiveRegion._send
 
-    async def opens_nothing(self: Yard, actor: str, command: object) -> None:
+    async def opens_nothing(self: LiveRegion, actor: str, command: object) -> None:
         if not isinstance(command, OpenSlots):
             await send(self, actor, command)
 
     async def measure() -> None:
-        async with running(tmp_path, 4) as yard:
+        async with live_region(tmp_path, 4) as yard:
             await _scheduled(yard, 10)
             yard.must_be_bound()
-            monkeypatch.setattr(Yard, "_send", opens_nothing)
+            monkeypatch.setattr(LiveRegion, "_send", opens_nothing)
             await _scheduled(yard, 10)
             with pytest.raises(Unmeasured, match="10 of 20 slots are bound"):
                 yard.must_be_bound()
@@ -91,7 +91,7 @@ def test_slots_that_were_never_opened_are_not_counted_as_bound(tmp_path: Path, m
 
 
 def test_whoever_chooses_nothing_has_no_figure_of_how_quick_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "choose", lambda _passing, _count: Choice([], 0, {}))
+    monkeypatch.setattr(growth, "select_nodes", lambda _passing, _count: NodeSelection([], 0, {}))
     real, asked = _trace(Path(), small=True)
     with pytest.raises(Unmeasured, match="that fit somewhere 0 were placed"):
         growth.measure_growth(asked, real, small=True)

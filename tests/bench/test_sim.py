@@ -10,15 +10,15 @@ import pytest
 from holdfast.bench import sim
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 from holdfast.sim.world.virtual_loop import run_virtual
 
 
 def test_in_the_quiet_world_every_replica_serves_and_none_has_ever_failed() -> None:
-    size = sim.Size(nodes=5, replicas=15, workloads=5)
+    size = sim.SimSize(nodes=5, replicas=15, workloads=5)
 
     async def watch() -> list[Slot]:
-        scene = sim.quiet_scene(size)
+        scene = sim.quiet_cluster(size)
         try:
             await asyncio.sleep(size.settle + size.watched)
             return [slot for name in sim.REGIONS for slot in scene.audits[name].state.slots.values()]
@@ -33,11 +33,11 @@ def test_in_the_quiet_world_every_replica_serves_and_none_has_ever_failed() -> N
 def test_what_made_up_servers_log_is_not_heard_beside_the_table(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def plays(_: sim.Size) -> list[float]:
-        Journal("ledger").error("snapshot-failed")
+    def plays(_: sim.SimSize) -> list[float]:
+        Logger("ledger").error("snapshot-failed")
         return [1.0]
 
-    async def watches(_: sim.Size) -> list[float]:
+    async def watches(_: sim.SimSize) -> list[float]:
         return plays(_)
 
     monkeypatch.setattr(sim, "_play", plays)

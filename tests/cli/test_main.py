@@ -19,10 +19,10 @@ import pytest
 from typer.main import get_command
 
 from holdfast.cli.app import COMMANDS
-from holdfast.cli.errors import Ending
-from holdfast.cli.main import CHOICES, PLAIN, plainly
+from holdfast.cli.errors import CliExitCode
+from holdfast.cli.main import CHOICES, FAST_OPTIONS, parse_fast_get
 from holdfast.cli.objects import get, listing
-from holdfast.cli.options import Options
+from holdfast.cli.options import GlobalOptions
 from tests.support.api.command_line import CommandLine, same_as_golden
 
 ROOT = Path(__file__).parents[2]
@@ -136,10 +136,10 @@ def as_typer_reads(words: list[str]) -> dict[str, Any]:
 )
 def test_the_short_way_reads_what_the_long_one_reads(line: str) -> None:
     words = line.split()
-    short = plainly(words)
+    short = parse_fast_get(words)
     assert short is not None
     long = as_typer_reads(words[1:])
-    defaults = {"output": listing.Form.TABLE, "read": listing.Level.ANY}
+    defaults = {"output": listing.ListFormat.TABLE, "read": listing.ReadOption.ANY}
     assert {**defaults, **short} == long
 
 
@@ -153,15 +153,15 @@ def test_the_short_way_reads_what_the_long_one_reads(line: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_plain_goes_the_long_way(line: str) -> None:
-    assert plainly(line.split()) is None
+    assert parse_fast_get(line.split()) is None
 
 
 def test_the_short_way_knows_no_option_that_the_long_one_does_not() -> None:
     known = {name: one for one in get_command(get.app).params for name in one.opts}
-    for option, (name, takes) in PLAIN.items():
+    for option, (name, takes) in FAST_OPTIONS.items():
         assert (known[option].name, not known[option].is_flag) == (name, takes)  # type: ignore[attr-defined]
-    assert {"output": tuple(listing.Form), "read": tuple(listing.Level)} == CHOICES
-    assert set(listing.Asked._fields) | set(Options._fields) >= {name for name, _ in PLAIN.values()}
+    assert {"output": tuple(listing.ListFormat), "read": tuple(listing.ReadOption)} == CHOICES
+    assert set(listing.GetQuery._fields) | set(GlobalOptions._fields) >= {name for name, _ in FAST_OPTIONS.values()}
 
 
 def test_both_ways_print_the_same(server: str) -> None:
@@ -181,12 +181,12 @@ def test_a_token_is_not_sent_to_another_machine_over_plain_http_unless_somebody_
     elsewhere = server.replace("127.0.0.1", "0.0.0.0")  # the kernel takes it for this machine, and nobody else does
     HEARD.clear()
     refused = run(*way, "get", "workloads", HOLDFAST_SERVER=elsewhere, HOLDFAST_TOKEN="hf_a_b")
-    assert (refused.returncode, refused.stdout, HEARD) == (Ending.USAGE, "", [])
+    assert (refused.returncode, refused.stdout, HEARD) == (CliExitCode.USAGE, "", [])
     assert refused.stderr.startswith(f"error: nothing was sent: {elsewhere} is plain http and not on this machine")
     assert "--insecure" in refused.stderr
     assert "hf_a_b" not in refused.stderr
     done = run(*way, "get", "workloads", "--insecure", HOLDFAST_SERVER=elsewhere, HOLDFAST_TOKEN="hf_a_b")
-    assert (done.returncode, HEARD) == (Ending.DONE, ["Bearer hf_a_b"])
+    assert (done.returncode, HEARD) == (CliExitCode.DONE, ["Bearer hf_a_b"])
 
 
 # How it ends
@@ -265,9 +265,9 @@ def test_colours_are_for_terminals_that_want_them(more: dict[str, str], colourfu
 
 
 def test_our_own_mistake_is_told_without_a_stack_trace(shop: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "named_in", lambda document: 1 / 0)
+    monkeypatch.setattr(listing, "object_label", lambda document: 1 / 0)
     done = shop("get", "workloads", "-o", "name")
-    assert done.exit_code == Ending.UNKNOWN
+    assert done.exit_code == CliExitCode.UNKNOWN
     assert done.stderr.startswith("error: a mistake in holdfast: ZeroDivisionError")
     assert "Traceback" not in done.stderr
     assert "Traceback" in shop("get", "workloads", "-o", "name", "-vv").stderr

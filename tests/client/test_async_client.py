@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.async_client import Holdfast
-from holdfast.client.config import Access
-from holdfast.client.errors import NotFound, NotInTime, OutcomeUnknown, Refusal, Unavailable
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.config import ClientConfig
+from holdfast.client.errors import NotFoundError, OutcomeUnknownError, RefusedError, UnavailableError, WaitTimeoutError
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.host.ports.transport import Flow, Reply, Request, Serving
+from holdfast.host.ports.transport import Reply, Request, RequestHandler, StreamReply
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.transports.in_process import LocalNetwork, LocalTransport
-from tests.support.api.document_server import Answers
+from tests.support.api.document_server import DocumentServer
 from tests.support.api.scripted_servers import ok, says, thing
 
 
@@ -32,16 +32,16 @@ class Stage:
         self.asker = self.network.join("asker")
         self._keys = iter(range(10**6))
 
-    def serve(self, name: str, serving: Serving) -> LocalTransport:
+    def serve(self, name: str, serving: RequestHandler) -> LocalTransport:
         peer = self.network.join(name)
         peer.serve(serving)
         return peer
 
-    def client(self, *servers: str, **access: Any) -> Holdfast:
-        return Holdfast(
+    def client(self, *servers: str, **access: Any) -> AsyncClient:
+        return AsyncClient(
             self.asker,
             self.clock,
-            Access(servers=servers or ("a",), **access),
+            ClientConfig(servers=servers or ("a",), **access),
             keys=lambda: f"key{next(self._keys)}",
             jitter=lambda: 0.0,
         )
@@ -66,7 +66,7 @@ def tell(story: Story) -> None:
 
 def test_what_is_put_can_be_read_listed_edited_and_deleted() -> None:
     async def story(stage: Stage) -> None:
-        stage.serve("a", Answers().serve)
+        stage.serve("a", DocumentServer().serve)
         client = stage.client()
         assert (await client.put(thing("shop", tier=1))).outcome == "created"
         assert (await client.get("Tenant", "shop"))["spec"] == {"tier": 1}
@@ -74,7 +74,7 @@ def test_what_is_put_can_be_read_listed_edited_and_deleted() -> None:
         assert edited.outcome == "configured"
         assert [item["spec"] for item in (await client.list("tenants")).items] == [{"tier": 2}]
         assert (await client.delete("Tenant", "shop")).outcome == "deleted"
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await client.get("Tenant", "shop")
 
     tell(story)
@@ -82,7 +82,7 @@ def test_what_is_put_can_be_read_listed_edited_and_deleted() -> None:
 
 def test_a_list_joins_all_pages() -> None:
     async def story(stage: Stage) -> None:
-        stage.serve("a", Answers().serve)
+        stage.serve("a", DocumentServer().serve)
         client = stage.client()
         applied = await client.batch([thing(f"t{number:03}") for number in range(450)])
         assert {item.outcome for item in applied} == {"created"}
@@ -94,7 +94,7 @@ def test_a_list_joins_all_pages() -> None:
 
 def test_commands_and_questions_are_answered() -> None:
     async def story(stage: Stage) -> None:
-        stage.serve("a", Answers().serve)
+        stage.serve("a", DocumentServer().serve)
         client = stage.client()
         assert (await client.command("declare-lost", region="eu")).revision == "2.0"
         assert (await client.status())["role"] == "leading"
@@ -108,13 +108,13 @@ def test_commands_and_questions_are_answered() -> None:
 
 def test_a_region_is_the_same_client_through_the_platform() -> None:
     async def story(stage: Stage) -> None:
-        answers = Answers()
+        answers = DocumentServer()
         stage.serve("a", answers.serve)
         client = stage.client()
         await client.region("eu").put(thing("n1", kind="Node"))
         assert list(answers.regions["eu"].objects) == ["nodes/n1"]
         assert (await client.region("eu").get("Node", "n1"))["kind"] == "Node"
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await client.get("Node", "n1")
 
     tell(story)
@@ -122,9 +122,9 @@ def test_a_region_is_the_same_client_through_the_platform() -> None:
 
 def test_a_server_that_closes_while_it_writes_is_followed_by_the_next_with_the_same_key() -> None:
     async def story(stage: Stage) -> None:
-        answers, began = Answers(), asyncio.Event()
+        answers, began = DocumentServer(), asyncio.Event()
 
-        async def hang(request: Request) -> Reply | Flow:
+        async def hang(request: Request) -> Reply | StreamReply:
             answers.answer(request)
             began.set()
             await asyncio.sleep(3600)
@@ -144,17 +144,17 @@ def test_a_server_that_closes_while_it_writes_is_followed_by_the_next_with_the_s
 def test_a_call_ends_with_its_patience() -> None:
     async def story(stage: Stage) -> None:
         began = stage.clock.boot()
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnavailableError):
             await stage.client("nobody", patience_ms=5_000).get("Tenant", "shop")
         assert 2_000 < stage.clock.boot() - began <= 5_000
 
-        async def hang(request: Request) -> Reply | Flow:
+        async def hang(request: Request) -> Reply | StreamReply:
             await asyncio.sleep(3600)
             return Reply()
 
         stage.serve("a", hang)
         began = stage.clock.boot()
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(OutcomeUnknownError):
             await stage.client(patience_ms=5_000, timeout_ms=2_000).put(thing("shop"))
         assert stage.clock.boot() - began <= 7_000
 
@@ -179,11 +179,11 @@ def test_a_stream_where_one_answer_was_expected_is_a_refusal() -> None:
         async def nothing() -> AsyncIterator[bytes]:
             yield b"{}"
 
-        async def flow(request: Request) -> Reply | Flow:
-            return Flow(nothing())
+        async def flow(request: Request) -> Reply | StreamReply:
+            return StreamReply(nothing())
 
         stage.serve("a", flow)
-        with pytest.raises(Refusal, match="answered with a stream"):
+        with pytest.raises(RefusedError, match="answered with a stream"):
             await stage.client().status()
 
     tell(story)
@@ -191,7 +191,7 @@ def test_a_stream_where_one_answer_was_expected_is_a_refusal() -> None:
 
 def test_a_watch_sees_changes_as_they_come_and_ends_its_stream_when_closed() -> None:
     async def story(stage: Stage) -> None:
-        answers = Answers()
+        answers = DocumentServer()
         stage.serve("a", answers.serve)
         client = stage.client()
         await client.put(thing("old"))
@@ -212,7 +212,7 @@ def test_a_watch_sees_changes_as_they_come_and_ends_its_stream_when_closed() -> 
 
 def test_a_watch_outlives_the_server_that_it_began_with() -> None:
     async def story(stage: Stage) -> None:
-        answers = Answers()
+        answers = DocumentServer()
         first = stage.serve("a", answers.serve)
         stage.serve("b", answers.serve)
         writer = stage.client("b")
@@ -231,7 +231,7 @@ def test_a_watch_outlives_the_server_that_it_began_with() -> None:
 
 def test_a_wait_ends_when_it_holds_or_in_time() -> None:
     async def story(stage: Stage) -> None:
-        stage.serve("a", Answers().serve)
+        stage.serve("a", DocumentServer().serve)
         client = stage.client()
 
         def is_there(found: dict[str, Any] | None) -> bool:
@@ -244,7 +244,7 @@ def test_a_wait_ends_when_it_holds_or_in_time() -> None:
         assert found is not None
         assert found["metadata"]["name"] == "shop"
         began = stage.clock.boot()
-        with pytest.raises(NotInTime):
+        with pytest.raises(WaitTimeoutError):
             await client.wait_for("Tenant", "never", is_there, 60_000)
         assert 60_000 <= stage.clock.boot() - began <= 60_500
 
@@ -255,7 +255,7 @@ def test_a_machine_speaks_through_the_client() -> None:
     async def story(stage: Stage) -> None:
         replies = [ok({"revision": "7.0", "session": "7.1"}), ok({"worthMs": 900}), ok({"revision": "8.0"})]
 
-        async def serving(request: Request) -> Reply | Flow:
+        async def serving(request: Request) -> Reply | StreamReply:
             return replies.pop(0) if replies else says(409, "no-session")
 
         stage.serve("a", serving)
@@ -265,7 +265,7 @@ def test_a_machine_speaks_through_the_client() -> None:
         assert (await machine.renew()).worth_ms == 900
         assert (await machine.send(EndSession(1, "done"))).revision == "8.0"
         for call in (client.open_session("agent/n1"), client.renew("7.1"), client.send(b"x")):
-            with pytest.raises(Refusal):
+            with pytest.raises(RefusedError):
                 await call
 
     tell(story)

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.async_client import Holdfast
-from holdfast.client.async_client import Speaker as AsyncSpeaker
-from holdfast.client.blocking_client import HoldfastSync, SpeakerSync
-from holdfast.client.config import Access
-from holdfast.client.errors import NotFound, NotInTime, OutcomeUnknown, Refusal, Unavailable
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.async_client import AsyncMachineSession as AsyncSpeaker
+from holdfast.client.blocking_client import BlockingMachineSession, Client
+from holdfast.client.config import ClientConfig
+from holdfast.client.errors import NotFoundError, OutcomeUnknownError, RefusedError, UnavailableError, WaitTimeoutError
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.host.ports.transport import NoAnswer, Reply, Request, Unreachable
-from tests.support.api.document_server import Answers, BlockingAnswers
+from tests.support.api.document_server import BlockingDocumentServer, DocumentServer
 from tests.support.api.scripted_servers import counting, ok, says, thing
 
 
@@ -27,9 +27,9 @@ class Hands:
 
     def __init__(self, transport: Any, **access: Any) -> None:
         self.now = 5_000
-        self.client = HoldfastSync(
+        self.client = Client(
             transport,
-            Access(servers=("a", "b"), **access),
+            ClientConfig(servers=("a", "b"), **access),
             now=lambda: self.now,
             wall=lambda: self.now,
             sleep=self.sleep,
@@ -60,19 +60,22 @@ class Replies:
 
 
 def test_what_is_put_can_be_read_listed_edited_and_deleted() -> None:
-    client = Hands(BlockingAnswers(Answers())).client
+    client = Hands(BlockingDocumentServer(DocumentServer())).client
     assert client.put(thing("shop", tier=1)).outcome == "created"
     assert client.get("Tenant", "shop")["spec"] == {"tier": 1}
     assert client.edit("Tenant", "shop", lambda found: {**found, "spec": {"tier": 2}}).outcome == "configured"
     assert [item["spec"] for item in client.list("tenants").items] == [{"tier": 2}]
     assert [item.outcome for item in client.batch([thing("lab")])] == ["created"]
     assert client.delete("Tenant", "shop").outcome == "deleted"
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         client.get("Tenant", "shop")
 
 
 def test_commands_and_questions_are_answered_at_the_platform_and_at_a_region() -> None:
-    for client in (Hands(BlockingAnswers(Answers())).client, Hands(BlockingAnswers(Answers())).client.region("eu")):
+    for client in (
+        Hands(BlockingDocumentServer(DocumentServer())).client,
+        Hands(BlockingDocumentServer(DocumentServer())).client.region("eu"),
+    ):
         assert client.command("declare-lost", region="eu").revision == "2.0"
         assert client.status()["role"] == "leading"
         assert client.whoami()["principal"] == "person/operator"
@@ -83,18 +86,18 @@ def test_commands_and_questions_are_answered_at_the_platform_and_at_a_region() -
 
 def test_pauses_are_slept_and_patience_ends() -> None:
     hands = Hands(Replies())
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         hands.client.get("Tenant", "shop")
     assert 20_000 < hands.now - 5_000 <= 30_000
     silent = Replies(then=NoAnswer("silence"))
-    with pytest.raises(OutcomeUnknown) as raised:
+    with pytest.raises(OutcomeUnknownError) as raised:
         Hands(silent).client.put(thing("shop"))
     assert raised.value.key == "key0"
     assert {peer for peer, _ in silent.asked} == {"a", "b"}
 
 
 def test_a_watch_is_an_iterator_that_closes_its_stream() -> None:
-    transport = BlockingAnswers(Answers())
+    transport = BlockingDocumentServer(DocumentServer())
     client = Hands(transport).client
     client.put(thing("one"))
     events = client.watch("tenants", initial=True)
@@ -110,22 +113,22 @@ def test_a_watch_is_an_iterator_that_closes_its_stream() -> None:
 
 
 def test_a_wait_ends_when_it_holds_or_in_time() -> None:
-    hands = Hands(BlockingAnswers(Answers()))
+    hands = Hands(BlockingDocumentServer(DocumentServer()))
     hands.client.put(thing("shop"))
     found = hands.client.wait_for("Tenant", "shop", lambda found: found is not None, 1_000)
     assert found is not None
-    with pytest.raises(NotInTime):
+    with pytest.raises(WaitTimeoutError):
         hands.client.wait_for("Tenant", "never", lambda found: found is not None, 1_000)
     assert hands.now <= 5_000 + 1_300
 
 
 def test_a_stream_where_one_answer_was_expected_is_a_refusal() -> None:
-    class Streams(BlockingAnswers):
+    class Streams(BlockingDocumentServer):
         def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
             return super().ask(peer, Request("GET", "/v1/tenants", (("watch", "true"),)), timeout_ms)
 
-    with pytest.raises(Refusal, match="answered with a stream"):
-        Hands(Streams(Answers())).client.status()
+    with pytest.raises(RefusedError, match="answered with a stream"):
+        Hands(Streams(DocumentServer())).client.status()
 
 
 def test_a_machine_speaks_through_the_client() -> None:
@@ -140,19 +143,19 @@ def test_a_machine_speaks_through_the_client() -> None:
         lambda: client.renew("7.1"),
         lambda: client.send(b"x"),
     ):
-        with pytest.raises(Refusal):
+        with pytest.raises(RefusedError):
             call()
 
 
 def test_the_clocks_of_a_machine_are_the_default() -> None:
-    client = HoldfastSync(Replies(ok({"role": "leading"})), Access(servers=("a",)))
+    client = Client(Replies(ok({"role": "leading"})), ClientConfig(servers=("a",)))
     assert client.status() == {"role": "leading"}
     means = client._caller.means
     assert means.wall() > 1_700_000_000_000
     assert means.now() >= 0
 
 
-@pytest.mark.parametrize(("one", "other"), [(Holdfast, HoldfastSync), (AsyncSpeaker, SpeakerSync)])
+@pytest.mark.parametrize(("one", "other"), [(AsyncClient, Client), (AsyncSpeaker, BlockingMachineSession)])
 def test_both_faces_have_the_same_methods_with_the_same_parameters(one: type, other: type) -> None:
     def methods(face: type) -> dict[str, list[str]]:
         found = inspect.getmembers(face, inspect.isfunction)

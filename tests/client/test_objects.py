@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from holdfast.client import commands, objects, reports
-from holdfast.client.errors import Conflict, Gone, NotFound, OutcomeUnknown, Problem, Unavailable
+from holdfast.client.errors import (
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    ProblemReport,
+    RevisionGoneError,
+    UnavailableError,
+)
 from holdfast.client.objects import EDITS, LIST_STARTS, SLICE, SLICE_BYTES
 from holdfast.host.ports.transport import Reply
 from tests.support.api.scripted_servers import SILENCE, UNREACHABLE, Script, ok, page, says, thing
@@ -66,8 +73,8 @@ def test_a_put_says_what_it_takes_the_object_for() -> None:
 def test_a_put_gives_the_object_the_outcome_and_the_revision() -> None:
     script = Script(written(outcome="created"), ok(TENANT))
     caller = script.caller()
-    assert script.play(objects.put(caller, TENANT)) == objects.Written(TENANT, "created", "4.0")
-    assert script.play(objects.put(caller, TENANT)) == objects.Written(TENANT, "", "1.0")
+    assert script.play(objects.put(caller, TENANT)) == objects.WriteResult(TENANT, "created", "4.0")
+    assert script.play(objects.put(caller, TENANT)) == objects.WriteResult(TENANT, "", "1.0")
 
 
 def test_a_delete_says_whether_the_object_is_gone_or_held() -> None:
@@ -195,7 +202,7 @@ def test_a_token_that_the_caller_named_and_the_log_has_lost_is_the_callers_to_kn
     script = Script(written(), says(410, "gone"))
     caller = script.caller()
     script.play(objects.put(caller, TENANT))
-    with pytest.raises(Gone):
+    with pytest.raises(RevisionGoneError):
         script.play(objects.get(caller, "Tenant", "shop", read="at-least=log:1:1:aa"))
     assert len(script.sent) == 2
 
@@ -226,7 +233,7 @@ def test_a_list_begins_anew_when_a_page_is_gone() -> None:
 
 def test_a_list_does_not_begin_anew_for_ever() -> None:
     script = Script(*[page(going_on="c1"), says(410, "gone")] * LIST_STARTS, page())
-    with pytest.raises(Gone):
+    with pytest.raises(RevisionGoneError):
         script.play(objects.list_all(script.caller(), "tenants"))
     assert len(script.sent) == 2 * LIST_STARTS
 
@@ -282,13 +289,13 @@ def test_a_document_of_a_batch_may_be_refused_while_others_are_not() -> None:
     script = Script(ok({"items": [{"outcome": "created", "object": TENANT}, refused]}))
     found = script.play(objects.batch(script.caller(), [TENANT, TENANT]))
     assert [item.outcome for item in found] == ["created", "refused"]
-    assert found[1].problem == Problem(code="stale", status=409, detail="no")
+    assert found[1].problem == ProblemReport(code="stale", status=409, detail="no")
 
 
 def test_a_batch_that_stops_on_its_way_says_what_it_had_done() -> None:
     done = ok({"items": [{"outcome": "created", "object": TENANT}] * SLICE})
     script = Script(done, SILENCE)
-    with pytest.raises(OutcomeUnknown) as raised:
+    with pytest.raises(OutcomeUnknownError) as raised:
         script.play(objects.batch(script.caller(), [TENANT] * (SLICE + 1)))
     assert len(raised.value.done) == SLICE
     assert raised.value.key == "key0-1"
@@ -319,14 +326,14 @@ def test_an_edit_looks_again_when_somebody_was_faster_each_write_with_a_key_of_i
 
 def test_an_edit_gives_up_after_a_number_of_conflicts() -> None:
     script = Script(*[ok(thing("shop")), says(412, "stale")] * (EDITS + 1))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         script.play(objects.edit(script.caller(), "Tenant", "shop", change))
     assert len(script.sent) == 2 * EDITS
 
 
 def test_an_edit_does_not_repeat_a_conflict_that_looking_again_does_not_end() -> None:
     script = Script(ok(thing("shop")), says(409, "in-use"))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         script.play(objects.edit(script.caller(), "Tenant", "shop", change))
     assert len(script.sent) == 2
 
@@ -334,13 +341,13 @@ def test_an_edit_does_not_repeat_a_conflict_that_looking_again_does_not_end() ->
 def test_an_edit_that_wants_no_change_writes_nothing() -> None:
     script = Script(ok(thing("shop", "3.1")))
     found = script.play(objects.edit(script.caller(), "Tenant", "shop", lambda _: None))
-    assert found == objects.Written(thing("shop", "3.1"), "unchanged", "3.1")
+    assert found == objects.WriteResult(thing("shop", "3.1"), "unchanged", "3.1")
     assert len(script.sent) == 1
 
 
 def test_an_edit_of_nothing_is_not_found() -> None:
     script = Script(says(404, "not-found"))
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         script.play(objects.edit(script.caller(), "Tenant", "shop", change))
 
 
@@ -399,5 +406,5 @@ def test_an_audit_goes_on_until_it_has_as_many_as_were_asked_for_or_the_log_is_a
 
 def test_an_audit_that_is_no_list_cannot_be_read() -> None:
     script = Script(ok({"items": 3}))
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         script.play(reports.audit(script.caller()))

@@ -2,14 +2,14 @@
 
 import pytest
 
-from holdfast.api.kinds import KINDS, Kind, path_of
-from holdfast.client.config import Access, made_at, new_key, random_part
+from holdfast.api.kinds import KINDS, ResourceKind, path_of
+from holdfast.client.config import ClientConfig, key_created_at, new_key, random_fraction
 from holdfast.client.paths import collection, plural, single, through
 from tests.support.api.scripted_servers import Script
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
-def test_every_kind_has_the_path_that_its_server_answers(kind: Kind) -> None:
+def test_every_kind_has_the_path_that_its_server_answers(kind: ResourceKind) -> None:
     assert collection(kind.name) == collection(kind.name.lower()) == collection(kind.plural) == f"/v1/{kind.plural}"
     assert single(kind.name, "web/eu/3", "shop") == path_of(kind, "web/eu/3", "shop")
     if kind.tenanted:
@@ -50,22 +50,22 @@ def test_a_region_is_reached_through_the_platform() -> None:
 
 def test_a_client_needs_a_server() -> None:
     with pytest.raises(ValueError, match="at least one server"):
-        Access(servers=())
+        ClientConfig(servers=())
 
 
 def test_a_token_is_not_for_servers_that_are_elsewhere_and_plain() -> None:
     there = ("https://a", "http://b.example:7400")
     with pytest.raises(ValueError, match="in the clear to http://b"):
-        Access(servers=there, token="hf_a_b")
-    assert Access(servers=there).token == ""
-    assert Access(servers=there, token="hf_a_b", insecure=True).insecure
-    assert Access(servers=("https://a", "http://localhost:7400", "http://[::1]:1"), token="hf_a_b").token
+        ClientConfig(servers=there, token="hf_a_b")
+    assert ClientConfig(servers=there).token == ""
+    assert ClientConfig(servers=there, token="hf_a_b", insecure=True).insecure
+    assert ClientConfig(servers=("https://a", "http://localhost:7400", "http://[::1]:1"), token="hf_a_b").token
 
 
 def test_keys_are_long_and_never_the_same_and_chance_is_a_part_of_one() -> None:
     keys = {new_key(1_700_000_000_000) for _ in range(1_000)}
     assert len(keys) == 1_000
     assert {len(key) for key in keys} == {38}
-    assert {made_at(key) for key in keys} == {1_700_000_000_000}
-    assert made_at("a-key-of-somebody-else") == 0
-    assert all(0 <= random_part() < 1 for _ in range(1_000))
+    assert {key_created_at(key) for key in keys} == {1_700_000_000_000}
+    assert key_created_at("a-key-of-somebody-else") == 0
+    assert all(0 <= random_fraction() < 1 for _ in range(1_000))

@@ -10,11 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client import commands, objects
-from holdfast.client.effects import Call, Emit, Next, Open, Pause, Send, Step, resume
-from holdfast.client.errors import HoldfastError, OutcomeUnknown, Unavailable
-from holdfast.client.requester import Caller
-from holdfast.client.watch import Watching
-from holdfast.host.ports.transport import Declined, NoAnswer, Reply, TransportError, named
+from holdfast.client.effects import (
+    ClientEffect,
+    EmitEvent,
+    OpenStream,
+    Operation,
+    ReadMessage,
+    SendRequest,
+    Sleep,
+    resume,
+)
+from holdfast.client.errors import HoldfastError, OutcomeUnknownError, UnavailableError
+from holdfast.client.requester import Requester
+from holdfast.client.watch import WatchStream
+from holdfast.host.ports.transport import NoAnswer, Reply, StreamDeclined, TransportError, first_value
 from tests.support.api.scripted_servers import SILENCE, START, UNREACHABLE, Outcome, Script, line, ok, page, says, thing
 
 PATIENCE, TIMEOUT = 30_000, 10_000
@@ -27,7 +36,7 @@ DOUBTFUL: list[Outcome] = [
     SILENCE, says(503, "outcome-unknown"), says(502, "bad-gateway"), says(504, "deadline"), Reply(503),
 ]  # fmt: skip
 DONE = ok({"items": [], "revision": "1.0"}, holdfast_token="log:1:4:aa")
-WRITES: dict[str, Callable[[Caller], Call[Any]]] = {
+WRITES: dict[str, Callable[[Requester], Operation[Any]]] = {
     "put": lambda caller: objects.put(caller, thing("shop", note="é")),
     "delete": lambda caller: objects.delete(caller, "Tenant", "shop", if_match="3.0"),
     "batch": lambda caller: objects.batch(caller, [thing("a"), thing("b")]),
@@ -39,7 +48,7 @@ clients = st.fixed_dictionaries(
 )
 
 
-def play(script: Script, call: Call[Any]) -> HoldfastError | None:
+def play(script: Script, call: Operation[Any]) -> HoldfastError | None:
     try:
         script.play(call)
     except HoldfastError as error:
@@ -47,7 +56,7 @@ def play(script: Script, call: Call[Any]) -> HoldfastError | None:
     return None
 
 
-def caller_of(script: Script, client: dict[str, Any]) -> Caller:
+def caller_of(script: Script, client: dict[str, Any]) -> Requester:
     return script.caller(*client["names"], jitter=client["jitter"], patience_ms=PATIENCE, timeout_ms=TIMEOUT)
 
 
@@ -63,9 +72,9 @@ def test_a_write_carries_one_key_and_one_body_whatever_fails(
     assert script.now - START <= PATIENCE + TIMEOUT
     assert all(step.timeout_ms == TIMEOUT for step in script.sent)
     tried = (failures + [UNREACHABLE] * len(script.sent))[: len(script.sent)]
-    if isinstance(error, Unavailable):
+    if isinstance(error, UnavailableError):
         assert not any(outcome in DOUBTFUL for outcome in tried), "something may have been done"
-    if isinstance(error, OutcomeUnknown):
+    if isinstance(error, OutcomeUnknownError):
         assert any(outcome in DOUBTFUL for outcome in tried)
         assert error.key == "key0"
 
@@ -74,7 +83,7 @@ def test_a_write_carries_one_key_and_one_body_whatever_fails(
 def test_a_read_never_outlives_its_patience(failures: list[Outcome], took_ms: int, client: dict[str, Any]) -> None:
     script = Script(*failures, UNREACHABLE, took_ms=took_ms)
     error = play(script, objects.get(caller_of(script, client), "Tenant", "shop"))
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, UnavailableError)
     assert script.now - START <= PATIENCE
 
 
@@ -84,7 +93,7 @@ def test_no_servers_are_asked_in_circles_without_pause(failures: list[Outcome], 
     play(script, objects.get(caller_of(script, client), "Tenant", "shop"))
     in_a_row = 0
     for step in script.steps:
-        in_a_row = in_a_row + 1 if isinstance(step, Send) else 0
+        in_a_row = in_a_row + 1 if isinstance(step, SendRequest) else 0
         assert in_a_row <= len(client["names"]) + 2
 
 
@@ -98,23 +107,23 @@ class World:
         self.calm = False
         self._lines: list[bytes] = []
 
-    def do(self, step: Step) -> Any:
+    def do(self, step: ClientEffect) -> Any:
         if not self.calm:
             for _ in range(self.chance.draw(st.integers(0, 2))):
                 self.change(self.chance.draw(st.sampled_from("abc")), self.chance.draw(st.booleans()))
         fault = None if self.calm else self.chance.draw(st.sampled_from([None, None, UNREACHABLE, SILENCE, "gone"]))
         match step:
-            case Send():
+            case SendRequest():
                 items = (thing(name, revision, uid=name) for name, revision in sorted(self.objects.items()))
                 return fault if isinstance(fault, TransportError) else page(*items, token=str(len(self.log)))
-            case Open(_, request):
+            case OpenStream(_, request):
                 if fault is not None:
-                    return Declined(says(410, "gone")) if isinstance(fault, str) else fault
-                seen = int(named(request.query, "since"))
+                    return StreamDeclined(says(410, "gone")) if isinstance(fault, str) else fault
+                seen = int(first_value(request.query, "since"))
                 lines = [line(*self._told(number)) for number in range(seen, len(self.log))]
                 self._lines = lines if self.calm else lines[: self.chance.draw(st.integers(0, 3))]
                 self._lines += [line("BOOKMARK", token=str(len(self.log)))] if self.calm else []
-            case Next():
+            case ReadMessage():
                 return self._lines.pop(0) if self._lines else NoAnswer("silence")
         return None
 
@@ -138,11 +147,11 @@ def test_who_follows_a_watch_ends_with_what_there_is_whatever_broke_on_the_way(
 ) -> None:
     world = World(chance)
     followed: dict[str, str] = {}
-    watching = Watching(Script().caller("a", "b"), "tenants", initial=True).run()
+    watching = WatchStream(Script().caller("a", "b"), "tenants", initial=True).run()
     step = next(watching)
     for turn in range(10_000):
         world.calm = turn >= turns
-        if isinstance(step, Emit):
+        if isinstance(step, EmitEvent):
             name = step.event.object.get("metadata", {}).get("name", "")
             match step.event.type:
                 case "ADDED":
@@ -155,5 +164,5 @@ def test_who_follows_a_watch_ends_with_what_there_is_whatever_broke_on_the_way(
                     del followed[name]
                 case "BOOKMARK" if world.calm and step.event.token == str(len(world.log)):
                     break
-        step = resume(watching, world.do(step) if not isinstance(step, Emit | Pause) else None)
+        step = resume(watching, world.do(step) if not isinstance(step, EmitEvent | Sleep) else None)
     assert followed == world.objects

@@ -9,20 +9,20 @@ import pytest
 from holdfast.client import objects
 from holdfast.client.config import new_key
 from holdfast.client.errors import (
-    Conflict,
-    Denied,
-    Gone,
+    ConflictError,
     HoldfastError,
-    NoSession,
-    NotFound,
-    OutcomeUnknown,
-    Refusal,
-    Unavailable,
-    problem_in,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    RefusedError,
+    RevisionGoneError,
+    SessionEndedError,
+    UnavailableError,
+    problem_from_reply,
 )
-from holdfast.client.retry import MOST_PAUSE_MS, NOT_DONE, RETRY_AFTER_MOST_MS
+from holdfast.client.retry import MAX_PAUSE_MS, NOT_EXECUTED_CODES, RETRY_AFTER_MAX_MS
 from holdfast.host import errors
-from holdfast.host.ports.transport import Reply, named
+from holdfast.host.ports.transport import Reply, first_value
 from tests.support.api.scripted_servers import SILENCE, UNREACHABLE, Outcome, Script, ok, says, thing
 
 TENANT = thing("shop")
@@ -49,7 +49,7 @@ def test_pauses_are_drawn_between_half_and_all_and_have_a_limit() -> None:
         script.play(objects.get(script.caller(jitter=jitter), "Tenant", "shop"))
         return script.pauses
 
-    assert pauses(0.0) == [100, 200, 400, 800, 1600, 3200, MOST_PAUSE_MS, MOST_PAUSE_MS, MOST_PAUSE_MS]
+    assert pauses(0.0) == [100, 200, 400, 800, 1600, 3200, MAX_PAUSE_MS, MAX_PAUSE_MS, MAX_PAUSE_MS]
     assert pauses(0.999) == [51, 101, 201, 401, 801, 1602, 2503, 2503, 2503]
 
 
@@ -152,7 +152,7 @@ def test_milliseconds_in_the_problem_count_more_than_seconds_in_the_header() -> 
 
 @pytest.mark.parametrize(
     ("asked_for", "waited"),
-    [("3600", RETRY_AFTER_MOST_MS), ("9" * 5000, 100), ("Fri, 31 Dec 1999 23:59:59 GMT", 100), ("-5", 100)],
+    [("3600", RETRY_AFTER_MAX_MS), ("9" * 5000, 100), ("Fri, 31 Dec 1999 23:59:59 GMT", 100), ("-5", 100)],
 )
 def test_retry_after_has_a_limit_and_what_cannot_be_read_is_passed_over(asked_for: str, waited: int) -> None:
     script = Script(says(429, "overloaded", retry_after=asked_for), ok(TENANT))
@@ -169,12 +169,12 @@ def test_retry_after_holds_for_the_server_that_said_it_though_another_was_asked_
 
 @pytest.mark.parametrize(
     "failure",
-    [UNREACHABLE, says(429, "any-code"), *(says(503, code) for code in sorted(NOT_DONE))],
-    ids=lambda failure: problem_in(failure).code if isinstance(failure, Reply) else "unreachable",
+    [UNREACHABLE, says(429, "any-code"), *(says(503, code) for code in sorted(NOT_EXECUTED_CODES))],
+    ids=lambda failure: problem_from_reply(failure).code if isinstance(failure, Reply) else "unreachable",
 )
 def test_patience_that_ends_before_anything_can_have_been_done_is_unavailable(failure: Outcome) -> None:
     script = Script(failure)
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         script.play(objects.put(script.caller("a", "b", patience_ms=5_000), TENANT))
     assert len(script.sent) > 3
 
@@ -185,7 +185,7 @@ def test_patience_that_ends_before_anything_can_have_been_done_is_unavailable(fa
 )
 def test_patience_that_ends_after_one_attempt_that_may_have_been_done_is_an_unknown_outcome(failure: Outcome) -> None:
     script = Script(UNREACHABLE, failure, UNREACHABLE)
-    with pytest.raises(OutcomeUnknown) as raised:
+    with pytest.raises(OutcomeUnknownError) as raised:
         script.play(objects.put(script.caller(), TENANT))
     assert raised.value.key == "key0"
     assert raised.value.problem.code == "unreachable"
@@ -195,34 +195,34 @@ def test_patience_that_ends_after_one_attempt_that_may_have_been_done_is_an_unkn
 def test_the_codes_with_which_a_server_promises_that_nothing_was_done_are_those_of_a_host() -> None:
     """All that a host says instead of an answer, but the one that says the opposite; the API's limit; a dark region."""
     hosts = {error.code for error in errors.Unavailable.__subclasses__()}
-    assert hosts - {"outcome-unknown"} | {"rate-limited", "region-unreachable"} == NOT_DONE
+    assert hosts - {"outcome-unknown"} | {"rate-limited", "region-unreachable"} == NOT_EXECUTED_CODES
 
 
 def test_a_read_has_no_unknown_outcome() -> None:
     script = Script(SILENCE)
-    with pytest.raises(Unavailable) as raised:
+    with pytest.raises(UnavailableError) as raised:
         script.play(objects.get(script.caller(), "Tenant", "shop"))
     assert raised.value.problem.code == "no-answer"
 
 
 def test_a_dry_run_has_no_unknown_outcome() -> None:
     script = Script(SILENCE)
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         script.play(objects.put(script.caller(), TENANT, dry_run=True))
 
 
 def test_a_server_that_asks_for_more_than_what_is_left_of_the_patience_ends_the_call_at_once() -> None:
     script = Script(says(429, "overloaded", retry_after="10"))
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         script.play(objects.get(script.caller(patience_ms=5_000), "Tenant", "shop"))
     assert script.pauses == []
 
 
 def test_a_500_is_not_repeated() -> None:
     script = Script(Reply(500, body=b"<html>oops</html>"))
-    with pytest.raises(Unavailable, match="oops"):
+    with pytest.raises(UnavailableError, match="oops"):
         script.play(objects.get(script.caller(), "Tenant", "shop"))
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(OutcomeUnknownError):
         script.play(objects.put(script.caller(), TENANT))
     assert len(script.sent) == 2
 
@@ -230,15 +230,15 @@ def test_a_500_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (says(404, "not-found"), NotFound),
-        (says(409, "exists"), Conflict),
-        (says(412, "stale"), Conflict),
-        (says(401, "unauthenticated"), Denied),
-        (says(403, "no-right"), Denied),
-        (says(410, "gone"), Gone),
-        (says(409, "no-session"), NoSession),
-        (says(422, "contradictory"), Refusal),
-        (Reply(307), Refusal),
+        (says(404, "not-found"), NotFoundError),
+        (says(409, "exists"), ConflictError),
+        (says(412, "stale"), ConflictError),
+        (says(401, "unauthenticated"), PermissionDeniedError),
+        (says(403, "no-right"), PermissionDeniedError),
+        (says(410, "gone"), RevisionGoneError),
+        (says(409, "no-session"), SessionEndedError),
+        (says(422, "contradictory"), RefusedError),
+        (Reply(307), RefusedError),
     ],
 )
 def test_a_refusal_is_raised_at_once_as_what_callers_branch_on(reply: Reply, error: type[HoldfastError]) -> None:
@@ -257,7 +257,7 @@ def test_a_refusal_carries_the_whole_problem() -> None:
         "hint": "holdfast schema Workload", "lane": "people", "new": 1,
     }  # fmt: skip
     script = Script(Reply(400, body=json.dumps(body).encode()))
-    with pytest.raises(Refusal) as raised:
+    with pytest.raises(RefusedError) as raised:
         script.play(objects.put(script.caller(), TENANT))
     problem = raised.value.problem
     assert (problem.code, problem.status, problem.facts, problem.lane) == (
@@ -274,7 +274,7 @@ def test_a_refusal_carries_the_whole_problem() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"status": "x"}', b"\xff", b'{"errors": 3}'])
 def test_a_refusal_that_is_no_problem_document_is_a_problem_all_the_same(body: bytes) -> None:
     script = Script(Reply(404, body=body))
-    with pytest.raises(NotFound) as raised:
+    with pytest.raises(NotFoundError) as raised:
         script.play(objects.get(script.caller(), "Tenant", "shop"))
     assert (raised.value.problem.code, raised.value.problem.status) == ("http-404", 404)
 
@@ -289,7 +289,7 @@ def test_a_refusal_that_is_no_problem_document_is_a_problem_all_the_same(body: b
 )
 def test_a_conflict_tells_the_revision_that_there_is_now(reply: Reply, revision: str) -> None:
     script = Script(reply)
-    with pytest.raises(Conflict) as raised:
+    with pytest.raises(ConflictError) as raised:
         script.play(objects.put(script.caller(), TENANT))
     assert raised.value.revision == revision
 
@@ -297,7 +297,7 @@ def test_a_conflict_tells_the_revision_that_there_is_now(reply: Reply, revision:
 @pytest.mark.parametrize("reply", [says(401, "unauthenticated"), says(403, "no-right"), says(400, "too-old-to-retry")])
 def test_a_refusal_that_says_nothing_of_an_earlier_attempt_leaves_it_unknown(reply: Reply) -> None:
     script = Script(SILENCE, reply)
-    with pytest.raises(OutcomeUnknown) as raised:
+    with pytest.raises(OutcomeUnknownError) as raised:
         script.play(objects.put(script.caller(), TENANT))
     assert raised.value.problem.status == reply.status
 
@@ -305,16 +305,16 @@ def test_a_refusal_that_says_nothing_of_an_earlier_attempt_leaves_it_unknown(rep
 def test_a_refusal_by_the_ledger_after_silence_means_that_nothing_was_done() -> None:
     """It looks for an earlier answer first, and what was refused is decided anew."""
     script = Script(SILENCE, says(409, "in-use"))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         script.play(objects.delete(script.caller(), "Tenant", "shop"))
 
 
 @pytest.mark.parametrize("body", [b"<html>welcome</html>", b"[]", b"\xff\xfe"])
 def test_a_success_that_cannot_be_read_is_no_success(body: bytes) -> None:
     script = Script(Reply(200, body=body))
-    with pytest.raises(Unavailable, match="is this a Holdfast server"):
+    with pytest.raises(UnavailableError, match="is this a Holdfast server"):
         script.play(objects.get(script.caller(), "Tenant", "shop"))
-    with pytest.raises(OutcomeUnknown) as raised:
+    with pytest.raises(OutcomeUnknownError) as raised:
         script.play(objects.put(script.caller(), TENANT))
     assert raised.value.key == "key0"
 
@@ -332,7 +332,7 @@ def test_every_request_says_who_asks_and_how_long_they_wait() -> None:
 
 def test_what_a_server_said_is_told_rather_than_that_there_was_no_time_for_another_answer() -> None:
     script = Script(says(504, "deadline"), SILENCE, took_ms=900)
-    with pytest.raises(Unavailable) as raised:
+    with pytest.raises(UnavailableError) as raised:
         script.play(objects.get(script.caller(patience_ms=1_200, timeout_ms=1_000), "Tenant", "shop"))
     assert len(script.sent) == 2
     assert raised.value.problem.code == "deadline"
@@ -357,11 +357,11 @@ def test_a_key_of_an_earlier_day_says_when_it_was_made() -> None:
     script = Script(DONE)
     script.now = 1_700_000_000_000 + 86_400_000
     script.play(objects.put(script.caller(), TENANT, idempotency_key=old))
-    assert named(script.sent[-1].request.headers, "holdfast-sent") == "2023-11-14T22:13:20.000Z"
+    assert first_value(script.sent[-1].request.headers, "holdfast-sent") == "2023-11-14T22:13:20.000Z"
 
 
 def test_a_key_that_was_just_made_says_nothing_of_our_clock() -> None:
     script = Script(DONE)
     script.now = 1_700_000_000_000
     script.play(objects.put(script.caller(), TENANT, idempotency_key=new_key(script.now - 1_000)))
-    assert named(script.sent[-1].request.headers, "holdfast-sent") == ""
+    assert first_value(script.sent[-1].request.headers, "holdfast-sent") == ""

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.async_client import Holdfast
-from holdfast.client.errors import Conflict, Denied, NotFound, Refusal, Unavailable
-from holdfast.core.model.objects.principals import Right
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.errors import ConflictError, NotFoundError, PermissionDeniedError, RefusedError, UnavailableError
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform import commands as p
 from tests.support.api.api_cluster import OPERATOR, a_class, a_tenant, a_workload
-from tests.support.api.cluster_over_transport import Server, Wired, wired
+from tests.support.api.cluster_over_transport import ClusterOverTransport, Server, cluster_over_transport
 from tests.support.api.transports import WIRES
 from tests.support.ledgers.platform import a_principal, a_region
 
@@ -25,14 +25,14 @@ from tests.support.ledgers.platform import a_principal, a_region
 class Two:
     """Two servers of one platform, `first` leads, and a client that knows both, with a tenant that may run work."""
 
-    def __init__(self, world: Wired, first: Server, second: Server, client: Holdfast) -> None:
+    def __init__(self, world: ClusterOverTransport, first: Server, second: Server, client: AsyncClient) -> None:
         self.world, self.first, self.second, self.client = world, first, second, client
 
-    async def at(self, *servers: Server, **access: Any) -> Holdfast:
+    async def at(self, *servers: Server, **access: Any) -> AsyncClient:
         """A client that knows these servers only."""
         return await self.world.client(*servers, **access)
 
-    async def knows(self, name: str, *rights: Right) -> str:
+    async def knows(self, name: str, *rights: Permission) -> str:
         """The name of a token of a principal, which both exist from now on."""
         token = name.replace("/", "-")
         await self.first.submit(OPERATOR, p.Put(a_principal(name, *rights)), key=name)
@@ -49,14 +49,14 @@ def tell(request: pytest.FixtureRequest) -> Tell:
     """Runs a story about two servers over the wire at hand."""
 
     def telling(story: Story) -> None:
-        async def told(world: Wired) -> None:
+        async def told(world: ClusterOverTransport) -> None:
             first, second = await world.two()
             client = await world.client(first, second)
             for applied in await client.batch([a_class(), a_tenant()]):
                 assert applied.outcome == "created", applied
             await story(Two(world, first, second, client))
 
-        wired(request.param, told)
+        cluster_over_transport(request.param, told)
 
     return telling
 
@@ -78,7 +78,7 @@ def test_a_write_is_read_back(tell: Tell) -> None:
         changed = await two.client.edit("Workload", "web", _with_replicas(5), "shop")
         assert (changed.outcome, changed.object["spec"]["replicas"]) == ("configured", 5)
         assert (await two.client.delete("Workload", "web", "shop")).outcome == "deleted"
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await two.client.get("Workload", "web", "shop")
 
     tell(story)
@@ -108,7 +108,7 @@ def test_a_client_goes_on_with_the_next_leader_and_its_key_makes_a_repeat_harmle
         assert two.second.ledger.leader is not None
         assert (again.outcome, again.object["metadata"]["uid"]) == ("created", before.object["metadata"]["uid"])
         assert again.object["metadata"]["generation"] == 1
-        with pytest.raises(Conflict) as reused:
+        with pytest.raises(ConflictError) as reused:
             await two.client.put(a_workload("other"), idempotency_key="once")
         assert reused.value.problem.code == "key-reused"
         assert (await two.client.put(a_workload("other"))).outcome == "created"
@@ -136,7 +136,7 @@ def test_a_dry_run_is_judged_and_writes_nothing(tell: Tell) -> None:
         assert (tried.outcome, tried.object["spec"]["replicas"]) == ("created", 2)
         (batch,) = await two.client.batch([a_workload(priorityClass="none")], dry_run=True)
         assert batch.outcome == "refused"
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await two.client.get("Workload", "web", "shop")
         assert two.first.state.facts.seq == seq
 
@@ -150,7 +150,7 @@ def test_commands_are_answered_with_where_they_stand(tell: Tell) -> None:
         found = await two.client.get("Region", "eu")
         assert landed.revision
         assert found["status"]["health"] == "lost"
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await two.client.command("declare-lost", region="nowhere", reason="a fire")
 
     tell(story)
@@ -186,7 +186,7 @@ def test_a_read_is_as_fresh_as_it_asks_for(tell: Tell) -> None:
         assert (await reader.get("Workload", "api", "shop", read="linear"))["kind"] == "Workload"
         log_id, term, seq, digest = token.split(":")
         hasty = await two.at(two.second, patience_ms=500, timeout_ms=200)
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnavailableError):
             await hasty.get("Workload", "web", "shop", read=f"at-least={log_id}:{term}:{int(seq) + 1_000}:{digest}")
 
     tell(story)
@@ -236,19 +236,19 @@ def test_problems_arrive_typed(tell: Tell) -> None:
     async def story(two: Two) -> None:
         first = await two.client.put(a_workload())
         await two.client.put(a_workload(replicas=3))
-        with pytest.raises(Conflict) as stale:
+        with pytest.raises(ConflictError) as stale:
             await two.client.put(a_workload(replicas=4), if_match=first.revision)
         assert (stale.value.is_stale, stale.value.problem.status) == (True, 412)
-        with pytest.raises(Refusal) as invalid:
+        with pytest.raises(RefusedError) as invalid:
             await two.client.put(a_workload(replicas="many", replica=1))
         assert [fault.pointer for fault in invalid.value.problem.errors] == ["/spec/replicas", "/spec/replica"]
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await two.client.get("Tenant", "nobody")
-        with pytest.raises(Denied) as unknown:
+        with pytest.raises(PermissionDeniedError) as unknown:
             await (await two.at(two.first, token="nobody")).list("tenants")
         assert unknown.value.problem.status == 401
-        token = await two.knows("person/reader", Right.READ)
-        with pytest.raises(Denied) as denied:
+        token = await two.knows("person/reader", Permission.READ)
+        with pytest.raises(PermissionDeniedError) as denied:
             await (await two.at(two.second, token=token)).put(a_tenant("bank"))
         assert denied.value.problem.code == "no-right"
 
@@ -271,7 +271,7 @@ def test_a_machine_opens_a_session_sends_numbered_commands_and_renews(tell: Tell
         renewed = await machine.renew()
         assert 0 < renewed.worth_ms <= 2_000
         assert await machine.open() != session
-        with pytest.raises(Refusal) as ended:
+        with pytest.raises(RefusedError) as ended:
             await client.renew(session)
         assert ended.value.problem.code == "no-session"
 
@@ -301,9 +301,9 @@ def test_what_a_request_says_reaches_a_region_as_it_was_said(tell: Tell) -> None
             there = (await two.at(one)).region("eu")
             assert names(await there.list("nodes", selector="a/b.c=d e,f!=&%2B+ü")) == []
             for name in ("n1", "ü n/1?#", "%2F", "a+b", "..;"):
-                with pytest.raises(NotFound):
+                with pytest.raises(NotFoundError):
                     await there.get("Node", name)
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFoundError):
                 await there.put({"kind": "Node", "metadata": {"name": "n1"}, "spec": {"note": "ü\n"}})
             assert (await there.whoami())["via"].startswith("platform/")
 
@@ -315,13 +315,13 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
         await two.first.submit(OPERATOR, p.Put(a_region("eu", "EU")), key="eu")
         await two.knows("region/eu")
         region = await two.world.region("eu", two.first, two.second)
-        token = await two.knows("person/oncall", Right.READ)
+        token = await two.knows("person/oncall", Permission.READ)
         await two.world.until(lambda: region.state.tokens.get(token) is not None)
         oncall = await two.at(region, token=token)
         assert (await oncall.whoami())["principal"] == "person/oncall"
         assert (await oncall.status())["platform"]["trouble"] == ""
         there = two.client.region("eu")
-        with pytest.raises(Unavailable) as nowhere:
+        with pytest.raises(UnavailableError) as nowhere:
             await (await two.at(two.first, patience_ms=300)).region("eu").status()
         assert "has no address" in nowhere.value.problem.detail
         await reached(two, region)
@@ -329,7 +329,7 @@ def test_a_region_hears_of_people_and_is_reached_through_the_platform_until_it_i
         assert names(await there.list("nodes")) == []
         await region.stop()
         hasty = await two.at(two.first, patience_ms=300)
-        with pytest.raises(Unavailable) as dark:
+        with pytest.raises(UnavailableError) as dark:
             await hasty.region("eu").list("nodes")
         problem = dark.value.problem
         assert (problem.code, problem.status, problem.facts["region"]) == ("region-unreachable", 502, "eu")

@@ -9,25 +9,34 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.revision import revision, show
-from holdfast.core.model.records.decisions import Candidate, Decided, Found, Outcome, Part, Pass, pack, unpack
-from holdfast.host.ports.decision_store import Asked, Kept, Named, Page, Reading
-from holdfast.host.ports.index_store import Place
+from holdfast.core.ledger.revision import format_revision, pack_revision
+from holdfast.core.model.records.decisions import (
+    Candidate,
+    DecisionOutcome,
+    DecisionPart,
+    DecisionWithParts,
+    SchedulingPass,
+    StoredDecision,
+    pack,
+    unpack,
+)
+from holdfast.host.ports.decision_store import AssignmentRef, DecisionBatch, DecisionPage, DecisionQuery, DecisionStore
+from holdfast.host.ports.index_store import IndexPosition
 from holdfast.stores.indexes import decision_search
-from holdfast.stores.indexes.decision_store import DecisionsInFile, DecisionsInMemory
+from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
 from tests.support.event_loop import in_a_loop
 
-Opening = Callable[[], AbstractAsyncContextManager[Kept]]
+Opening = Callable[[], AbstractAsyncContextManager[DecisionStore]]
 DAY = 86_400_000
 
 
 @pytest.fixture(params=["memory", "file"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
-    memory = DecisionsInMemory()
+    memory = MemoryDecisionStore()
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Kept]:
-        kept: Kept = memory if request.param == "memory" else DecisionsInFile(tmp_path / "decisions.db")
+    async def opened() -> AsyncIterator[DecisionStore]:
+        kept: DecisionStore = memory if request.param == "memory" else SqliteDecisionStore(tmp_path / "decisions.db")
         yield kept
         await kept.close()
 
@@ -35,31 +44,37 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
 
 
 def uid(number: int) -> int:
-    return revision(1_000 + number)
+    return pack_revision(1_000 + number)
 
 
-def a_part(workload: int, *placed: tuple[int, int]) -> Part:
+def a_part(workload: int, *placed: tuple[int, int]) -> DecisionPart:
     """Ordinals of a workload on nodes, both by small numbers."""
     ordinals, nodes = [ordinal for ordinal, _ in placed], [uid(node) for _, node in placed]
-    return Part(uid(100 + workload), uid(workload), 1, pack(ordinals), pack(nodes))
+    return DecisionPart(uid(100 + workload), uid(workload), 1, pack(ordinals), pack(nodes))
 
 
 def a_decision(
-    seq: int, *parts: Part, tenant: str = "shop", outcome: Outcome = Outcome.PLACED, index: int = 0
-) -> Found:
-    number = revision(seq, index)
-    found = Pass((), "t", 1, "placed", "agent", candidates=(Candidate(uid(1), 9, (("packing", 9),)),))
-    return Found(Decided(number, number, seq * 1_000, "scheduler/a", tenant, outcome, found=found), parts)
+    seq: int,
+    *parts: DecisionPart,
+    tenant: str = "shop",
+    outcome: DecisionOutcome = DecisionOutcome.PLACED,
+    index: int = 0,
+) -> DecisionWithParts:
+    number = pack_revision(seq, index)
+    found = SchedulingPass((), "t", 1, "placed", "agent", candidates=(Candidate(uid(1), 9, (("packing", 9),)),))
+    return DecisionWithParts(
+        StoredDecision(number, number, seq * 1_000, "scheduler/a", tenant, outcome, found=found), parts
+    )
 
 
-def a_reading(*found: Found) -> Reading:
+def a_reading(*found: DecisionWithParts) -> DecisionBatch:
     """With names: workload 1 is w1, its assignment is 101; node 1 is n1."""
-    reading = Reading(list(found))
+    reading = DecisionBatch(list(found))
     for one in found:
         for part in one.parts:
             number = (part.workload - uid(0)) >> 20
             tenant = one.decided.tenant
-            reading.assignments[part.assignment] = Named(
+            reading.assignments[part.assignment] = AssignmentRef(
                 part.assignment, part.workload, tenant, f"w{number}", "serving"
             )
             nodes = unpack(part.nodes)
@@ -67,31 +82,31 @@ def a_reading(*found: Found) -> Reading:
     return reading
 
 
-async def add(kept: Kept, *found: Found) -> None:
+async def add(kept: DecisionStore, *found: DecisionWithParts) -> None:
     seq = found[-1].decided.number >> 20
-    await kept.add(a_reading(*found), Place("log", seq, b"d", 1))
+    await kept.add(a_reading(*found), IndexPosition("log", seq, b"d", 1))
 
 
-def seqs(page: Page) -> list[int]:
+def seqs(page: DecisionPage) -> list[int]:
     return [one.decided.number >> 20 for one in page.items]
 
 
 @in_a_loop
 async def test_nothing_was_read_where_nothing_was_kept(opening: Opening) -> None:
     async with opening() as kept:
-        assert await kept.place() == Place()
-        assert (await kept.find(Asked())).items == ()
-        assert (await kept.find(Asked(workload="w1", node="n1", since=5, until=6))).items == ()
+        assert await kept.place() == IndexPosition()
+        assert (await kept.find(DecisionQuery())).items == ()
+        assert (await kept.find(DecisionQuery(workload="w1", node="n1", since=5, until=6))).items == ()
 
 
 @in_a_loop
 async def test_what_was_kept_is_there_when_it_is_opened_again_with_how_far_the_log_was_read(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1), (1, 2))))
-        await kept.add(Reading(), Place("log", 9, b"e", 1))
+        await kept.add(DecisionBatch(), IndexPosition("log", 9, b"e", 1))
     async with opening() as kept:
-        assert await kept.place() == Place("log", 9, b"e", 1)
-        (one,) = (await kept.find(Asked(workload="w1"))).items
+        assert await kept.place() == IndexPosition("log", 9, b"e", 1)
+        (one,) = (await kept.find(DecisionQuery(workload="w1"))).items
         assert (one.placed, one.requests, one.parts[0].placed) == (2, 1, 2)
         assert one.placements == ((uid(101), 0, uid(1)), (uid(101), 1, uid(2)))
         assert await kept.settle() == 9
@@ -101,8 +116,8 @@ async def test_what_was_kept_is_there_when_it_is_opened_again_with_how_far_the_l
 async def test_names_are_told_with_what_was_found(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1), (1, 2))))
-        page = await kept.find(Asked())
-        assert page.assignments[uid(101)] == Named(uid(101), uid(1), "shop", "w1", "serving")
+        page = await kept.find(DecisionQuery())
+        assert page.assignments[uid(101)] == AssignmentRef(uid(101), uid(1), "shop", "w1", "serving")
         assert page.nodes == {uid(1): "n1", uid(2): "n2"}
 
 
@@ -110,25 +125,25 @@ async def test_names_are_told_with_what_was_found(opening: Opening) -> None:
 async def test_the_newest_come_first_and_a_page_goes_on_where_it_ended(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, *[a_decision(seq, a_part(1, (seq, 1))) for seq in range(1, 8)])
-        first = await kept.find(Asked(limit=3))
+        first = await kept.find(DecisionQuery(limit=3))
         assert seqs(first) == [7, 6, 5]
-        second = await kept.find(Asked(limit=3, before=first.going_on))
+        second = await kept.find(DecisionQuery(limit=3, before=first.going_on))
         assert seqs(second) == [4, 3, 2]
-        last = await kept.find(Asked(limit=3, before=second.going_on))
+        last = await kept.find(DecisionQuery(limit=3, before=second.going_on))
         assert (seqs(last), last.going_on) == ([1], 0)
-        assert (await kept.find(Asked(limit=7))).going_on == 0
+        assert (await kept.find(DecisionQuery(limit=7))).going_on == 0
 
 
 @in_a_loop
 async def test_a_workload_is_found_by_name_by_uid_and_within_its_tenant(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1))), a_decision(6, a_part(2, (0, 1)), tenant="bank"))
-        assert seqs(await kept.find(Asked(workload="w1"))) == [5]
-        assert seqs(await kept.find(Asked(workload=show(uid(2))))) == [6]
-        assert seqs(await kept.find(Asked(workload="w1", tenant="shop"))) == [5]
-        assert seqs(await kept.find(Asked(workload="w1", tenant="bank"))) == []
-        assert seqs(await kept.find(Asked(workload=show(uid(1)), tenant="bank"))) == []
-        assert seqs(await kept.find(Asked(tenant="bank"))) == [6]
+        assert seqs(await kept.find(DecisionQuery(workload="w1"))) == [5]
+        assert seqs(await kept.find(DecisionQuery(workload=format_revision(uid(2))))) == [6]
+        assert seqs(await kept.find(DecisionQuery(workload="w1", tenant="shop"))) == [5]
+        assert seqs(await kept.find(DecisionQuery(workload="w1", tenant="bank"))) == []
+        assert seqs(await kept.find(DecisionQuery(workload=format_revision(uid(1)), tenant="bank"))) == []
+        assert seqs(await kept.find(DecisionQuery(tenant="bank"))) == [6]
 
 
 @in_a_loop
@@ -136,11 +151,12 @@ async def test_two_workloads_of_one_name_are_found_together_the_newest_decision_
     async with opening() as kept:
         reading = a_reading(*[a_decision(5 + at, a_part(1 + at % 2, (at, 1))) for at in range(4)])
         names = {
-            key: Named(one.uid, one.workload, "shop", "web", "serving") for key, one in reading.assignments.items()
+            key: AssignmentRef(one.uid, one.workload, "shop", "web", "serving")
+            for key, one in reading.assignments.items()
         }
         reading.assignments = names
-        await kept.add(reading, Place("log", 8))
-        assert seqs(await kept.find(Asked(workload="web"))) == [8, 7, 6, 5]
+        await kept.add(reading, IndexPosition("log", 8))
+        assert seqs(await kept.find(DecisionQuery(workload="web"))) == [8, 7, 6, 5]
 
 
 @in_a_loop
@@ -150,10 +166,10 @@ async def test_a_slot_is_found_by_its_ordinal_and_only_it_is_told(opening: Openi
             kept, a_decision(5, a_part(1, (0, 1), (7, 2))), a_decision(6, a_part(1, (3, 1))),
             a_decision(7, a_part(1, (7, 3))), a_decision(8, a_part(2, (7, 3))), a_decision(9, a_part(1)),
         )  # fmt: skip
-        page = await kept.find(Asked(workload="w1", ordinal=7))
+        page = await kept.find(DecisionQuery(workload="w1", ordinal=7))
         assert seqs(page) == [7, 5]
         assert page.items[1].placements == ((uid(101), 7, uid(2)),)
-        assert seqs(await kept.find(Asked(workload="w1", ordinal=5))) == []
+        assert seqs(await kept.find(DecisionQuery(workload="w1", ordinal=5))) == []
 
 
 @in_a_loop
@@ -161,12 +177,12 @@ async def test_a_node_is_found_by_name_and_only_what_went_there_is_told(opening:
     async with opening() as kept:
         both = a_decision(6, a_part(1, (1, 2)), a_part(2, (0, 1), (1, 2)))
         await add(kept, a_decision(5, a_part(1, (0, 1))), both, a_decision(7, a_part(3, (0, 1))))
-        page = await kept.find(Asked(node="n2"))
+        page = await kept.find(DecisionQuery(node="n2"))
         assert seqs(page) == [6]
         assert page.items[0].placements == ((uid(101), 1, uid(2)), (uid(102), 1, uid(2)))
-        assert seqs(await kept.find(Asked(node=show(uid(1))))) == [7, 6, 5]
-        assert seqs(await kept.find(Asked(node="n1", workload="w2"))) == [6]
-        assert seqs(await kept.find(Asked(node="n9"))) == []
+        assert seqs(await kept.find(DecisionQuery(node=format_revision(uid(1))))) == [7, 6, 5]
+        assert seqs(await kept.find(DecisionQuery(node="n1", workload="w2"))) == [6]
+        assert seqs(await kept.find(DecisionQuery(node="n9"))) == []
 
 
 @in_a_loop
@@ -175,10 +191,10 @@ async def test_a_node_whose_bytes_lie_across_two_others_is_not_mistaken_for_one(
         first, second = 0x0011223344556677, 0x00AABBCC0DEEFF11
         nodes = pack([first, second])
         across = int.from_bytes(nodes[4:12], "little")
-        part = Part(uid(101), uid(1), 1, pack([0, 1]), nodes)
-        await kept.add(Reading([a_decision(5, part)], {}, {across: "n9", first: "n8"}), Place("log", 5))
-        assert seqs(await kept.find(Asked(node="n9"))) == []
-        assert seqs(await kept.find(Asked(node="n8"))) == [5]
+        part = DecisionPart(uid(101), uid(1), 1, pack([0, 1]), nodes)
+        await kept.add(DecisionBatch([a_decision(5, part)], {}, {across: "n9", first: "n8"}), IndexPosition("log", 5))
+        assert seqs(await kept.find(DecisionQuery(node="n9"))) == []
+        assert seqs(await kept.find(DecisionQuery(node="n8"))) == [5]
 
 
 @pytest.mark.parametrize("place", [1, 2])
@@ -197,7 +213,7 @@ async def test_a_long_search_for_a_node_ends_early_and_goes_on_without_a_gap(
         found: list[int] = []
         before, pages = 0, 0
         while True:
-            page = await kept.find(Asked(node="n7", before=before, limit=2))
+            page = await kept.find(DecisionQuery(node="n7", before=before, limit=2))
             found += seqs(page)
             before, pages = page.going_on, pages + 1
             if not before:
@@ -209,24 +225,29 @@ async def test_a_long_search_for_a_node_ends_early_and_goes_on_without_a_gap(
 @in_a_loop
 async def test_times_and_outcomes_narrow_it_down(opening: Opening) -> None:
     async with opening() as kept:
-        outcomes = [Outcome.PLACED, Outcome.WAITING, Outcome.NEVER_FITS, Outcome.WAITING]
+        outcomes = [
+            DecisionOutcome.PLACED,
+            DecisionOutcome.WAITING,
+            DecisionOutcome.NEVER_FITS,
+            DecisionOutcome.WAITING,
+        ]
         await add(kept, *[a_decision(5 + at, a_part(1, (at, 1)), outcome=one) for at, one in enumerate(outcomes)])
-        assert seqs(await kept.find(Asked(since=6_000))) == [8, 7, 6]
-        assert seqs(await kept.find(Asked(until=6_000))) == [6, 5]
-        assert seqs(await kept.find(Asked(since=5_500, until=7_500))) == [7, 6]
-        assert seqs(await kept.find(Asked(outcome=Outcome.WAITING))) == [8, 6]
-        assert seqs(await kept.find(Asked(workload="w1", outcome=Outcome.WAITING, until=7_000))) == [6]
-        assert seqs(await kept.find(Asked(since=9_000))) == []
-        assert seqs(await kept.find(Asked(until=4_000))) == []
+        assert seqs(await kept.find(DecisionQuery(since=6_000))) == [8, 7, 6]
+        assert seqs(await kept.find(DecisionQuery(until=6_000))) == [6, 5]
+        assert seqs(await kept.find(DecisionQuery(since=5_500, until=7_500))) == [7, 6]
+        assert seqs(await kept.find(DecisionQuery(outcome=DecisionOutcome.WAITING))) == [8, 6]
+        assert seqs(await kept.find(DecisionQuery(workload="w1", outcome=DecisionOutcome.WAITING, until=7_000))) == [6]
+        assert seqs(await kept.find(DecisionQuery(since=9_000))) == []
+        assert seqs(await kept.find(DecisionQuery(until=4_000))) == []
 
 
 @in_a_loop
 async def test_of_a_large_decision_a_few_requests_and_placements_are_told_and_all_are_counted(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, *[a_part(number, (0, 1), (1, 2)) for number in range(1, 51)]))
-        (one,) = (await kept.find(Asked())).items
+        (one,) = (await kept.find(DecisionQuery())).items
         assert (one.requests, one.placed, len(one.parts), len(one.placements)) == (50, 100, 20, 20)
-        (one,) = (await kept.find(Asked(workload="w37", ordinal=1))).items
+        (one,) = (await kept.find(DecisionQuery(workload="w37", ordinal=1))).items
         assert one.placements == ((uid(137), 1, uid(2)),)
 
 
@@ -235,10 +256,10 @@ async def test_a_slot_in_the_middle_of_a_large_decision_is_found_by_its_own_name
     async with opening() as kept:
         parts = [a_part(workload, *[(ordinal, 1 + ordinal % 7) for ordinal in range(100)]) for workload in range(50)]
         await add(kept, a_decision(5, *parts))
-        (one,) = (await kept.find(Asked(workload="w37", tenant="shop", ordinal=55))).items
+        (one,) = (await kept.find(DecisionQuery(workload="w37", tenant="shop", ordinal=55))).items
         assert one.placements == ((uid(137), 55, uid(1 + 55 % 7)),)
         assert ([part.workload for part in one.parts], one.requests, one.placed) == ([uid(37)], 50, 5_000)
-        assert (await kept.find(Asked(workload="w37", tenant="shop", ordinal=100))).items == ()
+        assert (await kept.find(DecisionQuery(workload="w37", tenant="shop", ordinal=100))).items == ()
 
 
 @in_a_loop
@@ -246,9 +267,9 @@ async def test_what_is_older_than_it_is_kept_goes_and_from_when_on_nothing_is_mi
     async with opening() as kept:
         await add(kept, *[a_decision(seq, a_part(seq, (0, seq))) for seq in range(1, 8)])
         await kept.tidy(4_000, 1 << 30)
-        page = await kept.find(Asked())
+        page = await kept.find(DecisionQuery())
         assert (seqs(page), page.place.since) == ([7, 6, 5, 4], 4_000)
-        assert seqs(await kept.find(Asked(workload="w3"))) == []
+        assert seqs(await kept.find(DecisionQuery(workload="w3"))) == []
 
 
 @in_a_loop
@@ -256,12 +277,12 @@ async def test_names_go_a_day_after_what_they_name(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(1, a_part(1, (0, 1))))
         late = a_decision(2, a_part(2, (0, 2)))
-        late = Found(replace(late.decided, at=3 * DAY), late.parts)
-        await kept.add(a_reading(late), Place("log", 2))
+        late = DecisionWithParts(replace(late.decided, at=3 * DAY), late.parts)
+        await kept.add(a_reading(late), IndexPosition("log", 2))
         await kept.tidy(2 * DAY, 1 << 30)
-        assert seqs(await kept.find(Asked(workload="w1"))) == []
-        assert (await kept.find(Asked())).nodes[uid(2)] == "n2"
-        assert seqs(await kept.find(Asked(workload="w2"))) == [2]
+        assert seqs(await kept.find(DecisionQuery(workload="w1"))) == []
+        assert (await kept.find(DecisionQuery())).nodes[uid(2)] == "n2"
+        assert seqs(await kept.find(DecisionQuery(workload="w2"))) == [2]
 
 
 @in_a_loop
@@ -272,32 +293,32 @@ async def test_the_oldest_go_when_all_takes_too_much_room(opening: Opening) -> N
         before = await kept.tidy(0, 1 << 30)
         assert before > 2 << 20
         assert await kept.tidy(0, 1 << 20) <= 1 << 20
-        page = await kept.find(Asked(limit=500))
+        page = await kept.find(DecisionQuery(limit=500))
         assert seqs(page) == list(range(199, 199 - len(page.items), -1))
         assert page.items
         assert page.place.since > 1
         assert await kept.tidy(0, 0) > 0  # empty tables take room, too
-        assert (await kept.find(Asked())).items == ()
+        assert (await kept.find(DecisionQuery())).items == ()
 
 
 @in_a_loop
 async def test_names_that_nothing_kept_has_go_with_the_oldest_decisions(opening: Opening) -> None:
     async with opening() as kept:
         found = [a_decision(1, a_part(number, (0, 1)), index=number) for number in range(3_000)]
-        await kept.add(a_reading(*found), Place("log", 1))
+        await kept.add(a_reading(*found), IndexPosition("log", 1))
         assert await kept.tidy(0, 1 << 30) > 500_000
         assert await kept.tidy(0, 300_000) <= 300_000
-        assert (await kept.find(Asked())).items
+        assert (await kept.find(DecisionQuery())).items
 
 
 @in_a_loop
 async def test_beginning_anew_drops_everything(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1))))
-        await kept.begin(Place("other", 3))
-        assert await kept.place() == Place("other", 3)
-        assert (await kept.find(Asked())).items == ()
-        await kept.add(Reading(), Place("other", 4, b"", 7))
+        await kept.begin(IndexPosition("other", 3))
+        assert await kept.place() == IndexPosition("other", 3)
+        assert (await kept.find(DecisionQuery())).items == ()
+        await kept.add(DecisionBatch(), IndexPosition("other", 4, b"", 7))
         assert (await kept.place()).since == 7
 
 
@@ -307,13 +328,13 @@ async def test_a_place_never_goes_back(opening: Opening) -> None:
         await add(kept, a_decision(5, a_part(1, (0, 1))))
         await add(kept, a_decision(4, a_part(1, (0, 1))))
         assert (await kept.place()).seq == 5
-        assert seqs(await kept.find(Asked())) == [5]
+        assert seqs(await kept.find(DecisionQuery())) == [5]
 
 
 @in_a_loop
 async def test_whose_it_was_is_known_from_what_was_kept_before(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1))))
-        await kept.add(Reading([a_decision(6, a_part(1, (1, 1)), tenant="")]), Place("log", 6))
-        assert seqs(await kept.find(Asked(tenant="shop"))) == [6, 5]
-        assert (await kept.find(Asked(tenant="shop"))).items[0].decided.tenant == "shop"
+        await kept.add(DecisionBatch([a_decision(6, a_part(1, (1, 1)), tenant="")]), IndexPosition("log", 6))
+        assert seqs(await kept.find(DecisionQuery(tenant="shop"))) == [6, 5]
+        assert (await kept.find(DecisionQuery(tenant="shop"))).items[0].decided.tenant == "shop"

@@ -9,12 +9,12 @@ import pytest
 from holdfast.host.ports.store import (
     ANNOUNCEMENT_BYTES,
     ANNOUNCEMENTS,
-    Conflict,
-    Full,
     Head,
+    LogTrimmed,
     StoreError,
-    Trimmed,
-    Written,
+    WriteConflict,
+    WriteFull,
+    WriteOk,
 )
 from tests.support.event_loop import in_a_loop
 from tests.support.hosts.stores import LOG, MIB, Opening, a_batch, conflicting, fill, grow, head_at, written
@@ -31,7 +31,7 @@ async def test_an_empty_store_has_no_log_id_and_no_batches(opening: Opening) -> 
 async def test_the_first_batch_gives_the_store_its_log_id(opening: Opening) -> None:
     async with opening() as store:
         batch = a_batch(Head(), log_id="log-of-its-own")
-        assert await store.append(Head(), batch) == Written(head_at(batch))
+        assert await store.append(Head(), batch) == WriteOk(head_at(batch))
         assert (await store.head()).log_id == "log-of-its-own"
 
 
@@ -88,7 +88,7 @@ async def test_a_batch_of_another_log_is_refused(opening: Opening) -> None:
 async def test_the_same_bytes_twice_conflict_with_their_own_digest(opening: Opening) -> None:
     async with opening() as store:
         batch = a_batch(Head())
-        assert isinstance(await store.append(Head(), batch), Written)
+        assert isinstance(await store.append(Head(), batch), WriteOk)
         again = conflicting(await store.append(Head(), batch))
         assert (again.seq, again.digest) == (batch.seq, batch.digest)
         assert await store.read(1) == [batch]
@@ -99,10 +99,10 @@ async def test_of_many_appends_after_the_same_head_one_is_written(opening: Openi
     async with opening() as store:
         batches = [a_batch(Head(), f"writer {number}") for number in range(8)]
         outcomes = await asyncio.gather(*(store.append(Head(), batch) for batch in batches))
-        winners = [batch for batch, outcome in zip(batches, outcomes, strict=True) if isinstance(outcome, Written)]
+        winners = [batch for batch, outcome in zip(batches, outcomes, strict=True) if isinstance(outcome, WriteOk)]
         assert await store.read(1) == winners
-        assert [outcome for outcome in outcomes if not isinstance(outcome, Written)] == [
-            Conflict(head_at(winners[0]))
+        assert [outcome for outcome in outcomes if not isinstance(outcome, WriteOk)] == [
+            WriteConflict(head_at(winners[0]))
         ] * 7
 
 
@@ -125,7 +125,7 @@ async def test_an_append_that_is_cancelled_still_lands_and_the_next_one_waits_it
         await asyncio.sleep(0)
         appending.cancel()
         second = a_batch(head_at(first))
-        assert await store.append(head_at(first), second) == Written(head_at(second))
+        assert await store.append(head_at(first), second) == WriteOk(head_at(second))
         assert appending.cancelled()
         assert await store.read(1, 2 * MIB) == [first, second]
 
@@ -183,7 +183,7 @@ async def test_reading_behind_the_floor_says_that_it_is_trimmed(opening: Opening
     async with opening() as store:
         batches = await grow(store, 5)
         await store.trim(LOG, 3)
-        with pytest.raises(Trimmed, match=r"batch 3 is trimmed, the floor is 3\nhint: load the newest snapshot"):
+        with pytest.raises(LogTrimmed, match=r"batch 3 is trimmed, the floor is 3\nhint: load the newest snapshot"):
             await store.read(3)
         assert await store.read(4) == batches[3:]
 
@@ -301,10 +301,10 @@ async def test_a_waiter_gets_the_head_as_it_is_after_the_timeout(opening: Openin
 async def test_a_full_store_writes_nothing_of_a_batch_and_works_again_once_there_is_room(opening: Opening) -> None:
     async with opening(limit_bytes=2 * MIB) as store:
         batch, outcome = await fill(store, size_bytes=256 << 10)
-        assert isinstance(outcome, Full), outcome
+        assert isinstance(outcome, WriteFull), outcome
         head = await store.head()
         assert head.seq == batch.seq - 1
-        assert isinstance(await store.append(head, batch), Full)  # and again, without wearing anything out
+        assert isinstance(await store.append(head, batch), WriteFull)  # and again, without wearing anything out
 
         written(await store.trim(LOG, head.seq - 1))
         await store.reclaim()

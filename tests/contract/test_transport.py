@@ -8,16 +8,16 @@ from contextlib import aclosing, asynccontextmanager, suppress
 import pytest
 
 from holdfast.host.ports.transport import (
-    Declined,
-    Flow,
     Framing,
     NoAnswer,
     Pairs,
     Reply,
     Request,
+    StreamDeclined,
+    StreamReply,
     TransportError,
     Unreachable,
-    named,
+    first_value,
 )
 from tests.support.api.transports import WIRES, Peer, Wire
 
@@ -36,9 +36,9 @@ class Two:
         self.asked: list[Request] = []
         self.b.serve(self.serve)
 
-    async def serve(self, request: Request) -> Reply | Flow:
+    async def serve(self, request: Request) -> Reply | StreamReply:
         self.asked.append(request)
-        framing = Framing(named(request.query, "framing", "lines"))
+        framing = Framing(first_value(request.query, "framing", "lines"))
         match request.path:
             case "/slow":
                 await self.clock.sleep(int(request.body))
@@ -50,13 +50,13 @@ class Two:
             case "/refuse":
                 return Reply(410, (("content-type", "text/plain"),), b"gone for good")
             case "/count":
-                return Flow(self.count(int(request.body), int(named(request.query, "size", "1"))), framing)
+                return StreamReply(self.count(int(request.body), int(first_value(request.query, "size", "1"))), framing)
             case "/stall":
-                return Flow(self.stall(int(request.body)), framing)
+                return StreamReply(self.stall(int(request.body)), framing)
             case "/snap":
-                return Flow(self.snap(), framing)
+                return StreamReply(self.snap(), framing)
             case "/bytes":
-                return Flow(each(b"\n", b"", b"\x00\xff" * 70_000, b"end"), Framing.FRAMES)
+                return StreamReply(each(b"\n", b"", b"\x00\xff" * 70_000, b"end"), Framing.FRAMES)
             case _:
                 self.served.append("echo")
                 return Reply(headers=request.headers, body=request.body)
@@ -206,7 +206,7 @@ def test_questions_are_answered_side_by_side(tell: Tell) -> None:
 
 def test_a_peer_that_serves_nothing_says_so(tell: Tell) -> None:
     async def story(two: Two) -> None:
-        with pytest.raises(Declined) as declined:
+        with pytest.raises(StreamDeclined) as declined:
             async for _ in two.b.stream(two.name_of_a, Request("GET", "/count"), 2_000):
                 pass
         replies = [await two.b.ask(two.name_of_a, Request("GET", "/echo"), 2_000), declined.value.reply]
@@ -284,7 +284,7 @@ def test_frames_hold_anything(tell: Tell) -> None:
 
 def test_whoever_asks_for_a_stream_is_told_what_was_said_instead(tell: Tell) -> None:
     async def story(two: Two) -> None:
-        with pytest.raises(Declined) as declined:
+        with pytest.raises(StreamDeclined) as declined:
             async for _ in two.a.stream(two.name_of_b, Request("GET", "/refuse"), 2_000):
                 pass
         assert declined.value.reply == Reply(410, (("content-type", "text/plain"),), b"gone for good")
@@ -294,7 +294,7 @@ def test_whoever_asks_for_a_stream_is_told_what_was_said_instead(tell: Tell) -> 
 
 def test_whoever_asks_once_for_a_stream_is_declined_and_the_stream_ends(tell: Tell) -> None:
     async def story(two: Two) -> None:
-        with pytest.raises(Declined) as declined:
+        with pytest.raises(StreamDeclined) as declined:
             await two.ask("/count", b"100000")
         assert declined.value.reply.status == 406
         await two.clock.sleep(200)

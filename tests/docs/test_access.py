@@ -11,7 +11,7 @@ from holdfast.api.kinds import KINDS
 from holdfast.api.server import visibility
 from holdfast.api.server.authentication import Caller
 from holdfast.api.server.objects import reads, watch
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.commands import AdministerNode
@@ -132,7 +132,7 @@ def test_an_owner_that_is_added_to_a_command_is_found(answered: Tables, monkeypa
 
 def test_a_right_of_a_command_that_is_lowered_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = next(one for one in PLATFORM.rules.values() if one.right.value == "break-glass")
-    monkeypatch.setitem(PLATFORM.rules, rule.command, replace(rule, right=Right.READ))
+    monkeypatch.setitem(PLATFORM.rules, rule.command, replace(rule, right=Permission.READ))
     found = differing(answered.rights, asked(access_tables.rights), *PLATFORMS)
     assert {who for _, who in found} == {"read", "break-glass"}
 
@@ -141,18 +141,18 @@ def test_a_right_of_a_regions_command_that_is_lowered_is_found_through_the_platf
     answered: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = REGION.rules[AdministerNode]
-    monkeypatch.setitem(REGION.rules, AdministerNode, replace(rule, right=Right.READ))
+    monkeypatch.setitem(REGION.rules, AdministerNode, replace(rule, right=Permission.READ))
     found = differing(answered.rights, asked(access_tables.rights), *REGIONS)
     assert found == {("administer-node", "read"), ("administer-node", rule.right.value)}
 
 
 def test_a_server_that_forgets_whom_it_acts_for_is_found(answered: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    onward = request_signatures.onward
+    onward = request_signatures.signed_request
 
     def forgetful(request: Any, to: Any, actor: str, *rest: Any) -> Any:
         return onward(request, to, OPERATOR, *rest)
 
-    monkeypatch.setattr(request_signatures, "onward", forgetful)
+    monkeypatch.setattr(request_signatures, "signed_request", forgetful)
     after = asked(access_tables.kinds)
     for place, what, who in (
         ("through", "get replicas", "other tenant"),

@@ -12,9 +12,9 @@ import pytest
 from typer.main import get_command
 
 from holdfast.cli.app import COMMANDS, app
-from holdfast.cli.command import COMMON
+from holdfast.cli.command import GLOBAL_OPTIONS
 from holdfast.cli.context import FIELDS
-from holdfast.cli.errors import Ending
+from holdfast.cli.errors import CliExitCode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^### (.+)$", PAGE, re.MULTILINE)
@@ -62,12 +62,12 @@ def test_every_example_can_be_typed(line: str) -> None:
             command.make_context(name, list(words), parent=context)
 
 
-@pytest.mark.parametrize("ending", Ending)
-def test_every_exit_code_is_in_the_table(ending: Ending) -> None:
+@pytest.mark.parametrize("ending", CliExitCode)
+def test_every_exit_code_is_in_the_table(ending: CliExitCode) -> None:
     assert re.search(rf"^\| {int(ending)} \| ", PAGE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("word", [*(f"--{name.replace('_', '-')}" for name in COMMON), *FIELDS])
+@pytest.mark.parametrize("word", [*(f"--{name.replace('_', '-')}" for name in GLOBAL_OPTIONS), *FIELDS])
 def test_every_common_option_and_field_of_a_context_is_in_the_table(word: str) -> None:
     assert f"`{word}`" in PAGE
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.api.kinds import BY_NAME
-from holdfast.api.resources.validation import check
-from holdfast.api.resources.writable import read_object
-from holdfast.api.serialization.yaml_documents import load
+from holdfast.api.resources.validation import validate_object
+from holdfast.api.resources.writable import parse_object
+from holdfast.api.serialization.yaml_documents import load_documents
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.framework import Plugins, rulebook
+from holdfast.core.scheduling.framework import Plugins, profile_for
 from holdfast.core.scheduling.nodes.table import BEST
-from holdfast.core.scheduling.selection import Passing, choose
+from holdfast.core.scheduling.selection import PassContext, select_nodes
 from tests.support.ledgers.region import RegionBench, a_template
 from tests.support.node_windows import a_bench, an_ask, passing, scored, seen, table_of
 
@@ -49,13 +49,13 @@ def test_the_score_prefers_what_it_says() -> None:
 
 
 def test_the_policy_makes_the_score_count() -> None:
-    [document] = load(blocks("yaml")[0], "plugins.md")
-    policy = read_object(document.tree)
-    assert check(policy) == []
+    [document] = load_documents(blocks("yaml")[0], "plugins.md")
+    policy = parse_object(document.tree)
+    assert validate_object(policy) == []
     made = the_plugins()
     every = Plugins((*BUILT_IN.filters, made["Roomy"]()), (*BUILT_IN.scores, made["Green"]()))
     bench = a_region()
     table = table_of(bench)
-    choice = choose(Passing(table, an_ask(a_template(memory=1024)), rulebook(every, policy.spec), 0), 1)
+    choice = select_nodes(PassContext(table, an_ask(a_template(memory=1024)), profile_for(every, policy.spec), 0), 1)
     assert [table.nodes[row].name for row in choice.rows] == ["green"]
     assert BY_NAME[type(policy).__name__].writable

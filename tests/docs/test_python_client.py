@@ -6,17 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.model.objects.principals import spoken
+from holdfast.core.model.objects.principals import format_token
 from holdfast.core.platform import commands as p
 from tests.support.api.api_cluster import OPERATOR, a_class, a_tenant, secret_of
-from tests.support.api.cluster_over_transport import Wired
+from tests.support.api.cluster_over_transport import ClusterOverTransport
 from tests.support.api.loopback_cluster import serving
 from tests.support.ledgers.platform import a_principal, a_region
 
 GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
 
 
-async def a_platform(world: Wired) -> dict[str, str]:
+async def a_platform(world: ClusterOverTransport) -> dict[str, str]:
     """What the guide calls its servers and its tokens, and what those are here."""
     first, second = await world.two()
     client = await world.client(first)
@@ -33,8 +33,8 @@ async def a_platform(world: Wired) -> dict[str, str]:
     return {
         "https://a.example:7400": first.name,
         "https://b.example:7400": second.name,
-        f"hf_ci_{'0' * 43}": spoken("operator", secret_of("operator")),
-        f"hf_us_{'0' * 43}": spoken("region-us", secret_of("region-us")),
+        f"hf_ci_{'0' * 43}": format_token("operator", secret_of("operator")),
+        f"hf_us_{'0' * 43}": format_token("region-us", secret_of("region-us")),
     }
 
 

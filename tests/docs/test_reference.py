@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.platform.commands import PlatformCommand
 from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.region.commands import RegionCommand
@@ -19,7 +19,7 @@ def test_the_reference_is_what_the_tables_say() -> None:
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
-def test_every_command_names_its_side_effect_and_what_undoes_it(book: Book[Any]) -> None:
+def test_every_command_names_its_side_effect_and_what_undoes_it(book: LedgerDefinition[Any]) -> None:
     for rule in book.rules.values():
         assert rule.owners, rule.command
         assert len(rule.side_effect) > 10, rule.command
@@ -32,12 +32,14 @@ def test_every_command_names_its_side_effect_and_what_undoes_it(book: Book[Any])
     [(BOOKS[0], PlatformCommand, PlatformEvent), (BOOKS[1], RegionCommand, RegionEvent)],
     ids=["platform", "region"],
 )
-def test_every_command_has_a_rule_and_every_event_is_applied(book: Book[Any], commands: Any, events: Any) -> None:
+def test_every_command_has_a_rule_and_every_event_is_applied(
+    book: LedgerDefinition[Any], commands: Any, events: Any
+) -> None:
     assert set(get_args(commands)) == set(book.rules)
     assert set(get_args(events)) == set(book.apply)
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
-def test_invariants_have_unique_ids_and_sentences(book: Book[Any]) -> None:
+def test_invariants_have_unique_ids_and_sentences(book: LedgerDefinition[Any]) -> None:
     assert len({i.id for i in book.invariants}) == len(book.invariants)
     assert all(i.id.startswith(f"{book.name}.") and i.sentence.endswith(".") for i in book.invariants)

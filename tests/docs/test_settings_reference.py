@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from holdfast.wiring.config.server_settings import SETTINGS
-from holdfast.wiring.process import Ending
+from holdfast.wiring.process import ExitCode
 from tests.support.generated.settings_reference import DOCUMENT, written
 
 
@@ -22,4 +22,4 @@ def test_every_setting_has_a_heading() -> None:
 def test_every_exit_code_of_a_server_is_told() -> None:
     part = DOCUMENT.read_text(encoding="utf-8").split("## One server\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (\d) \|", part, re.MULTILINE)
-    assert rows == [str(int(ending)) for ending in Ending if ending is not Ending.SUPERSEDED]
+    assert rows == [str(int(ending)) for ending in ExitCode if ending is not ExitCode.SUPERSEDED]

@@ -25,14 +25,14 @@ import pytest
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.settings import ProcessSettings
 from holdfast.host.ports.clock import SystemClock
-from holdfast.wiring.agent import end_all
-from holdfast.wiring.dev.agents import Runner, runner
-from holdfast.wiring.dev.data_folder import address, ready_in, token_file
-from holdfast.wiring.process import Ending
+from holdfast.wiring.agent import stop_all
+from holdfast.wiring.dev.agents import RunAs, choose_run_as
+from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
+from holdfast.wiring.process import ExitCode
 from tests.support.api.api_cluster import a_workload
-from tests.support.processes.cuttable_proxy import Cut
-from tests.support.processes.process_table import Sighted, Table, pid_from_here
-from tests.support.processes.real_cluster import PLACE, Field, free_ports
+from tests.support.processes.cuttable_proxy import CuttableProxy
+from tests.support.processes.process_table import ProcessTable, Sighted, pid_from_here
+from tests.support.processes.real_cluster import PLACE, RealCluster, free_ports
 
 NEED = {"cpu": "100m", "memory": "64Mi"}
 READINESS = {"http": {"path": "/readyz"}, "period": "1s"}
@@ -42,15 +42,15 @@ FENCE_SECONDS = 25
 pytestmark = pytest.mark.timeout(300)
 
 
-class Nodes(Field):
+class Nodes(RealCluster):
     """A region with four nodes; the way of the third one to its region can be cut."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.whose: Runner = runner()
+        self.whose: RunAs = choose_run_as()
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.first_port = free_ports(60)
-        self.cut = Cut(self.port + 1)
+        self.cut = CuttableProxy(self.port + 1)
 
     def agent(self, name: str) -> subprocess.Popen[bytes]:
         """One life of the agent of this node; returns when it is registered."""
@@ -119,12 +119,12 @@ class Nodes(Field):
         super().end()
         for slots in self.folder.glob("*/slots"):
             settings = ProcessSettings(folder=str(slots.parent), tenant_map=str(self.folder / "users.json"))
-            asyncio.run(end_all(ProcessDriver(settings, SystemClock())))
+            asyncio.run(stop_all(ProcessDriver(settings, SystemClock())))
         self.cut.close()
 
 
 def _is_ready(folder: Path, pid: int) -> bool:
-    found = ready_in(folder)
+    found = read_ready_file(folder)
     return found is not None and found.pid == pid
 
 
@@ -291,7 +291,7 @@ def test_an_agent_that_is_killed_finds_what_it_started_and_goes_on(nodes: Nodes)
 
 
 def test_a_second_agent_in_the_folder_of_a_node_does_not_start(nodes: Nodes) -> None:
-    assert nodes.begin("n1", nodes.folder / "n1").wait(30) == Ending.CANNOT_START
+    assert nodes.begin("n1", nodes.folder / "n1").wait(30) == ExitCode.CANNOT_START
     assert f"n1: in use by process {nodes.agents['n1'].pid}" in nodes.log("n1")
     nodes.until_serving("web")
 
@@ -301,7 +301,7 @@ def test_an_exclusive_replica_ends_before_another_one_of_it_begins_whatever_beca
     names = ("killed", "stopped")
     for name in names:
         nodes.run(name, exclusive=True, failover="acknowledged", apart=[{"group": "pair", "key": "node", "most": 1}])
-    with Table(nodes.folder) as table:
+    with ProcessTable(nodes.folder) as table:
         for name in names:
             nodes.until_serving(name)
         hosts = {name: nodes.of(name)[0]["status"]["node"] for name in names}
@@ -336,7 +336,7 @@ def test_a_node_that_is_cut_off_keeps_what_may_go_on_and_ends_what_may_not(nodes
     nodes.run("ended", node="n3", onDisconnect="stop")
     (kept,), (ended,) = nodes.until_serving("kept"), nodes.until_serving("ended")
     before, gone = ask(kept), ask(ended)
-    with Table(nodes.folder) as table:
+    with ProcessTable(nodes.folder) as table:
         nodes.until(lambda: table.now(gone["slot"]), "it does not run")
         nodes.cut.cut()
         nodes.until(lambda: not table.now(gone["slot"]), "it goes on though nobody is heard", 40)
@@ -373,10 +373,10 @@ def asleep(seconds: str) -> list[str]:
 def test_of_two_agents_of_one_node_the_earlier_one_ends(nodes: Nodes) -> None:
     earlier = nodes.agent("n5")
     later = nodes.begin("n5", nodes.folder / "n5-elsewhere")
-    assert earlier.wait(30) == Ending.SUPERSEDED
+    assert earlier.wait(30) == ExitCode.SUPERSEDED
     assert "agent/n5 has another session" in nodes.log("n5")
     later.terminate()
-    assert later.wait(30) == Ending.ASKED
+    assert later.wait(30) == ExitCode.ASKED
 
 
 def test_an_agent_that_another_one_takes_over_from_leaves_nothing_without_an_owner(nodes: Nodes) -> None:
@@ -385,10 +385,10 @@ def test_an_agent_that_another_one_takes_over_from_leaves_nothing_without_an_own
     (one,) = nodes.until_serving("moved")
     before = ask(one)
     later = nodes.begin("n5", nodes.folder / "n5-elsewhere")
-    assert nodes.agents["n5"].wait(30) == Ending.SUPERSEDED
+    assert nodes.agents["n5"].wait(30) == ExitCode.SUPERSEDED
     assert not Path(f"/proc/{before['pid']}").exists(), "nobody would ever have ended it"
     nodes.until(lambda: nodes.of("moved")[0]["status"]["restarts"] == 1, "it was not started again", 60)
     (again,) = nodes.until_serving("moved", seconds=60)
     assert ask(again)["token"] == before["token"]
     later.terminate()
-    assert later.wait(30) == Ending.ASKED
+    assert later.wait(30) == ExitCode.ASKED

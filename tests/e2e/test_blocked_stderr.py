@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.wiring.dev.data_folder import address, ready_in, token_file
+from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
 from tests.support.pipes import Reader, full_pipe
-from tests.support.processes.real_cluster import PLACE, Field
+from tests.support.processes.real_cluster import PLACE, RealCluster
 
 pytestmark = pytest.mark.timeout(300)
 
 
 def test_leaders_and_agents_that_nobody_listens_to_work_and_what_they_had_to_say_is_said_later(tmp_path: Path) -> None:
-    field = Field(tmp_path)
+    field = RealCluster(tmp_path)
     names = ("platform", PLACE, "n1")
     pipes = {name: full_pipe() for name in names}
     ends = {}
@@ -26,7 +26,7 @@ def test_leaders_and_agents_that_nobody_listens_to_work_and_what_they_had_to_say
         data, server = tmp_path / "n1", address(PLACE, field.port)
         words = (f"--server={server}", "--node=n1", f"--data={data}", f"--token-file={token_file(tmp_path)}")
         agent = field.start("n1", "holdfast.cli.main", "agent", *words)
-        field.until(lambda: ready_in(data) is not None, "n1 is not registered")
+        field.until(lambda: read_ready_file(data) is not None, "n1 is not registered")
         readers = {name: Reader(end) for name, end in ends.items()}
         readers["platform"].until("ready")
         readers[PLACE].until("ready")
@@ -43,7 +43,7 @@ def test_leaders_and_agents_that_nobody_listens_to_work_and_what_they_had_to_say
 
 
 def test_a_server_that_nobody_ever_listens_to_stops_when_it_is_asked_to(tmp_path: Path) -> None:
-    field = Field(tmp_path)
+    field = RealCluster(tmp_path)
     with full_pipe() as (_, field.ears["platform"]):
         try:
             server = field.server("platform", "--role", "platform")

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from holdfast.wiring.dev.cluster import TRY
-from holdfast.wiring.dev.data_folder import NODES, REGIONS, Ready, ready_in, token_file
+from holdfast.wiring.dev.data_folder import NODES, REGIONS, ReadyFile, read_ready_file, token_file
 from tests.support.processes.real_cluster import CHECKOUT, free_ports
 
 #: From the command to the first answered request. Two seconds on an idle machine; a busy one is given more.
@@ -94,10 +94,10 @@ class Dev:
         logs = sorted((self.data / "logs").glob("*.log")) if (self.data / "logs").exists() else []
         return "\n".join([self.text(), *(f"{log.name}:\n{log.read_text(encoding='utf-8')[-3_000:]}" for log in logs)])
 
-    def ready(self, part: str) -> Ready:
+    def ready(self, part: str) -> ReadyFile:
         deadline = time.monotonic() + 60
         while True:
-            found = ready_in(self.data / part)
+            found = read_ready_file(self.data / part)
             if found is not None and _is_alive(found.pid):
                 return found
             assert time.monotonic() < deadline, self.all_logs()

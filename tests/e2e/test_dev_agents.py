@@ -18,8 +18,8 @@ import yaml  # type: ignore[import-untyped]
 
 from holdfast.agent.drivers.process.guard_files import read_record
 from holdfast.wiring.dev import documents
-from holdfast.wiring.dev.agents import end_left_behind, runner
-from holdfast.wiring.dev.data_folder import NODES, REGIONS, ready_in
+from holdfast.wiring.dev.agents import choose_run_as, end_left_behind
+from holdfast.wiring.dev.data_folder import NODES, REGIONS, read_ready_file
 from tests.e2e.test_dev import PARTS, Dev
 from tests.support.api.api_cluster import a_class, a_tenant, a_workload
 
@@ -78,12 +78,12 @@ def lives(pid: int) -> bool:
 def test_agents_of_each_region_run_what_is_applied_and_it_serves(dev: Dev) -> None:
     dev.until_said("ready after", 60)
     assert "1 in each region, each with an agent" in dev.text()
-    assert runner().trouble == "" or "will not run" in dev.text()
+    assert choose_run_as().trouble == "" or "will not run" in dev.text()
     until(lambda: serving(dev) == 3, dev)
     assert len(processes(dev)) == 3
     if os.geteuid() == 0:
         owners = {os.stat(f"/proc/{pid}").st_uid for pid, _ in processes(dev).values()}
-        first, last = runner().tenant_users or (0, 0)
+        first, last = choose_run_as().tenant_users or (0, 0)
         assert len(owners) == 1
         assert first <= min(owners) <= last
 
@@ -99,11 +99,13 @@ def test_a_process_or_a_guard_that_is_killed_is_told_and_started_again(dev: Dev,
 
 
 def test_an_agent_that_is_killed_comes_back_and_what_it_runs_goes_on(dev: Dev) -> None:
-    before, agent = processes(dev), ready_in(dev.data / NODES / "us-east-1")
+    before, agent = processes(dev), read_ready_file(dev.data / NODES / "us-east-1")
     assert agent is not None
     os.kill(agent.pid, signal.SIGKILL)
     dev.until_said("us-east-1 was ended by SIGKILL; it comes back")
-    until(lambda: (found := ready_in(dev.data / NODES / "us-east-1")) is not None and found.pid != agent.pid, dev)
+    until(
+        lambda: (found := read_ready_file(dev.data / NODES / "us-east-1")) is not None and found.pid != agent.pid, dev
+    )
     until(lambda: serving(dev) == 3, dev)
     assert processes(dev) == before
 

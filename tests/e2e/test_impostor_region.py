@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.model.objects.principals import parse
-from holdfast.host.ports.transport import Declined, Pairs, Reply, Request
-from holdfast.transports.blocking_http import PlainTransport
-from holdfast.transports.tls import Tls
+from holdfast.core.model.objects.principals import parse_token
+from holdfast.host.ports.transport import Pairs, Reply, Request, StreamDeclined
+from holdfast.transports.blocking_http import BlockingHttpTransport
+from holdfast.transports.tls import TlsConfig
 from tests.support.certificates import Authority
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
@@ -96,11 +96,11 @@ class Platform:
             time.sleep(0.05)
         return (self.data / name).read_text(encoding="utf-8").strip()
 
-    def ask(self, request: Request, shows: Tls) -> Reply:
-        with closing(PlainTransport(shows)) as transport:
+    def ask(self, request: Request, shows: TlsConfig) -> Reply:
+        with closing(BlockingHttpTransport(shows)) as transport:
             try:
                 return transport.ask(self.url, request, 30_000)
-            except Declined as error:
+            except StreamDeclined as error:
                 return error.reply
 
 
@@ -144,7 +144,7 @@ def test_a_false_region_hears_nothing_by_which_it_could_act_as_the_operator(
             platform.ask(Request(verb, path, query, (*proof, key), sent), shows)
     assert len(region.heard) >= len(ways) * len(ASKED)
     held = json.loads(platform.wait_for("server-token.json"))
-    secrets = [parse(one) for one in (token, held["current"]["token"])]
+    secrets = [parse_token(one) for one in (token, held["current"]["token"])]
     for heard in region.heard:
         assert all(parts is not None and parts[1] not in repr(heard) for parts in secrets)
         assert not {"authorization", "cookie"} & {name for name, _ in heard.headers}

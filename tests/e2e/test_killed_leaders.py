@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ledger.commit.draft import fold
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.invariants import check
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
@@ -75,7 +75,7 @@ class Ward:
             while self.state.facts.seq < head.seq:
                 for stored in await store.read(self.state.facts.seq + 1):
                     batch = REGION.batches.read(stored.raw, self.state.facts.digest, stored.digest)
-                    position = revision(batch.header.seq)
+                    position = pack_revision(batch.header.seq)
                     for record in batch.records:
                         if record.session:
                             command = (record.session, record.sequence)

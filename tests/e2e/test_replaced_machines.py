@@ -20,15 +20,15 @@ import pytest
 
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.settings import ProcessSettings
-from holdfast.agent.lease_times import on_disk
+from holdfast.agent.lease_times import lease_times_on_disk
 from holdfast.core.model.values.settings import DEFAULT_TIMES
 from holdfast.host.ports.clock import SystemClock
-from holdfast.wiring.agent import end_all
-from holdfast.wiring.dev.agents import Runner, runner
-from holdfast.wiring.dev.data_folder import address, ready_in, token_file
+from holdfast.wiring.agent import stop_all
+from holdfast.wiring.dev.agents import RunAs, choose_run_as
+from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
 from tests.support.api.api_cluster import a_workload
-from tests.support.processes.process_table import Table
-from tests.support.processes.real_cluster import PLACE, Field
+from tests.support.processes.process_table import ProcessTable
+from tests.support.processes.real_cluster import PLACE, RealCluster
 
 #: A safe set; with it a guard on the defaults would end its process seconds after the fence.
 TIMES = ("--ledger=sessionLease=4s", "--ledger=grace=1500ms", "--ledger=killMargin=1500ms", "--ledger=fenceTime=7100ms")
@@ -38,12 +38,12 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 pytestmark = pytest.mark.timeout(300)
 
 
-class Nodes(Field):
+class Nodes(RealCluster):
     """A region of short times, and nodes that each have room for one replica."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.whose: Runner = runner()
+        self.whose: RunAs = choose_run_as()
 
     def agent(self, name: str, folder: str = "") -> subprocess.Popen[bytes]:
         """An agent of this node, which keeps what it has in a folder of its own; returns when it is registered."""
@@ -73,15 +73,15 @@ class Nodes(Field):
         super().end()
         for slots in self.folder.glob("*/slots"):
             settings = ProcessSettings(folder=str(slots.parent), tenant_map=str(self.folder / "users.json"))
-            asyncio.run(end_all(ProcessDriver(settings, SystemClock())))
+            asyncio.run(stop_all(ProcessDriver(settings, SystemClock())))
 
 
 def _is_ready(folder: Path, pid: int) -> bool:
-    found = ready_in(folder)
+    found = read_ready_file(folder)
     return found is not None and found.pid == pid
 
 
-def _has_begun_again(table: Table, slot: str) -> bool:
+def _has_begun_again(table: ProcessTable, slot: str) -> bool:
     return len(table.of(slot)) > 1
 
 
@@ -102,7 +102,7 @@ def taken_over(nodes: Nodes, count: int) -> None:
     template = {"command": ["python3", "-c", STUBBORN], "need": {"cpu": "600m", "memory": "64Mi"}, "grace": "1s"}
     nodes.tell(a_workload("db", template=template, replicas=count, exclusive=True, failover="acknowledged"))
     slots = [f"shop/db/{PLACE}/{number}" for number in range(count)]
-    with Table(nodes.folder) as table:
+    with ProcessTable(nodes.folder) as table:
         nodes.until(lambda: all(table.now(slot) for slot in slots), "not all of them run", 120)
         nodes.until(lambda: nodes.are_up(count), "not all of them are ready", 60)
         for process in agents.values():
@@ -126,7 +126,11 @@ def test_two_machines_of_one_name_never_run_one_identity_at_a_time(nodes: Nodes)
     said = nodes.conditions("n1")
     assert (said["SameMachine"]["status"], said["SameMachine"]["reason"]) == ("false", "machine-replaced")
     assert said["TimesKept"]["status"] == "true"
-    assert on_disk(nodes.folder / "n1").now == on_disk(nodes.folder / "n1-elsewhere").now != DEFAULT_TIMES
+    assert (
+        lease_times_on_disk(nodes.folder / "n1").now
+        == lease_times_on_disk(nodes.folder / "n1-elsewhere").now
+        != DEFAULT_TIMES
+    )
     assert "code=fence" in nodes.log("n1-elsewhere"), "it said that nothing is there, and was not believed"
 
 

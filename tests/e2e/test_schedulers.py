@@ -22,16 +22,16 @@ from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.wiring.dev.data_folder import address
-from holdfast.wiring.process import Ending
+from holdfast.wiring.process import ExitCode
 from tests.support.api.api_cluster import a_workload
-from tests.support.processes.real_cluster import PLACE, Field
+from tests.support.processes.real_cluster import PLACE, RealCluster
 
 TINY = {"command": ["serve"], "need": {"cpu": "10m", "memory": "10Mi"}}
 
 pytestmark = pytest.mark.timeout(300)
 
 
-class Schedulers(Field):
+class Schedulers(RealCluster):
     """A platform and a region without a scheduler, each a process, and whatever else is started there."""
 
     def scheduler(self, log: str) -> subprocess.Popen[bytes]:
@@ -82,13 +82,13 @@ def test_one_that_is_killed_is_followed_by_another_that_goes_on(field: Scheduler
 def test_of_two_with_one_name_the_earlier_one_ends_and_says_why(field: Schedulers) -> None:
     earlier = field.processes[-1]
     later = field.scheduler("later")
-    assert earlier.wait(30) == Ending.SUPERSEDED
+    assert earlier.wait(30) == ExitCode.SUPERSEDED
     assert "scheduler/far has another session" in field.log("after-1200")
     field.bind(1_220)
     field.until(lambda: field.bound() == 1_220, "the later one does not bind")
     assert later.poll() is None
     later.send_signal(signal.SIGTERM)
-    assert later.wait(60) == Ending.ASKED
+    assert later.wait(60) == ExitCode.ASKED
 
 
 def test_nothing_was_bound_twice(field: Schedulers) -> None:

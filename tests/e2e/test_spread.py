@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.api.api_cluster import a_workload
-from tests.support.processes.real_cluster import PLACE, Field
+from tests.support.processes.real_cluster import PLACE, RealCluster
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -23,7 +23,7 @@ SPREAD = {
 }
 
 
-class Zones(Field):
+class Zones(RealCluster):
     """A region with two declared nodes in each of three zones."""
 
     def nodes(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.transports.tls import Tls
+from holdfast.transports.tls import TlsConfig
 from tests.support.certificates import Authority
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
@@ -48,7 +48,7 @@ class Secured:
             assert time.monotonic() < deadline, "the server is not ready"
             time.sleep(0.05)
 
-    def run(self, shows: Tls, *words: str, read: str = "") -> subprocess.CompletedProcess[str]:
+    def run(self, shows: TlsConfig, *words: str, read: str = "") -> subprocess.CompletedProcess[str]:
         """A command of somebody who shows this certificate."""
         context = {"servers": [f"https://{self._at}"], "authorities": shows.authorities}
         context |= {"certificate": shows.certificate, "key": shows.key} if shows.certificate else {}

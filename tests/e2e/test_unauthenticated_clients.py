@@ -19,9 +19,9 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.wiring.config.private_files import read_private
-from holdfast.wiring.dev.data_folder import address, ready_in, token_file
-from holdfast.wiring.process import allow_many_files
-from tests.support.processes.real_cluster import PLACE, Field
+from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
+from holdfast.wiring.process import raise_open_file_limit
+from tests.support.processes.real_cluster import PLACE, RealCluster
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1_800)]
 
@@ -38,8 +38,8 @@ UNENDING, UNENDING_MB = 4_000, 400
 
 
 @pytest.fixture
-def field(tmp_path: Path) -> Iterator[Field]:
-    found = Field(tmp_path)
+def field(tmp_path: Path) -> Iterator[RealCluster]:
+    found = RealCluster(tmp_path)
     try:
         found.open(f"--connections={MOST}")
         begin_agent(found, "n1")
@@ -48,15 +48,15 @@ def field(tmp_path: Path) -> Iterator[Field]:
         found.end()
 
 
-def begin_agent(field: Field, node: str) -> None:
+def begin_agent(field: RealCluster, node: str) -> None:
     """Returns when the region knows it."""
     data, server = field.folder / node, address(PLACE, field.port)
     words = (f"--server={server}", f"--node={node}", f"--data={data}", f"--token-file={token_file(field.folder)}")
     field.start(node, "holdfast.cli.main", "agent", *words)
-    field.until(lambda: ready_in(data) is not None, f"{node} is not registered")
+    field.until(lambda: read_ready_file(data) is not None, f"{node} is not registered")
 
 
-def session(field: Field) -> str:
+def session(field: RealCluster) -> str:
     """The agent's session, by its name; it would have another if it had not been heard for a lease."""
     with field.client() as client:
         (found,) = [
@@ -70,7 +70,7 @@ def megabytes(pid: int) -> int:
     return int(line.split()[1]) // 1_024
 
 
-def place(field: Field, name: str) -> tuple[str, int]:
+def place(field: RealCluster, name: str) -> tuple[str, int]:
     host, port = address(name, field.port).removeprefix("http://").split(":")
     return host, int(port)
 
@@ -88,9 +88,9 @@ def are_held(opened: list[socket.socket]) -> int:
     ("sources", "most"), [(SOURCES[:1], MOST_OF_ADDRESS), (SOURCES, MOST)], ids=["one-address", "forty-addresses"]
 )
 def test_with_ten_thousand_connections_opened_and_left_agents_are_heard(
-    field: Field, sources: tuple[str, ...], most: int, first: bytes
+    field: RealCluster, sources: tuple[str, ...], most: int, first: bytes
 ) -> None:
-    assert allow_many_files() > CONNECTIONS + 1_000, "this test needs more files than it may open"
+    assert raise_open_file_limit() > CONNECTIONS + 1_000, "this test needs more files than it may open"
     region = field.processes[1]
     before, size, began = session(field), megabytes(region.pid), time.monotonic()
     with ExitStack() as stack:
@@ -117,9 +117,9 @@ def test_with_ten_thousand_connections_opened_and_left_agents_are_heard(
     assert region.poll() is None
 
 
-def test_with_thousands_of_requests_that_never_end_agents_are_heard_and_memory_is_bounded(field: Field) -> None:
+def test_with_thousands_of_requests_that_never_end_agents_are_heard_and_memory_is_bounded(field: RealCluster) -> None:
     """All but the last byte of a request as large as one may be: it has to be kept until it is whole, or given up."""
-    assert allow_many_files() > UNENDING + 1_000, "this test needs more files than it may open"
+    assert raise_open_file_limit() > UNENDING + 1_000, "this test needs more files than it may open"
     region, most = field.processes[1], b"POST /v1/envelopes HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n"
     before, size = session(field), megabytes(region.pid)
     with ExitStack() as stack:
@@ -252,7 +252,7 @@ def test_no_fault_passes_but_that_of_a_request_that_gave_little_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["platform", PLACE])
-def test_a_hundred_thousand_odd_requests_find_no_fault_of_ours(field: Field, name: str) -> None:
+def test_a_hundred_thousand_odd_requests_find_no_fault_of_ours(field: RealCluster, name: str) -> None:
     chance, to = random.Random(f"odd requests to {name}"), place(field, name)
     token = read_private(field.folder / "platform" / "operator.token") or ""
     server = field.processes[0 if name == "platform" else 1]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.runs.run import Verdicts, run
-from holdfast.sim.scenario import Scenario, all_in
+from holdfast.sim.runs.run import RunVerdicts, run
+from holdfast.sim.scenario import Scenario, read_folder
 
-SCENARIOS = {name: one for name, one in all_in(Path(__file__).parents[2] / "scenarios").items() if not one.absent}
+SCENARIOS = {name: one for name, one in read_folder(Path(__file__).parents[2] / "scenarios").items() if not one.absent}
 
 
 @pytest.mark.parametrize(("scenario", "seed"), [(one, seed) for seed, one in enumerate(SCENARIOS.values(), 1)])
 def test_what_is_promised_holds_in_this_world(scenario: Scenario, seed: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="holdfast")
     report = run(scenario, seed)
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)

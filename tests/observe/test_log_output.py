@@ -12,22 +12,25 @@ import sys
 import pytest
 
 from holdfast.observe import log_output
-from holdfast.observe.log_output import JsonLines, Lines
-from holdfast.observe.log_writer import LogWriter, to_descriptor
+from holdfast.observe.log_output import JsonFormatter, TextFormatter
+from holdfast.observe.log_writer import LogOutputHandler, to_descriptor
 from tests.support.pipes import Reader, full_pipe
 from tests.support.processes.real_cluster import CHECKOUT
 
+#: How a program of its own begins to log.
+LOGS = "from holdfast.observe import log_output; log_output.configure_logging('info', 'text')"
 
-def a_logger(handler: LogWriter, name: str) -> logging.Logger:
+
+def a_logger(handler: LogOutputHandler, name: str) -> logging.Logger:
     logger = logging.Logger(name, logging.INFO)
     logger.addHandler(handler)
     return logger
 
 
-@pytest.mark.parametrize("form", [Lines, JsonLines])
+@pytest.mark.parametrize("form", [TextFormatter, JsonFormatter])
 def test_nobody_waits_for_a_reader_and_what_is_missing_is_counted(form: type[logging.Formatter]) -> None:
     with full_pipe() as (end, begin):
-        writer = LogWriter(to_descriptor(begin), first_rank="holdfast.server", room_bytes=10_000)
+        writer = LogOutputHandler(to_descriptor(begin), first_rank="holdfast.server", room_bytes=10_000)
         writer.setFormatter(form())
         loud, server = a_logger(writer, "holdfast.ledger"), a_logger(writer, "holdfast.server")
         for number in range(1_000):  # nobody reads: whoever waited here would wait for ever
@@ -40,7 +43,7 @@ def test_nobody_waits_for_a_reader_and_what_is_missing_is_counted(form: type[log
         loud.info("again")
         lines = reader.until("again").lstrip(".").splitlines()
         seen = [line for line in lines if "number " in line]
-        if form is JsonLines:
+        if form is JsonFormatter:
             missing = [json.loads(line)["count"] for line in lines if "lines-dropped" in line]
         else:
             missing = [int(found[1]) for line in lines if (found := re.search(r"lines-dropped count=(\d+)", line))]
@@ -52,7 +55,7 @@ def test_nobody_waits_for_a_reader_and_what_is_missing_is_counted(form: type[log
 def test_a_descriptor_that_does_not_wait_is_waited_for() -> None:
     with full_pipe() as (end, begin):
         os.set_blocking(begin, False)
-        writer = LogWriter(to_descriptor(begin))
+        writer = LogOutputHandler(to_descriptor(begin))
         a_logger(writer, "holdfast").info("said")
         Reader(end).until("said")
 
@@ -63,14 +66,14 @@ def test_a_value_that_cannot_be_shown_stops_nobody() -> None:
             raise RuntimeError("no")
 
     said: list[bytes] = []
-    writer = LogWriter(said.append)
+    writer = LogOutputHandler(said.append)
     a_logger(writer, "holdfast").info("it is %s", Unshowable())
     writer.flush()
     assert b"".join(said) == b"a line of holdfast cannot be shown: RuntimeError\n"
 
 
 def test_a_process_that_dies_of_an_error_does_not_wait_for_whoever_should_read_of_it() -> None:
-    script = "from holdfast.wiring import logs; logs.set_up('info', 'text'); raise RuntimeError('hear me')"
+    script = f"{LOGS}; raise RuntimeError('hear me')"
     environment = {"PYTHONPATH": str(CHECKOUT / "src")}
     with full_pipe() as (end, begin):
         dying = [sys.executable, "-c", script]
@@ -81,7 +84,7 @@ def test_a_process_that_dies_of_an_error_does_not_wait_for_whoever_should_read_o
 
 
 def test_where_there_is_no_standard_error_nothing_is_said() -> None:
-    script = "from holdfast.wiring import logs; logs.set_up('info', 'text'); logs.say('hear me'); print('done')"
+    script = f"{LOGS}; log_output.print_status('hear me'); print('done')"
     closed = ["sh", "-c", 'exec 2>&-; exec "$0" -c "$1"', sys.executable, script]
     said = subprocess.run(closed, capture_output=True, timeout=60, env={"PYTHONPATH": str(CHECKOUT / "src")})
     assert (said.returncode, said.stdout) == (0, b"done\n")
@@ -89,7 +92,7 @@ def test_where_there_is_no_standard_error_nothing_is_said() -> None:
 
 def test_whoever_has_closed_the_other_end_stops_nobody() -> None:
     end, begin = os.pipe()
-    writer = LogWriter(to_descriptor(begin))
+    writer = LogOutputHandler(to_descriptor(begin))
     os.close(end)
     for _ in range(3):
         a_logger(writer, "holdfast").info("said")
@@ -104,7 +107,7 @@ def _formatted(error: BaseException | None = None) -> list[str]:
     record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, f"heard name={HOSTILE}", (), None)
     if error is not None:
         record.exc_info = (type(error), error, error.__traceback__)
-    return Lines().format(record).split("\n")
+    return TextFormatter().format(record).split("\n")
 
 
 def test_what_others_said_begins_no_line_of_its_own_and_commands_no_terminal() -> None:
@@ -122,19 +125,19 @@ def test_neither_does_what_an_exception_says() -> None:
 
 def test_an_object_a_line_stays_one_line_whatever_others_said() -> None:
     record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, HOSTILE, (), None)
-    assert "\n" not in JsonLines().format(record)
+    assert "\n" not in JsonFormatter().format(record)
 
 
 def test_neither_does_what_a_stack_shows() -> None:
     record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, "here", (), None, sinfo=HOSTILE)
-    _, *below = Lines().format(record).split("\n")
+    _, *below = TextFormatter().format(record).split("\n")
     assert below
     assert all(line.startswith("    ") and line.isprintable() for line in below), below
-    assert json.loads(JsonLines().format(record))["stack"] == HOSTILE
+    assert json.loads(JsonFormatter().format(record))["stack"] == HOSTILE
 
 
 def test_neither_does_a_last_word(capsys: pytest.CaptureFixture[str]) -> None:
-    log_output.say(f"holdfast server: stopped: {HOSTILE}", "hint: start it again")
+    log_output.print_status(f"holdfast server: stopped: {HOSTILE}", "hint: start it again")
     first, *below, hint = capsys.readouterr().err.split("\n")[:-1]
     assert (first, hint) == ("holdfast server: stopped: x", "hint: start it again")
     assert below
@@ -143,7 +146,7 @@ def test_neither_does_a_last_word(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_object_a_line_commands_no_terminal_either() -> None:
     record = logging.LogRecord("holdfast.x", logging.WARNING, "", 0, HOSTILE, (), None)
-    line = JsonLines().format(record)
+    line = JsonFormatter().format(record)
     assert line.isprintable()
     assert json.loads(line)["event"] == HOSTILE
 
@@ -161,7 +164,7 @@ DYING = {
 def test_whatever_dies_of_what_others_said_is_a_record_like_any_other(how: str, form: str) -> None:
     script = f"""
 import asyncio, gc, threading
-from holdfast.wiring import logs
+from holdfast.observe import log_output
 HOSTILE = {HOSTILE!r} + " hf_operator-1_{"s" * 43} https://me:password@eu.example"
 def fail():
     raise RuntimeError(HOSTILE)
@@ -174,7 +177,7 @@ async def failing():
     asyncio.create_task(soon())
     await asyncio.sleep(0.01)
     gc.collect()
-logs.set_up("info", "{form}")
+log_output.configure_logging("info", "{form}")
 {DYING[how]}
 """
     ran = subprocess.run(

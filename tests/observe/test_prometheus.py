@@ -6,18 +6,18 @@ import asyncio
 
 import pytest
 
-from holdfast.host.ports.transport import Reply, Request, named
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.ports.transport import Reply, Request, first_value
+from holdfast.host.runtime.telemetry import Metrics
 from holdfast.observe import prometheus
-from holdfast.observe.prometheus import exported, exporting
+from holdfast.observe.prometheus import metrics_handler, render_metrics
 
 
 def test_every_number_is_told_with_its_kind_its_meaning_and_its_labels() -> None:
-    meters = Meters()
+    meters = Metrics()
     meters.count("scheduler_refused", 2, code="capacity")
     meters.count("scheduler_refused", code="apart")
     meters.gauge("mirror_streams", 3)
-    assert exported(meters).splitlines() == [
+    assert render_metrics(meters).splitlines() == [
         "# HELP holdfast_mirror_streams mirrors that this server tells its log",
         "# TYPE holdfast_mirror_streams gauge",
         "holdfast_mirror_streams 3",
@@ -29,10 +29,10 @@ def test_every_number_is_told_with_its_kind_its_meaning_and_its_labels() -> None
 
 
 def test_a_timing_is_told_as_a_distribution_that_adds_up() -> None:
-    meters = Meters()
+    meters = Metrics()
     for took_ms in (1, 30, 40, 99_999):
         meters.time("commit_ms", took_ms)
-    lines = exported(meters).splitlines()
+    lines = render_metrics(meters).splitlines()
     assert "# TYPE holdfast_commit_ms histogram" in lines
     told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert [told[f'holdfast_commit_ms_bucket{{le="{bound}"}}'] for bound in (1, 25, 50, 10_000, "+Inf")] == list(
@@ -42,18 +42,18 @@ def test_a_timing_is_told_as_a_distribution_that_adds_up() -> None:
 
 
 def test_what_a_label_says_breaks_no_line() -> None:
-    meters = Meters()
+    meters = Metrics()
     meters.count("scheduler_plugin_errors", plugin='a"b\\c\nd')
-    assert exported(meters).splitlines()[-1] == r'holdfast_scheduler_plugin_errors{plugin="a\"b\\c\nd"} 1'
+    assert render_metrics(meters).splitlines()[-1] == r'holdfast_scheduler_plugin_errors{plugin="a\"b\\c\nd"} 1'
 
 
 def test_too_many_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "SERIES_MAX", 3)
-    meters = Meters()
+    meters = Metrics()
     meters.gauge("mirror_streams", 1)
     for number in range(5):
         meters.count("scheduler_plugin_errors", plugin=f"p{number}")
-    lines = [line for line in exported(meters).splitlines() if not line.startswith("#")]
+    lines = [line for line in render_metrics(meters).splitlines() if not line.startswith("#")]
     assert len(lines) == 4
     assert lines[-1] == "holdfast_series_left_out 3"
 
@@ -65,10 +65,10 @@ def test_numbers_are_told_and_nothing_else(verb: str, path: str, status: int) ->
     found = asyncio.run(asyncio.wait_for(_asked(verb, path), 5))
     assert found.status == status
     if status == 200:
-        assert named(found.headers, "content-type").startswith("text/plain; version=0.0.4")
+        assert first_value(found.headers, "content-type").startswith("text/plain; version=0.0.4")
 
 
 async def _asked(verb: str, path: str) -> Reply:
-    found = await exporting(Meters())(Request(verb, path))
+    found = await metrics_handler(Metrics())(Request(verb, path))
     assert isinstance(found, Reply)
     return found

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.state.invariants import check, check_near
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.state.invariants import check, check_batch
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
@@ -51,7 +51,7 @@ def platform_log(seed: int) -> Log:
     return program.bench.log
 
 
-def looked_at(book: Book[Any], state: LedgerState, log: Log) -> LedgerState:
+def looked_at(book: LedgerDefinition[Any], state: LedgerState, log: Log) -> LedgerState:
     """Fold a log with a look at each batch, near and in full; neither may find anything."""
     for raw, digest in log:
         batch = book.batches.read(raw, state.facts.digest, digest)
@@ -86,10 +86,10 @@ def spoil(state: LedgerState, chance: random.Random) -> str:
     return f"{what} of {name} {key}"
 
 
-def spoilt(book: Book[Any], state: LedgerState, chance: random.Random) -> None:
+def spoilt(book: LedgerDefinition[Any], state: LedgerState, chance: random.Random) -> None:
     overlay = state.overlay()
     story = [spoil(overlay, chance) for _ in range(chance.choice([1, 1, 2]))]
-    near, full = check_near(state, overlay, book.invariants), check(overlay.fork(), book.invariants)
+    near, full = check_batch(state, overlay, book.invariants), check(overlay.fork(), book.invariants)
     assert bool(near) == bool(full), (story, near, full)
     assert set(told(full)) <= set(names(near)), (story, near, full)
 

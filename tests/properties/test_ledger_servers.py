@@ -27,21 +27,23 @@ from holdfast.core.ledger.builtin.log import TermStarted
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import SessionEnded
 from holdfast.core.ledger.codec import Batch, key_id
-from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.ledger.revision import INDEX_BITS, seq_of
 from holdfast.core.ledger.state.chunks import state_digest
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
-from holdfast.host.leader.term_proof import Renewal
+from holdfast.host.leader.term_proof import SessionRenewal
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ledger.reads import Level
-from holdfast.host.ports.store import Head, Outcome, Stored, Written
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.ports.store import Head, StoredBatch, WriteOk, WriteOutcome
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.sim.world.clocks import SimClock
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import Keeping, MemoryStore, Server, World, in_world
+from tests.support.hosts.ledger_world import Server, World, in_world
 from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
@@ -102,11 +104,11 @@ class Witness(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.landed: list[tuple[int, Stored]] = []
+        self.landed: list[tuple[int, StoredBatch]] = []
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         outcome = await super().append(after, batch)
-        if isinstance(outcome, Written):
+        if isinstance(outcome, WriteOk):
             self.landed.append((now_ms(), batch))
         return outcome
 
@@ -149,7 +151,9 @@ class Seat:
             fast_per_million=life.fast[number],
         )
         name = f"s{number}.{self.lives}"
-        self.server = self.cluster.world.server(self.way, name, clock=self.clock, keeping=Keeping(log_batches=40))
+        self.server = self.cluster.world.server(
+            self.way, name, clock=self.clock, keeping=SnapshotPolicy(log_batches=40)
+        )
         self.server.start()
 
     async def awake(self) -> Server:
@@ -194,7 +198,7 @@ class Cluster:
             await asyncio.sleep(0.05 + 0.11 * number)
 
     def opening(self, key: str) -> OpenOverride:
-        return OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", key, self.ledger_time() + 3 * DAY)
+        return OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", key, self.ledger_time() + 3 * DAY)
 
     async def see_through(self, key: str, where: int, command: OpenOverride | EndOverride) -> None:
         sent = self.ledger_time()
@@ -210,7 +214,7 @@ class Cluster:
             if isinstance(answer, Refused):
                 self.complaints.append(f"{key}: {answer}")
                 return
-            assert isinstance(answer, Landed | Repeated)
+            assert isinstance(answer, Committed | Repeated)
             self.acknowledged[key] = answer.revision
             self.known = max(self.known, seq_of(answer.revision))
             return
@@ -228,7 +232,7 @@ class Cluster:
             server = await self.seats[turn % len(self.seats)].awake()
             known = self.known
             try:
-                view = await server.ledger.read(Level.LINEAR, timeout_ms=2_000)
+                view = await server.ledger.read(ReadLevel.LINEAR, timeout_ms=2_000)
             except Unavailable:
                 pass
             except Exception as error:
@@ -252,7 +256,7 @@ class Cluster:
                         session = await server.open_session(actor)
                 sent = now_ms()
                 answer = server.ledger.renew(actor, session)
-                if isinstance(answer, Renewal):
+                if isinstance(answer, SessionRenewal):
                     self.renewed[session] = max(self.renewed.get(session, 0), sent + answer.worth)
                 elif answer.code.value == "no-session":
                     session = 0

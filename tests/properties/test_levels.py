@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.log import RaiseLevel
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Draft, Landed, fold
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import FIRST, LEVEL
 from holdfast.core.ledger.state.chunks import state_digest
@@ -96,7 +96,7 @@ def a_platform(seed: int) -> tuple[Sent, Log]:
 class Followed:
     """A ledger, and another that follows its log."""
 
-    def __init__(self, book: Book[Any], small: type[LedgerState], log: Log) -> None:
+    def __init__(self, book: LedgerDefinition[Any], small: type[LedgerState], log: Log) -> None:
         self.book = book
         self.small = small
         self.state, self.follower = small(), small()
@@ -107,9 +107,9 @@ class Followed:
 
     def give(self, at: int, *envelopes: Envelope[Any]) -> None:
         """One batch of those that are accepted."""
-        draft = Draft(self.book, self.state)
+        draft = BatchDraft(self.book, self.state)
         for envelope in envelopes:
-            self.accepted += isinstance(draft.consider(envelope, at), Landed)
+            self.accepted += isinstance(draft.consider(envelope, at), Committed)
         if not len(draft):
             return
         raw, digest = draft.seal()
@@ -139,7 +139,7 @@ def must_be_alike(state: LedgerState, other: LedgerState) -> None:
 @pytest.mark.parametrize("ledger", ["region", "platform"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_log_whose_level_is_raised_in_a_batch_is_followed_and_restored_row_by_row(ledger: str, seed: int) -> None:
-    book: Book[Any] = REGION if ledger == "region" else PLATFORM
+    book: LedgerDefinition[Any] = REGION if ledger == "region" else PLATFORM
     small = region_program.SmallState if ledger == "region" else platform_program.SmallState
     sent, log = a_region(seed) if ledger == "region" else a_platform(seed)
     ours = Followed(book, small, log)

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
 from holdfast.host.errors import Diverged
-from holdfast.host.watch.changes import EVERYTHING, Changes, Interest, about, positions
-from holdfast.host.watch.hub import Hub
-from holdfast.host.watch.subscription import Subscription, Window
+from holdfast.host.watch.changes import EVERYTHING, ChangeBatch, WatchFilter, filter_for, positions
+from holdfast.host.watch.hub import WatchHub
+from holdfast.host.watch.subscription import Subscription, SubscriptionLimits
 from holdfast.sim.world.virtual_loop import run_virtual
 from tests.properties.test_keys import platform_log, region_log
 from tests.support.hosts.watched_log import WatchedLog, heard
 
-BOOKS: dict[str, Book[Any]] = {"region": REGION, "platform": PLATFORM}
+BOOKS: dict[str, LedgerDefinition[Any]] = {"region": REGION, "platform": PLATFORM}
 LOGS = {"region": region_log, "platform": platform_log}
 SUBSCRIBERS, SERVERS = 4, 2
 
@@ -39,7 +39,7 @@ STEPS = st.lists(
     max_size=60,
 )
 WINDOWS = st.builds(
-    Window,
+    SubscriptionLimits,
     waiting_batches=st.integers(1, 4),
     waiting_bytes=st.sampled_from([1, 400, 1 << 20]),
     read_bytes=st.sampled_from([1, 2_000, 1 << 20]),
@@ -69,12 +69,12 @@ def keys_of(ledger: str) -> list[Any]:
 class Subscriber:
     """What one has heard over all its subscriptions. It begins where the log begins."""
 
-    def __init__(self, interest: Interest) -> None:
+    def __init__(self, interest: WatchFilter) -> None:
         self.interest = interest
-        self.heard: list[Changes] = []
+        self.heard: list[ChangeBatch] = []
         self.subscription: Subscription | None = None
 
-    async def resume(self, hub: Hub, watched: WatchedLog) -> None:
+    async def resume(self, hub: WatchHub, watched: WatchedLog) -> None:
         since = self.heard[-1].token if self.heard else watched.token(0)
         try:
             again = await hub.subscribe(self.interest, since)
@@ -94,7 +94,7 @@ class Subscriber:
             pass
 
 
-def expected(watched: WatchedLog, interest: Interest) -> list[tuple[int, Any]]:
+def expected(watched: WatchedLog, interest: WatchFilter) -> list[tuple[int, Any]]:
     """The log, filtered by asking every event."""
     return [
         (position, event)
@@ -104,7 +104,7 @@ def expected(watched: WatchedLog, interest: Interest) -> list[tuple[int, Any]]:
     ]
 
 
-async def play(ledger: str, interests: list[Interest], steps: list[Any], window: Window) -> None:
+async def play(ledger: str, interests: list[WatchFilter], steps: list[Any], window: SubscriptionLimits) -> None:
     watched = WatchedLog(BOOKS[ledger], "log-eu" if ledger == "region" else "log-platform")
     for raw, digest in log_of(ledger):
         await watched.append(raw, digest)
@@ -127,7 +127,7 @@ async def play(ledger: str, interests: list[Interest], steps: list[Any], window:
         judge(one, watched, window)
 
 
-def judge(one: Subscriber, watched: WatchedLog, window: Window) -> None:
+def judge(one: Subscriber, watched: WatchedLog, window: SubscriptionLimits) -> None:
     told = [(change.revision, change.event) for changes in one.heard for change in changes.changes]
     assert told == expected(watched, one.interest)
     places = [changes.token for changes in one.heard]
@@ -141,8 +141,8 @@ def judge(one: Subscriber, watched: WatchedLog, window: Window) -> None:
 @given(data=st.data(), steps=STEPS, window=WINDOWS)
 @settings(max_examples=150)
 def test_all_that_a_subscriber_hears_over_any_interruptions_is_the_filtered_log(
-    ledger: str, data: st.DataObject, steps: list[Any], window: Window
+    ledger: str, data: st.DataObject, steps: list[Any], window: SubscriptionLimits
 ) -> None:
     wanted = st.lists(st.sampled_from(keys_of(ledger)), min_size=1, max_size=3)
-    interests = [EVERYTHING, *(about(*data.draw(wanted)) for _ in range(SUBSCRIBERS - 1))]
+    interests = [EVERYTHING, *(filter_for(*data.draw(wanted)) for _ in range(SUBSCRIBERS - 1))]
     run_virtual(play(ledger, interests, steps, window))

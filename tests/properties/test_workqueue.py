@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.host.controllers.workqueue import Pace, WorkQueue
+from holdfast.host.controllers.workqueue import QueueOptions, WorkQueue
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 KEYS = ("a", "b", ("c", 1))
@@ -56,13 +56,13 @@ STEPS = st.lists(
     max_size=40,
 )
 JOBS = st.lists(st.builds(Job, st.sampled_from((0, 1, 10, 80)), st.booleans(), st.booleans()), max_size=20)
-PACES = st.builds(Pace, st.just(10), st.just(100), st.sampled_from((5, 100, 1_000)), st.integers(1, 5))
+PACES = st.builds(QueueOptions, st.just(10), st.just(100), st.sampled_from((5, 100, 1_000)), st.integers(1, 5))
 
 
 class Run:
     """One program on one queue, with everything that happened."""
 
-    def __init__(self, jobs: list[Job], pace: Pace) -> None:
+    def __init__(self, jobs: list[Job], pace: QueueOptions) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
@@ -100,7 +100,7 @@ class Run:
             self.queue.done(key)
 
 
-def happened(steps: list[Step], jobs: list[Job], pace: Pace, workers: int) -> list[Event]:
+def happened(steps: list[Step], jobs: list[Job], pace: QueueOptions, workers: int) -> list[Event]:
     async def story() -> list[Event]:
         run = Run(jobs, pace)
         tasks = [asyncio.create_task(run.work()) for _ in range(workers)]
@@ -158,7 +158,7 @@ def lost(events: list[Event]) -> list[Event]:
     ]
 
 
-def too_fast(events: list[Event], pace: Pace) -> bool:
+def too_fast(events: list[Event], pace: QueueOptions) -> bool:
     """Whether more keys were taken in some stretch of time than a burst and the pace allow."""
     taken = [event.at for event in events if event.verb == "take"]
     return any(
@@ -170,7 +170,7 @@ def too_fast(events: list[Event], pace: Pace) -> bool:
 
 @given(STEPS, JOBS, PACES, st.integers(1, 3))
 def test_no_key_is_lost_none_is_worked_on_twice_at_a_time_and_the_pace_is_kept(
-    steps: list[Step], jobs: list[Job], pace: Pace, workers: int
+    steps: list[Step], jobs: list[Job], pace: QueueOptions, workers: int
 ) -> None:
     events = happened(steps, jobs, pace, workers)
     assert lost(events) == []
@@ -182,7 +182,9 @@ def test_no_key_is_lost_none_is_worked_on_twice_at_a_time_and_the_pace_is_kept(
 
 
 @given(STEPS, JOBS, PACES, st.integers(1, 3))
-def test_the_same_program_gives_the_same_run(steps: list[Step], jobs: list[Job], pace: Pace, workers: int) -> None:
+def test_the_same_program_gives_the_same_run(
+    steps: list[Step], jobs: list[Job], pace: QueueOptions, workers: int
+) -> None:
     assert happened(steps, jobs, pace, workers) == happened(steps, jobs, pace, workers)
 
 
@@ -192,4 +194,4 @@ def test_the_judges_find_what_they_are_there_to_find() -> None:
     assert lost([Event(0, "due", "a", 9), Event(8, "take", "a")]) != []
     assert lost([Event(0, "due", "a", 5), Event(0, "due", "a", 9), Event(5, "take", "a")]) == []
     assert worked_on_twice_at_a_time([Event(0, "take", "a"), Event(1, "take", "a")]) != []
-    assert too_fast([Event(0, "take", "a"), Event(1, "take", "b")], Pace(per_second=10, burst=1))
+    assert too_fast([Event(0, "take", "a"), Event(1, "take", "b")], QueueOptions(per_second=10, burst=1))

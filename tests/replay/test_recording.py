@@ -18,12 +18,12 @@ from holdfast.core.platform.commands import Put
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ports.store import Store, Stored
+from holdfast.host.ports.store import Store, StoredBatch
 from holdfast.host.storage.load import Damaged
 from holdfast.replay import recording as r
 from holdfast.replay.effects import EFFECT_BYTES
 from holdfast.replay.recorder import record
-from holdfast.replay.refold import BOOKS, refold
+from holdfast.replay.refold import LEDGER_DEFINITIONS, refold
 from holdfast.stores.memory import MemoryStore
 from tests.support.event_loop import in_a_loop, run
 from tests.support.generated.golden_logs import region_story
@@ -33,7 +33,7 @@ from tests.support.ledgers.region import ROOT, RegionBench
 from tests.support.ledgers.snapshots import a_snapshot
 
 Log = list[tuple[bytes, bytes]]
-RUN = r.Run(7, "quiet", "one server and nothing happens\n")
+RUN = r.RecordedRun(7, "quiet", "one server and nothing happens\n")
 
 
 async def kept(log: Log, store: Store) -> Store:
@@ -41,7 +41,7 @@ async def kept(log: Log, store: Store) -> Store:
     head = await store.head()
     log_id = REGION.batches.header(log[0][0]).log_id if log else ""
     for raw, digest in log:
-        head = written(await store.append(head, Stored(log_id, head.seq + 1, digest, raw)))
+        head = written(await store.append(head, StoredBatch(log_id, head.seq + 1, digest, raw)))
     return store
 
 
@@ -52,7 +52,7 @@ async def keep_snapshot(state: RegionState, store: Store) -> None:
     await store.put_manifest(manifest.seq, encode_manifest(manifest))
 
 
-def recorded(log: Log, which: r.BookName = "region", name: str = "region/eu") -> r.LedgerRecording:
+def recorded(log: Log, which: r.LedgerKind = "region", name: str = "region/eu") -> r.LedgerRecording:
     async def story() -> r.LedgerRecording:
         return await record(await kept(log, MemoryStore()), which, name)
 
@@ -183,8 +183,11 @@ def test_a_digest_covers_every_event_before_it() -> None:
 
 
 def test_the_books_are_known_by_their_own_names() -> None:
-    assert {name: book.name for name, book in BOOKS.items()} == {"region": "region", "platform": "platform"}
-    assert (BOOKS["region"], BOOKS["platform"]) == (REGION, PLATFORM)
+    assert {name: book.name for name, book in LEDGER_DEFINITIONS.items()} == {
+        "region": "region",
+        "platform": "platform",
+    }
+    assert (LEDGER_DEFINITIONS["region"], LEDGER_DEFINITIONS["platform"]) == (REGION, PLATFORM)
 
 
 def test_an_empty_store_is_recorded_as_an_empty_log() -> None:

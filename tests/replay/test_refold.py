@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.log import RecordDigest, StateDigested
 from holdfast.core.ledger.builtin.overrides import OverrideOpened
-from holdfast.core.ledger.codec import Header, Record, chain, encode, encode_batch
+from holdfast.core.ledger.codec import Header, LogRecord, chain, encode, encode_batch
 from holdfast.core.ledger.commit import draft
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope, Stamp
-from holdfast.core.ledger.revision import revision, show
+from holdfast.core.ledger.revision import format_revision, pack_revision
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.model.values.structs import Row
 from holdfast.core.region import events as e
@@ -24,7 +24,7 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.host.storage import digests
 from holdfast.replay import recording as r
 from holdfast.replay.compare import compare
-from holdfast.replay.divergence import Divergence, What, earliest
+from holdfast.replay.divergence import Divergence, DivergenceKind, earliest
 from holdfast.replay.refold import refold
 from holdfast.sim.runs.record import record_run
 from holdfast.sim.scenario import parse
@@ -48,7 +48,7 @@ def places_of(log: Log, kind: type[Row]) -> list[Place]:
     previous = b""
     for raw, digest in log:
         batch = REGION.batches.read(raw, previous, digest)
-        position = revision(batch.header.seq)
+        position = pack_revision(batch.header.seq)
         for one in batch.records:
             for event in one.events:
                 if type(event) is kind:
@@ -69,10 +69,10 @@ def a_batch_of(log: Log, *envelopes: Envelope[Any]) -> Log:
     for raw, digest in log:
         draft.fold(REGION, state, REGION.batches.read(raw, previous, digest))
         previous = digest
-    under_way = Draft(REGION, state)
+    under_way = BatchDraft(REGION, state)
     for envelope in envelopes:
         answer = under_way.consider(envelope, max(T0, state.facts.at))
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
     return [*log, under_way.seal()]
 
 
@@ -130,10 +130,10 @@ def test_code_that_does_something_else_is_found_at_the_first_such_event(monkeypa
     monkeypatch.setitem(APPLY, e.SlotsMoved, wrong)
     found = refold(recording)
     assert found is not None
-    assert found.what is What.EFFECT_DIFFERS
+    assert found.what is DivergenceKind.EFFECT_DIFFERS
     assert place(found) == places_of(bench.log, e.SlotsMoved)[0]
     assert any(line.startswith("now slots (") and "cause='because'" in line for line in found.detail)
-    first = f"region/eu at {show(found.revision)}: slots-moved of move by {found.actor}: effect differs"
+    first = f"region/eu at {format_revision(found.revision)}: slots-moved of move by {found.actor}: effect differs"
     assert str(found).splitlines()[0] == first
 
 
@@ -158,7 +158,7 @@ def test_one_other_row_of_one_event_is_enough(monkeypatch: pytest.MonkeyPatch) -
 def test_an_event_in_the_middle_of_a_batch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     log = a_log("a", "b", "c")
     places = places_of(log, OverrideOpened)
-    assert [show(one[0]) for one in places] == ["2.0", "2.1", "2.2"]
+    assert [format_revision(one[0]) for one in places] == ["2.0", "2.1", "2.2"]
 
     def forgetful(state: RegionState, event: OverrideOpened, stamp: Stamp) -> None:
         if event.override.reason != "b":
@@ -174,10 +174,10 @@ def test_an_event_in_the_middle_of_a_batch_is_named(monkeypatch: pytest.MonkeyPa
 
 def test_what_a_repeat_is_answered_is_part_of_a_commands_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = of_region(a_log("a", "b"))
-    monkeypatch.setattr(draft, "remember", lambda *_: None)
+    monkeypatch.setattr(draft, "remember_answer", lambda *_: None)
     found = refold(recording)
     assert found is not None
-    assert (show(found.revision), found.event) == ("2.0", "override-opened")
+    assert (format_revision(found.revision), found.event) == ("2.0", "override-opened")
 
 
 def test_a_row_of_another_type_is_another_row_even_where_both_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_a_row_of_another_type_is_another_row_even_where_both_are_equal(monkeypa
     monkeypatch.setitem(APPLY, OverrideOpened, writes(1))
     found = refold(recording)
     assert found is not None
-    assert (found.what, show(found.revision)) == (What.EFFECT_DIFFERS, "2.1")
+    assert (found.what, format_revision(found.revision)) == (DivergenceKind.EFFECT_DIFFERS, "2.1")
 
 
 def test_code_that_fails_is_named_with_the_event_and_the_place_in_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_code_that_fails_is_named_with_the_event_and_the_place_in_the_code(monke
     monkeypatch.setitem(APPLY, e.SlotsBound, fails)
     found = refold(recording)
     assert found is not None
-    assert found.what is What.CANNOT_BE_APPLIED
+    assert found.what is DivergenceKind.CANNOT_BE_APPLIED
     assert place(found) == places_of(bench.log, e.SlotsBound)[0]
     assert found.detail[0] == "AssertionError: a slot too many"
     assert found.detail[1].startswith("in fails (test_refold.py:")
@@ -218,7 +218,7 @@ def test_an_event_that_nothing_applies_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delitem(APPLY, OverrideOpened)
     found = refold(recording)
     assert found is not None
-    assert (found.what, show(found.revision)) == (What.CANNOT_BE_APPLIED, "2.0")
+    assert (found.what, format_revision(found.revision)) == (DivergenceKind.CANNOT_BE_APPLIED, "2.0")
 
 
 def test_what_could_not_be_folded_when_it_was_recorded_is_not_held_against_code_that_can() -> None:
@@ -232,14 +232,14 @@ def test_an_event_that_this_version_cannot_read_is_named() -> None:
     log = a_log("a")
     header = Header("log-eu", 3, 0, 1, log[-1][1])
     known = encode(OverrideOpened(an_opened("b")))
-    first = encode(Record(T0, T0, ROOT, "open-override", 0, 0, 0, 0, b"", b"", ()))[:-1]
+    first = encode(LogRecord(T0, T0, ROOT, "open-override", 0, 0, 0, 0, b"", b"", ()))[:-1]
     records = [first + b"\x91" + known, first + b"\x92" + known + encode(("gate-opened", 7))]
     raw = encode_batch(header, records, [])
     ledger = recorded([*log, (raw, chain(log[-1][1], raw))])
     found = refold(r.Recording(RUN, (ledger,)))
     assert found is not None
-    assert found.what is What.CANNOT_BE_READ
-    assert (show(found.revision), found.event, found.actor) == ("3.2", "gate-opened", ROOT)
+    assert found.what is DivergenceKind.CANNOT_BE_READ
+    assert (format_revision(found.revision), found.event, found.actor) == ("3.2", "gate-opened", ROOT)
     assert "gate-opened" in found.detail[0]
 
 
@@ -254,7 +254,7 @@ def test_a_batch_without_sense_is_named_as_a_whole() -> None:
     ledger = recorded([*log, (b"\xc1", chain(log[-1][1], b"\xc1"))])
     found = refold(r.Recording(RUN, (ledger,)))
     assert found is not None
-    assert (found.what, show(found.revision), found.event) == (What.CANNOT_BE_READ, "3.0", "")
+    assert (found.what, format_revision(found.revision), found.event) == (DivergenceKind.CANNOT_BE_READ, "3.0", "")
 
 
 def test_a_broken_chain_is_found_at_its_batch() -> None:
@@ -262,14 +262,14 @@ def test_a_broken_chain_is_found_at_its_batch() -> None:
     ledger = recorded([*log[:5], *log[6:]])
     found = refold(r.Recording(RUN, (ledger,)))
     assert found is not None
-    assert (found.what, found.seq) == (What.CHAIN_BROKEN, 6)
+    assert (found.what, found.seq) == (DivergenceKind.CHAIN_BROKEN, 6)
 
 
 def test_another_state_at_the_end_is_found() -> None:
     ledger = replace(recorded(a_log("a")), state=b"\1" * 32)
     found = refold(r.Recording(RUN, (ledger,)))
     assert found is not None
-    assert (found.what, found.seq) == (What.STATE_DIFFERS, 2)
+    assert (found.what, found.seq) == (DivergenceKind.STATE_DIFFERS, 2)
     assert found.detail[0] == f"it was {'01' * 32}"
 
 
@@ -279,7 +279,7 @@ def test_a_snapshot_that_cannot_be_read_is_named() -> None:
     missing = replace(ledger, start=replace(ledger.start, chunks=ledger.start.chunks[:-1]))
     found = refold(r.Recording(RUN, (missing,)))
     assert found is not None
-    assert (found.what, found.detail[0]) == (What.CANNOT_BE_READ, "its snapshot:")
+    assert (found.what, found.detail[0]) == (DivergenceKind.CANNOT_BE_READ, "its snapshot:")
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -298,7 +298,7 @@ def test_a_digest_that_the_servers_put_into_the_log_is_compared(monkeypatch: pyt
         assert found is None
     else:
         assert found is not None
-        assert found.what is What.LOGGED_DIGEST_DIFFERS
+        assert found.what is DivergenceKind.LOGGED_DIGEST_DIFFERS
         assert place(found) == places_of(bench.log, StateDigested)[0]
 
 
@@ -312,7 +312,11 @@ def test_two_recordings_of_one_run_are_alike() -> None:
 def test_the_first_event_in_which_two_runs_differ_is_named_with_both_sides() -> None:
     found = compare(of_region(a_log("a", "b", "c")), of_region(a_log("a", "x", "c")))
     assert found is not None
-    assert (found.what, show(found.revision), found.command) == (What.LOG_DIFFERS, "2.1", "open-override")
+    assert (found.what, format_revision(found.revision), found.command) == (
+        DivergenceKind.LOG_DIFFERS,
+        "2.1",
+        "open-override",
+    )
     assert [line.partition(":")[0] for line in found.detail][-3:] == ["event", "recorded", "now"]
     assert "reason='b'" in found.detail[-2]
     assert "reason='x'" in found.detail[-1]
@@ -321,7 +325,7 @@ def test_the_first_event_in_which_two_runs_differ_is_named_with_both_sides() -> 
 def test_a_command_that_only_one_run_has_is_named() -> None:
     found = compare(of_region(a_log("a", "b")), of_region(a_log("a")), ("here", "there"))
     assert found is not None
-    assert (show(found.revision), found.detail) == ("2.1", ("this command is there only here",))
+    assert (format_revision(found.revision), found.detail) == ("2.1", ("this command is there only here",))
 
 
 def test_a_log_that_goes_on_in_one_run_only_is_named() -> None:
@@ -329,7 +333,7 @@ def test_a_log_that_goes_on_in_one_run_only_is_named() -> None:
     longer = a_batch_of(log, Envelope(ROOT, an_override(T0, "b"), T0, key="b"))
     found = compare(of_region(log), of_region(longer))
     assert found is not None
-    assert (show(found.revision), found.event) == ("3.0", "override-opened")
+    assert (format_revision(found.revision), found.event) == ("3.0", "override-opened")
     assert found.detail == ("the log goes on only now",)
 
 
@@ -359,14 +363,14 @@ def test_an_event_that_did_something_else_in_the_other_run_is_named(monkeypatch:
     later = compare(before, after)
     for found in (now, later):
         assert found is not None
-        assert (found.what, show(found.revision)) == (What.EFFECT_DIFFERS, "2.1")
+        assert (found.what, format_revision(found.revision)) == (DivergenceKind.EFFECT_DIFFERS, "2.1")
 
 
 def test_runs_of_other_seeds_are_not_compared() -> None:
     ledgers = (recorded(a_log("a")),)
     found = compare(r.Recording(RUN, ledgers), r.Recording(replace(RUN, seed=8), ledgers))
     assert found is not None
-    assert found.what is What.MADE_OTHERWISE
+    assert found.what is DivergenceKind.MADE_OTHERWISE
     assert found.detail == ("recorded: seed 7 of quiet", "now: seed 8 of quiet")
     found = compare(r.Recording(RUN, ledgers), r.Recording(replace(RUN, text=RUN.text + "then a crash\n"), ledgers))
     assert found is not None
@@ -379,7 +383,7 @@ def test_a_batch_that_follows_another_past_on_one_side_is_named() -> None:
     log = region_story().log
     found = compare(of_region(log), of_region([*log[:5], *log[6:]]))
     assert found is not None
-    assert (found.what, found.seq) == (What.LOG_DIFFERS, 6)
+    assert (found.what, found.seq) == (DivergenceKind.LOG_DIFFERS, 6)
     assert "follows" in found.detail[1] or "digest" in found.detail[1]
 
 
@@ -395,8 +399,10 @@ def test_a_ledger_that_only_one_run_has_and_one_that_begins_elsewhere_are_named(
 
 
 def test_of_several_ledgers_the_one_that_differs_first_in_time_is_told() -> None:
-    late, soon = (Divergence(ledger=name, what=What.LOG_DIFFERS, detail=(), at=at) for name, at in (("a", 9), ("b", 3)))
-    never = Divergence(ledger="c", what=What.LOG_DIFFERS, detail=())
+    late, soon = (
+        Divergence(ledger=name, what=DivergenceKind.LOG_DIFFERS, detail=(), at=at) for name, at in (("a", 9), ("b", 3))
+    )
+    never = Divergence(ledger="c", what=DivergenceKind.LOG_DIFFERS, detail=())
     assert earliest([None, never, late, soon]) is soon
     assert earliest([None, never]) is never
     assert earliest([None]) is None
@@ -410,7 +416,7 @@ def test_a_seed_gives_one_recording_and_another_seed_another() -> None:
     assert refold(one) is None
     found = compare(replace(one, run=None), replace(other, run=None))
     assert found is not None
-    assert found.what is What.LOG_DIFFERS
+    assert found.what is DivergenceKind.LOG_DIFFERS
 
 
 def test_rows_are_told_up_to_a_number_and_a_length(monkeypatch: pytest.MonkeyPatch) -> None:

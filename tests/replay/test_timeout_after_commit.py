@@ -17,15 +17,15 @@ from functools import cache
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
 from holdfast.replay.recording import Recording, read
 from holdfast.replay.refold import refold
-from holdfast.replay.run_plan import Plan
-from holdfast.sim.checks.ledger_audit import Audit
-from holdfast.sim.runs.run import Report, run
+from holdfast.replay.run_plan import RunPlan
+from holdfast.sim.checks.ledger_audit import LedgerAudit
+from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario, parse
 from tests.support.simulator.recordings import FILE, Told, audit_of, batches_of, repeat, told_by_repeat
 from tests.support.simulator.repeat_guards import GUARDS, done_twice, guarded_by
@@ -45,7 +45,7 @@ def the_reservation() -> Told:
     return next(told_by_repeat(recorded()))
 
 
-def when_it_came() -> Audit[RegionState]:
+def when_it_came() -> LedgerAudit[RegionState]:
     """The region as it was just before the sender, whom the repeat had told, went on."""
     audit = audit_of(the_reservation().ledger, the_reservation().given_back - 1)
     assert not audit.findings
@@ -117,7 +117,7 @@ def test_without_any_guard_it_reserves_twice_and_the_audit_says_so() -> None:
     audit = when_it_came()
     with guarded_by():
         answer = repeat(the_reservation(), audit)
-    assert isinstance(answer, Landed)
+    assert isinstance(answer, Committed)
     assert {finding.promise for finding in audit.findings} == RESERVED_TWICE
 
 
@@ -125,14 +125,14 @@ def test_but_for_its_number_it_would_reserve_again_what_was_given_back() -> None
     audit = audit_of(the_reservation().ledger, the_reservation().given_back)
     with guarded_by("phase", "port", "count"):
         answer = repeat(the_reservation(), audit)
-    assert isinstance(answer, Landed)
+    assert isinstance(answer, Committed)
     assert [finding.promise for finding in audit.findings] == ["once"]
 
 
 # The run, played again
 
 
-def runs() -> Iterator[tuple[Scenario, int, Plan | None]]:
+def runs() -> Iterator[tuple[Scenario, int, RunPlan | None]]:
     """The recorded run. Where today it goes another way, one that another seed draws tells the same story."""
     made = recorded().run
     assert made is not None
@@ -141,7 +141,7 @@ def runs() -> Iterator[tuple[Scenario, int, Plan | None]]:
     yield from ((scenario, seed, None) for seed in range(1, SEEDS_MOST + 1))
 
 
-def played(scenario: Scenario, seed: int, plan: Plan | None, *guards: str) -> Report:
+def played(scenario: Scenario, seed: int, plan: RunPlan | None, *guards: str) -> RunReport:
     with guarded_by(*guards):
         return run(scenario, seed, plan)
 

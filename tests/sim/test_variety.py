@@ -8,68 +8,70 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Work
+from holdfast.agent.drivers.driver import RunSpec
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import Region, RegionSpec
-from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import OnDeadline, Template, Workload, WorkloadSpec, WorkloadStatus
 from holdfast.core.model.records.assignments import Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import Resources, exceeded
-from holdfast.core.platform.queries.feasibility import is_near, may_hold
+from holdfast.core.model.values.resources import Resources, first_exceeded
+from holdfast.core.platform.queries.feasibility import placement_allows, within_latency_limits
 from holdfast.core.region import commands as c
-from holdfast.replay.run_plan import Fitting, Plan
+from holdfast.replay.run_plan import PlannedVariant, RunPlan
 from holdfast.sim import scenario, variety
-from holdfast.sim.actors.process_behavior import STARTUP, Habits
-from holdfast.sim.cluster.cluster import cast_of
+from holdfast.sim.actors.process_behavior import STARTUP, ProcessBehaviors
+from holdfast.sim.cluster.cluster import roster_of
 from holdfast.sim.cluster.liveness import _asked_for
-from holdfast.sim.plan import SCARCE, drawn
+from holdfast.sim.plan import SCARCE, draw_plan
 from holdfast.sim.runs.gate_coverage import held_back
 from holdfast.sim.runs.shrink import plan_of
-from holdfast.sim.world.randomness import Chance
+from holdfast.sim.world.randomness import SeedStreams
 from tests.architecture.checkout import ROOT as FOLDER
 from tests.support.ledgers.region import RegionBench, a_template
 
 ROOM = Resources(4_000, 8_192)
-PLAIN = variety.Furnished(ROOM)
-SITES = tuple(variety.sited(("eu", "us", "ap")).values())
+PLAIN = variety.NodeProfile(ROOM)
+SITES = tuple(variety.region_specs(("eu", "us", "ap")).values())
 TEMPLATE = Template(command=("run", "web"), need=Resources(500, 512), ports=1)
 SPEC = WorkloadSpec(template=TEMPLATE, replicas=4, priority_class="normal", disruption_max=9)
 
 
 def test_the_standing_scenarios_draw_every_kind_there_is() -> None:
-    standing = [one for one in scenario.all_in(FOLDER / "scenarios").values() if not one.absent]
-    found = {one.kind for each in standing for seed in range(20) for one in drawn(each, cast_of(each), seed).fittings}
-    kinds = scenario.NODES_ODD, scenario.RULES, scenario.TENANTS_ODD, scenario.PLACES, scenario.REGIONS_ODD
+    standing = [one for one in scenario.read_folder(FOLDER / "scenarios").values() if not one.absent]
+    found = {
+        one.kind for each in standing for seed in range(20) for one in draw_plan(each, roster_of(each), seed).fittings
+    }
+    kinds = scenario.NODE_VARIANTS, scenario.RULES, scenario.TENANT_VARIANTS, scenario.PLACES, scenario.REGION_VARIANTS
     assert found == {kind for each in kinds for kind in each}
 
 
-@pytest.mark.parametrize("kind", scenario.NODES_ODD)
+@pytest.mark.parametrize("kind", scenario.NODE_VARIANTS)
 def test_each_oddity_makes_a_node_unlike_the_others(kind: str) -> None:
-    assert variety.furnished(ROOM, [(kind, Random(1))], ["data"]) != PLAIN
-    assert variety.furnished(ROOM, [], ["data"]) == PLAIN
+    assert variety.node_profile(ROOM, [(kind, Random(1))], ["data"]) != PLAIN
+    assert variety.node_profile(ROOM, [], ["data"]) == PLAIN
 
 
 @pytest.mark.parametrize("kind", [*scenario.RULES, *scenario.PLACES])
 @pytest.mark.parametrize("seed", range(5))
 def test_each_rule_changes_a_workload_into_one_that_makes_sense(kind: str, seed: int) -> None:
-    one = variety.ruled(SPEC, [(kind, Random(seed))], SITES)
+    one = variety.apply_rules(SPEC, [(kind, Random(seed))], SITES)
     assert one != SPEC
-    assert contradictions(one) == []
+    assert workload_problems(one) == []
 
 
 def test_all_rules_together_make_sense_whatever_is_drawn() -> None:
     for seed in range(200):
         chance = Random(seed)
         kinds = [kind for kind in (*scenario.RULES, *scenario.PLACES) if chance.random() < 0.5]
-        one = variety.ruled(SPEC, [(kind, Random(chance.getrandbits(32))) for kind in kinds], SITES)
-        assert contradictions(one) == [], (seed, kinds)
+        one = variety.apply_rules(SPEC, [(kind, Random(chance.getrandbits(32))) for kind in kinds], SITES)
+        assert workload_problems(one) == [], (seed, kinds)
 
 
 def test_what_is_an_identity_or_asked_whether_it_is_ready_is_no_batch_work() -> None:
     for spec in (replace(SPEC, exclusive=True), replace(SPEC, template=replace(TEMPLATE, startup=STARTUP))):
-        assert variety.ruled(spec, [("batch", Random(1))], SITES) == spec
+        assert variety.apply_rules(spec, [("batch", Random(1))], SITES) == spec
 
 
 def test_a_quota_that_is_odd_is_less_than_what_is_asked_for_and_protects_no_more_than_it_allows() -> None:
@@ -77,43 +79,47 @@ def test_a_quota_that_is_odd_is_less_than_what_is_asked_for_and_protects_no_more
         odd = [("quota", Random(seed)), ("protected", Random(seed)), ("reclaimable", Random(seed))]
         quota = variety.quota_of(Resources(24_000, 48_000), [SPEC], odd)
         assert quota.hard.cpu < 4 * 500
-        assert not exceeded(quota.protected, quota.hard)
+        assert not first_exceeded(quota.protected, quota.hard)
         assert quota.protected.cpu
         assert quota.reclaimable
 
 
 def test_who_must_come_back_elsewhere_within_a_time_has_no_rules() -> None:
-    loss = scenario.all_in(FOLDER / "scenarios")["regional-loss"]
-    odd = {one.subject for seed in range(40) for one in drawn(loss, cast_of(loss), seed).fittings}
+    loss = scenario.read_folder(FOLDER / "scenarios")["regional-loss"]
+    odd = {one.subject for seed in range(40) for one in draw_plan(loss, roster_of(loss), seed).fittings}
     assert not odd & {"risk-api", "billing-api"}
     assert odd >= {"ledger-db", "analytics"}
 
 
 def test_the_first_workload_of_a_scenario_asks_for_nothing_that_only_some_nodes_have() -> None:
-    for one in scenario.all_in(FOLDER / "scenarios").values():
+    for one in scenario.read_folder(FOLDER / "scenarios").values():
         if one.absent:
             continue
         first = next(iter(one.workloads), "")
-        odd = [fitting for seed in range(40) for fitting in drawn(one, cast_of(one), seed).fittings]
+        odd = [fitting for seed in range(40) for fitting in draw_plan(one, roster_of(one), seed).fittings]
         assert not {fitting.kind for fitting in odd if fitting.subject == first} & {*SCARCE}
 
 
 def test_what_is_odd_does_not_change_what_happens_and_can_be_left_out_piece_by_piece() -> None:
-    loss = scenario.all_in(FOLDER / "scenarios")["zone-loss"]
-    plain = replace(loss, variety=scenario.Variety({}, {}, {}, {}, {}))
-    one, other = drawn(loss, cast_of(loss), 3), drawn(plain, cast_of(plain), 3)
+    loss = scenario.read_folder(FOLDER / "scenarios")["zone-loss"]
+    plain = replace(loss, variety=scenario.VarietySpec({}, {}, {}, {}, {}))
+    one, other = draw_plan(loss, roster_of(loss), 3), draw_plan(plain, roster_of(plain), 3)
     assert (one.faults, one.acts, other.fittings) == (other.faults, other.acts, ())
     assert plan_of(one.length, [*one.faults, *one.acts, *one.fittings]) == one
-    fitting = Fitting("eu-n1", "taint", 7)
-    assert [kind for kind, _ in Plan(1, (), (), (fitting, Fitting("eu-n2", "size", 7))).odd("eu-n1")] == ["taint"]
+    fitting = PlannedVariant("eu-n1", "taint", 7)
+    assert [kind for kind, _ in RunPlan(1, (), (), (fitting, PlannedVariant("eu-n2", "size", 7))).odd("eu-n1")] == [
+        "taint"
+    ]
 
 
 def test_where_a_workload_may_be_leaves_it_a_region_and_keeps_it_from_some() -> None:
     found = set()
     for seed in range(60):
         odd = [(kind, Random(f"{seed} {kind}")) for kind in scenario.PLACES]
-        spec = variety.ruled(SPEC, odd, SITES)
-        found.add(sum(may_hold(spec, a_site(one)) and is_near(spec, a_site(one)) for one in SITES))
+        spec = variety.apply_rules(SPEC, odd, SITES)
+        found.add(
+            sum(placement_allows(spec, a_site(one)) and within_latency_limits(spec, a_site(one)) for one in SITES)
+        )
     assert found == {1, 2}
 
 
@@ -122,19 +128,19 @@ def a_site(spec: RegionSpec) -> Region:
 
 
 def test_a_region_that_has_two_schedulers_has_no_third() -> None:
-    cache = scenario.all_in(FOLDER / "scenarios")["stale-cache"]
-    odd = [one.kind for seed in range(40) for one in drawn(cache, cast_of(cache), seed).fittings]
+    cache = scenario.read_folder(FOLDER / "scenarios")["stale-cache"]
+    odd = [one.kind for seed in range(40) for one in draw_plan(cache, roster_of(cache), seed).fittings]
     assert "scheduler" not in odd
 
 
 def test_an_oddity_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(scenario.BadScenario, match="rule of workloads"):
+    with pytest.raises(scenario.InvalidScenario, match="rule of workloads"):
         scenario.parse("{name: x, says: x, variety: {rules: {far: 10}}}", "x")
 
 
 def test_batch_work_ends_by_itself_and_nothing_else_does() -> None:
-    habits = Habits(Chance(1), "eu-n1", troubles={})
-    ends = {word: habits(Work((1, 0), 7, "t/web/0", (word, "web"))).runs_ms > 0 for word in ("run", variety.BATCH)}
+    habits = ProcessBehaviors(SeedStreams(1), "eu-n1", troubles={})
+    ends = {word: habits(RunSpec((1, 0), 7, "t/web/0", (word, "web"))).runs_ms > 0 for word in ("run", variety.BATCH)}
     assert ends == {"run": False, variety.BATCH: True}
 
 
@@ -161,11 +167,11 @@ def test_a_rollout_is_held_back_while_as_many_are_gone_as_may_be(share: int, hel
     bench.a_grant()
     node, old = bench.a_node(), a_template()
     work = bench.a_workload(old, 3, disruption=share)
-    bench.place(work, *[c.Placement(ordinal, node) for ordinal in range(2)])
+    bench.place(work, *[c.SlotPlacement(ordinal, node) for ordinal in range(2)])
     for ordinal in range(2):
         bench.walk(Phase.SERVING, ordinal)
     assert held_back(bench.state) == 0, "nothing is to be changed"
     new = a_template(2_000)
     changed = replace(work, revision=work.revision + 1, shares=(Share(template_digest(new), 3),))
-    bench.ship(c.TemplateShipped(template_digest(new), new), c.AssignmentShipped(changed))
+    bench.ship(c.ShippedTemplate(template_digest(new), new), c.ShippedAssignment(changed))
     assert held_back(bench.state) == held

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from holdfast.transports.tls import Tls
+from holdfast.transports.tls import TlsConfig
 
 
 class Authority:
@@ -23,17 +23,17 @@ class Authority:
         self._authority.cert_pem.write_to_path(folder / "authorities.pem")
         self.authorities = str(folder / "authorities.pem")
 
-    def server(self, host: str = "127.0.0.1", *, require_client: bool = False) -> Tls:
+    def server(self, host: str = "127.0.0.1", *, require_client: bool = False) -> TlsConfig:
         """What a server on this host has."""
         issued = self._authority.issue_cert(host)
         path = self._new_file()
         issued.private_key_and_cert_chain_pem.write_to_path(path)
-        return Tls(str(path), str(path), self.authorities, require_client)
+        return TlsConfig(str(path), str(path), self.authorities, require_client)
 
-    def client(self, *uris: str, believes: str = "") -> Tls:
+    def client(self, *uris: str, believes: str = "") -> TlsConfig:
         """What a client has whose certificate names these URIs; without any it has no certificate."""
         if not uris:
-            return Tls(authorities=believes or self.authorities)
+            return TlsConfig(authorities=believes or self.authorities)
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(key.public_key(), uris)
         path = self._new_file()
@@ -43,7 +43,7 @@ class Authority:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
-        return Tls(str(path), str(path), believes or self.authorities)
+        return TlsConfig(str(path), str(path), believes or self.authorities)
 
     def _new_file(self) -> Path:
         return self._folder / f"{len(list(self._folder.iterdir()))}.pem"

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.log import StateDigested
-from holdfast.core.ledger.codec import Batch, Header, Record
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.codec import Batch, Header, LogRecord
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.state.invariants import Violation, check, check_near
+from holdfast.core.ledger.state.invariants import Violation, check, check_batch
 from holdfast.core.ledger.state.ledger_state import LedgerState
 
 S = TypeVar("S", bound=LedgerState)
@@ -21,7 +21,7 @@ S = TypeVar("S", bound=LedgerState)
 Wrong = Callable[[Any], None]
 
 
-def planted(book: Book[S], wrong: Wrong) -> Book[S]:
+def planted(book: LedgerDefinition[S], wrong: Wrong) -> LedgerDefinition[S]:
     """The same ledger, in which an event that should change nothing does what is wrong."""
 
     def apply(state: S, _event: StateDigested, _stamp: Stamp) -> None:
@@ -53,20 +53,22 @@ def next_batch(state: LedgerState) -> Batch[Any]:
     facts = state.facts
     header = Header(facts.log_id, facts.seq + 1, facts.term, facts.level, facts.digest)
     event = StateDigested(facts.seq, b"")
-    return Batch(header, (Record(facts.at, facts.at, "ledger", "record-digest", 0, 0, 0, 0, b"", b"", (event,)),), b"")
+    return Batch(
+        header, (LogRecord(facts.at, facts.at, "ledger", "record-digest", 0, 0, 0, 0, b"", b"", (event,)),), b""
+    )
 
 
-def found_both_ways(book: Book[S], state: S, wrong: Wrong) -> tuple[list[Violation], list[Violation]]:
+def found_both_ways(book: LedgerDefinition[S], state: S, wrong: Wrong) -> tuple[list[Violation], list[Violation]]:
     """What is found near the batch in which this goes wrong, and then in full."""
     assert check(state, book.invariants) == []
     return found_after(planted(book, wrong), state, next_batch(state))
 
 
-def found_after(book: Book[S], state: S, batch: Batch[Any]) -> tuple[list[Violation], list[Violation]]:
+def found_after(book: LedgerDefinition[S], state: S, batch: Batch[Any]) -> tuple[list[Violation], list[Violation]]:
     """Fold one more batch: what is found near it, and then in full."""
     overlay = state.overlay()
     fold(book, overlay, batch)
-    near = check_near(state, overlay, book.invariants)
+    near = check_batch(state, overlay, book.invariants)
     state.merge(overlay)
     return near, check(state, book.invariants)
 

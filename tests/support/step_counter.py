@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 
-class Steps:
+class StepCounter:
     """Counts calls, of functions written in Python and in C, while it is entered."""
 
     def __init__(self) -> None:
@@ -15,7 +15,7 @@ class Steps:
     def _count(self, _frame: Any, event: str, _what: Any) -> None:
         self.calls += event in ("call", "c_call")
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> StepCounter:
         sys.setprofile(self._count)
         return self
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.transport import Pairs, Reply, Request, named
-from holdfast.transports.connection_registry import Connections, Most, Place
-from holdfast.transports.http_connection import Limits
+from holdfast.host.ports.transport import Pairs, Reply, Request, first_value
+from holdfast.transports.connection_registry import ConnectionCaps, ConnectionRegistry, ConnectionSlot
+from holdfast.transports.http_connection import ConnectionLimits
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.tls import Tls
+from holdfast.transports.tls import TlsConfig
 from tests.support.api.api_cluster import World, bearer, in_world
 from tests.support.certificates import Authority
 from tests.support.event_loop import in_a_loop
@@ -30,7 +30,7 @@ class Ending:
         self.is_over = True
 
 
-def taken(places: Connections, address: str) -> tuple[Place, Ending]:
+def taken(places: ConnectionRegistry, address: str) -> tuple[ConnectionSlot, Ending]:
     transport = Ending()
     place = places.take(address, transport)
     assert place is not None
@@ -38,14 +38,14 @@ def taken(places: Connections, address: str) -> tuple[Place, Ending]:
 
 
 def test_the_first_stranger_of_an_address_leaves_for_one_too_many_of_it() -> None:
-    places = Connections(Most(100, 10, 2))
+    places = ConnectionRegistry(ConnectionCaps(100, 10, 2))
     mine, other = [taken(places, "a") for _ in range(3)], taken(places, "b")
     assert [ending.is_over for _, ending in (*mine, other)] == [True, False, False, False]
     assert (len(places), places.ended, places.refused) == (3, 1, 0)
 
 
 def test_whoever_is_known_leaves_for_no_stranger() -> None:
-    places = Connections(Most(3, 10, 2))
+    places = ConnectionRegistry(ConnectionCaps(3, 10, 2))
     known, ending = taken(places, "a")
     places.know(known, "agent/n1")
     strangers = [taken(places, "a") for _ in range(50)]
@@ -54,7 +54,7 @@ def test_whoever_is_known_leaves_for_no_stranger() -> None:
 
 
 def test_in_all_the_oldest_stranger_of_any_address_leaves_and_where_there_is_none_nobody_comes() -> None:
-    places = Connections(Most(3, 10, 2))
+    places = ConnectionRegistry(ConnectionCaps(3, 10, 2))
     first, second, third = (taken(places, address) for address in "abc")
     fourth = taken(places, "d")
     assert [ending.is_over for _, ending in (first, second, third, fourth)] == [True, False, False, False]
@@ -68,7 +68,7 @@ def test_in_all_the_oldest_stranger_of_any_address_leaves_and_where_there_is_non
 
 def test_where_all_places_are_known_callers_the_one_with_the_most_leaves_for_a_newcomer() -> None:
     """Six who are known may have 5,000 each, which is all there is; and one token may speak for any number of them."""
-    places = Connections(Most(connections=10, of_caller=5, many=3))
+    places = ConnectionRegistry(ConnectionCaps(connections=10, of_caller=5, many=3))
     seen = [(taken(places, "a"), f"agent/n{number}") for number in (1, 1, 1, 1, 2, 2, 2, 2, 2, 3)]
     for (place, _), caller in seen:
         places.know(place, caller)
@@ -82,7 +82,7 @@ def test_where_all_places_are_known_callers_the_one_with_the_most_leaves_for_a_n
 
 
 def test_a_caller_with_one_too_many_loses_its_own_first_one() -> None:
-    places = Connections(Most(100, 2, 100))
+    places = ConnectionRegistry(ConnectionCaps(100, 2, 100))
     of_others = taken(places, "a")
     places.know(of_others[0], "agent/n1")
     mine = [taken(places, "a") for _ in range(4)]
@@ -93,7 +93,7 @@ def test_a_caller_with_one_too_many_loses_its_own_first_one() -> None:
 
 
 def test_nothing_is_kept_of_those_who_left_however_often_they_are_told_to() -> None:
-    places = Connections(Most(4, 1, 2))
+    places = ConnectionRegistry(ConnectionCaps(4, 1, 2))
     seen = [taken(places, str(number % 3)) for number in range(20)]
     for number, (place, _) in enumerate(seen):
         if number % 2:
@@ -104,13 +104,13 @@ def test_nothing_is_kept_of_those_who_left_however_often_they_are_told_to() -> N
     assert [places._strangers, places._of_address, places._of_caller] == [{}, {}, {}]
 
 
-def weighed(places: Connections, place: Place, coming: int, going: int = 0) -> None:
+def weighed(places: ConnectionRegistry, place: ConnectionSlot, coming: int, going: int = 0) -> None:
     place.coming, place.going = coming, going
     places.weigh(place)
 
 
 def test_who_keeps_us_waiting_for_longest_leaves_where_strangers_send_more_than_is_kept_of_them() -> None:
-    places = Connections(Most(bytes_of_strangers=100, bytes_of_caller=300))
+    places = ConnectionRegistry(ConnectionCaps(bytes_of_strangers=100, bytes_of_caller=300))
     mine = [taken(places, address) for address in "abcd"]
     for (place, _), size in zip(mine, (60, 0, 30, 0), strict=True):
         weighed(places, place, size)
@@ -125,7 +125,7 @@ def test_who_keeps_us_waiting_for_longest_leaves_where_strangers_send_more_than_
 
 
 def test_who_is_known_has_only_its_own_to_lose_by_what_it_sends_and_does_not_read() -> None:
-    places = Connections(Most(bytes_of_strangers=100, bytes_of_caller=300))
+    places = ConnectionRegistry(ConnectionCaps(bytes_of_strangers=100, bytes_of_caller=300))
     mine, others, stranger = [taken(places, "a") for _ in range(2)], taken(places, "a"), taken(places, "a")
     weighed(places, mine[0][0], 80)
     for place, caller in ((mine[0][0], "tenant/shop"), (mine[1][0], "tenant/shop"), (others[0], "agent/n1")):
@@ -143,13 +143,15 @@ def test_who_is_known_has_only_its_own_to_lose_by_what_it_sends_and_does_not_rea
 
 
 @asynccontextmanager
-async def serving(most: Most, tls: Tls | None = None, answer: bytes = b"heard") -> AsyncIterator[HttpTransport]:
+async def serving(
+    most: ConnectionCaps, tls: TlsConfig | None = None, answer: bytes = b"heard"
+) -> AsyncIterator[HttpTransport]:
     """A server that knows whoever says a name."""
 
     async def serve(request: Request) -> Reply:
-        return Reply(200, body=answer, known=named(request.headers, "authorization"))
+        return Reply(200, body=answer, known=first_value(request.headers, "authorization"))
 
-    limits = Limits(drain_ms=500, most=most)
+    limits = ConnectionLimits(drain_ms=500, most=most)
     transport = HttpTransport(SystemClock(), listen="127.0.0.1:0", tls=tls, limits=limits)
     await transport.start()
     transport.serve(serve)
@@ -224,7 +226,7 @@ async def clients(transport: HttpTransport, count: int) -> AsyncIterator[list[Cl
 
 @in_a_loop
 async def test_connections_that_are_left_open_end_and_those_who_say_who_they_are_are_heard() -> None:
-    async with serving(Most(1_000, 100, 20)) as transport, clients(transport, 1) as (agent,):
+    async with serving(ConnectionCaps(1_000, 100, 20)) as transport, clients(transport, 1) as (agent,):
         assert await agent.says("agent/n1") == b"heard"
         async with clients(transport, 60) as left:
             await left[0].is_hung_up_on()
@@ -235,7 +237,7 @@ async def test_connections_that_are_left_open_end_and_those_who_say_who_they_are
 
 @in_a_loop
 async def test_what_strangers_send_and_never_end_is_kept_of_a_few_of_them_alone() -> None:
-    most = Most(bytes_of_strangers=1 << 20)
+    most = ConnectionCaps(bytes_of_strangers=1 << 20)
     async with serving(most) as transport, clients(transport, 12) as strangers:
         for one in strangers:  # all but the last byte of a request of the largest size
             await one.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n" + b"." * 999_999)
@@ -252,7 +254,7 @@ async def test_what_strangers_send_and_never_end_is_kept_of_a_few_of_them_alone(
 async def test_answers_that_a_caller_does_not_read_are_kept_of_a_few_of_its_connections_alone() -> None:
     answer = b"." * (32 << 20)  # far more than a kernel keeps of a connection
     async with (
-        serving(Most(bytes_of_caller=40 << 20), answer=answer) as transport,
+        serving(ConnectionCaps(bytes_of_caller=40 << 20), answer=answer) as transport,
         clients(transport, 4) as mine,
         clients(transport, 1) as (other,),
     ):
@@ -267,7 +269,7 @@ async def test_answers_that_a_caller_does_not_read_are_kept_of_a_few_of_its_conn
 
 @in_a_loop
 async def test_who_answers_nothing_to_who_are_you_stays_a_stranger() -> None:
-    async with serving(Most(1_000, 100, 5)) as transport, clients(transport, 1) as (nobody,):
+    async with serving(ConnectionCaps(1_000, 100, 5)) as transport, clients(transport, 1) as (nobody,):
         assert await nobody.says("") == b"heard"
         async with clients(transport, 5):
             await nobody.is_hung_up_on()
@@ -277,7 +279,7 @@ async def test_who_answers_nothing_to_who_are_you_stays_a_stranger() -> None:
 async def test_a_handshake_that_does_not_go_on_counts_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ours")
     tls = authority.server()
-    async with serving(Most(1_000, 100, 5), tls) as transport, clients(transport, 12) as left:
+    async with serving(ConnectionCaps(1_000, 100, 5), tls) as transport, clients(transport, 12) as left:
         await left[0].is_hung_up_on()
         asker = HttpTransport(SystemClock(), tls=authority.client("holdfast:agent/n1"))
         await asker.start()
@@ -291,10 +293,10 @@ async def test_a_handshake_that_does_not_go_on_counts_too(tmp_path: Path) -> Non
 @in_a_loop
 async def test_a_server_that_closes_waits_for_no_handshake(tmp_path: Path) -> None:
     began = asyncio.get_running_loop().time()
-    async with serving(Most(), Authority(tmp_path / "ours").server()) as transport, clients(transport, 3):
+    async with serving(ConnectionCaps(), Authority(tmp_path / "ours").server()) as transport, clients(transport, 3):
         await asyncio.sleep(0.05)
         await transport.close()
-        assert asyncio.get_running_loop().time() - began < Limits().handshake_ms / 1_000
+        assert asyncio.get_running_loop().time() - began < ConnectionLimits().handshake_ms / 1_000
 
 
 def said(name: str) -> Pairs:

@@ -22,30 +22,30 @@ import pytest
 
 from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.transport import (
-    Declined,
-    Flow,
     Framing,
     NoAnswer,
     Reply,
     Request,
+    StreamDeclined,
+    StreamReply,
     TransportError,
     Unreachable,
-    named,
+    first_value,
 )
 from holdfast.transports import blocking_http as plain_module
 from holdfast.transports import http_client as asking_module
 from holdfast.transports import http_connection, http_framing
-from holdfast.transports.blocking_http import PlainTransport
-from holdfast.transports.http_connection import Limits
-from holdfast.transports.http_framing import Arriving
+from holdfast.transports.blocking_http import BlockingHttpTransport
+from holdfast.transports.http_connection import ConnectionLimits
+from holdfast.transports.http_framing import PeerBuffers
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.tls import Tls
+from holdfast.transports.tls import TlsConfig
 from tests.support.certificates import Authority
 from tests.support.event_loop import in_a_loop
 
 T = TypeVar("T")
 
-LIMITS = Limits(body_bytes=100_000, head_bytes=8_000, request_ms=10_000, idle_ms=10_000, drain_ms=200)
+LIMITS = ConnectionLimits(body_bytes=100_000, head_bytes=8_000, request_ms=10_000, idle_ms=10_000, drain_ms=200)
 
 
 class Served:
@@ -62,13 +62,15 @@ class Served:
     def address(self) -> str:
         return self.transport.address
 
-    async def serve(self, request: Request) -> Reply | Flow:
+    async def serve(self, request: Request) -> Reply | StreamReply:
         self.asked.append(request)
         match request.path:
             case "/count":
-                return Flow(self.count(int(request.body or b"1000000")), Framing(named(request.query, "as", "lines")))
+                return StreamReply(
+                    self.count(int(request.body or b"1000000")), Framing(first_value(request.query, "as", "lines"))
+                )
             case "/wait":
-                return Flow(self.wait())
+                return StreamReply(self.wait())
             case "/slow":
                 await asyncio.sleep(0.1)
             case "/break":
@@ -88,7 +90,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(tls: Tls | None = None, limits: Limits = LIMITS) -> AsyncIterator[Served]:
+async def serving(tls: TlsConfig | None = None, limits: ConnectionLimits = LIMITS) -> AsyncIterator[Served]:
     transport = HttpTransport(SystemClock(), listen="127.0.0.1:0", tls=tls, limits=limits)
     await transport.start()
     try:
@@ -100,7 +102,7 @@ async def serving(tls: Tls | None = None, limits: Limits = LIMITS) -> AsyncItera
 
 
 @asynccontextmanager
-async def asking(tls: Tls | None = None) -> AsyncIterator[HttpTransport]:
+async def asking(tls: TlsConfig | None = None) -> AsyncIterator[HttpTransport]:
     transport = HttpTransport(SystemClock(), tls=tls)
     await transport.start()
     try:
@@ -109,7 +111,7 @@ async def asking(tls: Tls | None = None) -> AsyncIterator[HttpTransport]:
         await transport.close()
 
 
-async def asked(served: Served, request: Request, tls: Tls | None = None) -> Reply:
+async def asked(served: Served, request: Request, tls: TlsConfig | None = None) -> Reply:
     async with asking(tls) as transport:
         return await transport.ask(served.address, request, 30_000)
 
@@ -171,14 +173,14 @@ async def test_tls_carries_requests_and_streams(authority: Authority) -> None:
 async def test_a_certificate_proves_its_principal(authority: Authority) -> None:
     async with serving(authority.server(require_client=True)) as served:
         reply = await asked(served, HELLO, authority.client("holdfast:agent/n1", "https://elsewhere"))
-        assert named(reply.headers, "x-proven") == "agent/n1"
+        assert first_value(reply.headers, "x-proven") == "agent/n1"
 
 
 @in_a_loop
 async def test_a_certificate_proves_nobody_on_a_connection_that_outlives_it(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = Limits(request_ms=100)
+    limits = ConnectionLimits(request_ms=100)
     async with serving(authority.server(), limits) as served, asking(authority.client("holdfast:agent/n1")) as client:
         stream = client.stream(served.address, Request("GET", "/wait"), 20_000)
         assert await anext(stream) == b"first"
@@ -227,7 +229,7 @@ async def test_a_server_of_another_authority_is_unreachable_and_asked_nothing(
         with pytest.raises(Unreachable):
             await asked(served, HELLO, authority.client())
         with pytest.raises(Unreachable):
-            await aside(lambda: PlainTransport(authority.client()).ask(served.address, HELLO, 30_000))
+            await aside(lambda: BlockingHttpTransport(authority.client()).ask(served.address, HELLO, 30_000))
         assert served.asked == []
 
 
@@ -245,7 +247,7 @@ async def test_why_a_peer_is_not_believed_is_told_in_words(authority: Authority,
         with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
             await asked(served, HELLO, authority.client())
         with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
-            await aside(lambda: PlainTransport(authority.client()).ask(served.address, HELLO, 30_000))
+            await aside(lambda: BlockingHttpTransport(authority.client()).ask(served.address, HELLO, 30_000))
     with pytest.raises(Unreachable, match=r"refused|Connect call failed") as told:
         await asked(served, HELLO, authority.client())
     assert "SSLContext" not in str(told.value)
@@ -277,7 +279,7 @@ async def test_a_body_that_is_too_large_is_refused_and_the_connection_goes_on(si
         reply = await client.ask(served.address, Request("POST", "/echo", body=b"x" * size), 30_000)
         problem = json.loads(reply.body)
         assert (reply.status, problem["type"]) == (413, "urn:holdfast:problem:too-large")
-        assert named(reply.headers, "content-type") == "application/problem+json"
+        assert first_value(reply.headers, "content-type") == "application/problem+json"
         assert served.asked == []
         assert (await client.ask(served.address, Request("POST", "/", body=b"x" * 100_000), 30_000)).status == 200
 
@@ -325,14 +327,14 @@ async def test_a_head_without_an_end_is_cut_off() -> None:
 @pytest.mark.parametrize("data", [b"", b"GET / HT", b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nab"])
 @in_a_loop
 async def test_a_request_that_does_not_arrive_in_time_is_cut_off(data: bytes) -> None:
-    async with serving(limits=Limits(request_ms=100)) as served:
+    async with serving(limits=ConnectionLimits(request_ms=100)) as served:
         assert (await talk(served.address, data)).startswith(b"HTTP/1.1 408 ")
         assert served.asked == []
 
 
 @in_a_loop
 async def test_a_connection_without_requests_is_closed_and_one_that_waits_for_its_answer_is_not() -> None:
-    async with serving(limits=Limits(request_ms=30, idle_ms=100)) as served:
+    async with serving(limits=ConnectionLimits(request_ms=30, idle_ms=100)) as served:
         said = await talk(served.address, b"POST /slow HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi")
         assert said.endswith(b"\r\n\r\nhi")
 
@@ -427,10 +429,10 @@ def test_a_long_message_is_put_together_once_however_it_is_cut(
 
     monkeypatch.setattr(http_framing, name, noting)
     messages = [b"a", b"", b"long" * 10_000, b"z"]
-    sent = b"".join(http_framing.FRAMED[framing](message) for message in messages)
+    sent = b"".join(http_framing.FRAME_ENCODERS[framing](message) for message in messages)
     for size in (1, 3, 7, 1_000, len(sent)):
         joined.clear()
-        unframing = http_framing.Unframing(framing)
+        unframing = http_framing.StreamDecoder(framing)
         parts = [sent[at : at + size] for at in range(0, len(sent), size)]
         assert [one for part in parts for one in unframing.feed(part)] == messages
         assert unframing.is_between
@@ -508,7 +510,7 @@ async def test_a_request_is_sent_once_and_without_a_whole_answer_there_is_none(v
         with pytest.raises(NoAnswer):
             await client.ask(f"http://{address}", request, 2_000)
         with pytest.raises(NoAnswer):
-            await aside(lambda: PlainTransport().ask(f"http://{address}", request, 2_000))
+            await aside(lambda: BlockingHttpTransport().ask(f"http://{address}", request, 2_000))
         assert [head.split()[0].decode() for head in heads] == [verb, verb]
 
 
@@ -528,7 +530,7 @@ async def test_a_stream_that_is_cut_off_anywhere_is_no_answer(part: str) -> None
         with pytest.raises(NoAnswer):
             _ = [line async for line in client.stream(f"http://{address}", request, 2_000)]
         with pytest.raises(NoAnswer):
-            await aside(lambda: list(PlainTransport().stream(f"http://{address}", request, 2_000)))
+            await aside(lambda: list(BlockingHttpTransport().stream(f"http://{address}", request, 2_000)))
 
 
 @pytest.mark.parametrize("head", ["content-length: 99999999999", "transfer-encoding: chunked"])
@@ -565,7 +567,7 @@ async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
         patch.setattr(plain_module, "MESSAGE_MAX_BYTES", most)
         told = 0
         with pytest.raises(NoAnswer, match="an answer of more than"):
-            await aside(lambda: PlainTransport().ask(address, HELLO, 60_000))
+            await aside(lambda: BlockingHttpTransport().ask(address, HELLO, 60_000))
         assert told < 50 * most
     server.close()
     await server.wait_closed()
@@ -588,7 +590,7 @@ async def test_a_peer_that_many_ask_at_a_time_cannot_fill_our_memory_with_its_an
     bad = await asyncio.start_server(pour, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{bad.sockets[0].getsockname()[1]}"
     async with asking() as client, serving() as other:
-        client._client().arriving = Arriving(3 * each)
+        client._client().arriving = PeerBuffers(3 * each)
         streams = [client.stream(address, HELLO, 60_000) for _ in range(asks)]
         answers = (client.ask(address, HELLO, 60_000) if media.endswith("/json") else anext(one) for one in streams)
         waiting = [asyncio.ensure_future(one) for one in answers]
@@ -615,11 +617,11 @@ async def test_a_deadline_that_passes_while_connecting_promises_that_nothing_was
         with pytest.raises(Unreachable):
             await client.ask(f"https://{address}", HELLO, 200)
         with pytest.raises(Unreachable):
-            await aside(lambda: PlainTransport().ask(f"https://{address}", HELLO, 200))
+            await aside(lambda: BlockingHttpTransport().ask(f"https://{address}", HELLO, 200))
         with pytest.raises(NoAnswer):
             await client.ask(f"http://{address}", HELLO, 200)
         with pytest.raises(NoAnswer):
-            await aside(lambda: PlainTransport().ask(f"http://{address}", HELLO, 200))
+            await aside(lambda: BlockingHttpTransport().ask(f"http://{address}", HELLO, 200))
 
 
 @in_a_loop
@@ -627,7 +629,7 @@ async def test_plain_http_beyond_loopback_is_refused_before_a_connection_is_made
     # The kernel takes 0.0.0.0 for this machine, and nothing but the kernel promises that: it stands for elsewhere.
     async with serving() as served, asking() as client:
         elsewhere, connections = served.address.replace("127.0.0.1", "0.0.0.0"), served.transport._crowd.connections
-        plain = PlainTransport()
+        plain = BlockingHttpTransport()
         for refused in (
             client.ask(elsewhere, HELLO, 30_000),
             anext(client.stream(elsewhere, HELLO, 30_000)),
@@ -641,7 +643,7 @@ async def test_plain_http_beyond_loopback_is_refused_before_a_connection_is_made
         await insisting.start()
         assert (await insisting.ask(elsewhere, HELLO, 30_000)).body == b"hello"
         await insisting.close()
-        with closing(PlainTransport(insecure=True)) as plainly:
+        with closing(BlockingHttpTransport(insecure=True)) as plainly:
             assert (await aside(lambda: plainly.ask(elsewhere, HELLO, 30_000))).body == b"hello"
 
 
@@ -650,7 +652,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
     async with serving() as away, serving() as served, asking() as client:
         served.answer = Reply(307, (("location", f"{away.address}/echo"),))
         assert (await client.ask(served.address, HELLO, 30_000)).status == 307
-        with closing(PlainTransport()) as plain:
+        with closing(BlockingHttpTransport()) as plain:
             assert (await aside(lambda: plain.ask(served.address, HELLO, 30_000))).status == 307
         assert (len(served.asked), away.asked) == (2, [])
 
@@ -662,12 +664,12 @@ async def test_nobody_there_is_unreachable(peer: str) -> None:
         with pytest.raises(Unreachable):
             await client.ask(peer, HELLO, 5_000)
         with pytest.raises(Unreachable):
-            await aside(lambda: PlainTransport().ask(peer, HELLO, 5_000))
+            await aside(lambda: BlockingHttpTransport().ask(peer, HELLO, 5_000))
 
 
 @in_a_loop
 async def test_what_is_under_way_is_answered_before_a_server_has_closed() -> None:
-    async with serving(limits=Limits(drain_ms=2_000)) as served, asking() as client:
+    async with serving(limits=ConnectionLimits(drain_ms=2_000)) as served, asking() as client:
         under_way = asyncio.create_task(client.ask(served.address, Request("GET", "/slow", body=b"x" * 90_000), 30_000))
         while not served.asked:
             await asyncio.sleep(0.01)
@@ -684,7 +686,7 @@ async def test_a_plain_transport_sends_and_hears_the_same() -> None:
         "PUT", "/größe/a b", (("q", "ü&="),), (("x-note", "naïve"), ("content-type", "a/b")), b"\x00" * 9_000
     )
     async with serving() as served:
-        plain = PlainTransport()
+        plain = BlockingHttpTransport()
         reply = await aside(lambda: plain.ask(served.address, sent, 30_000))
         (came,) = served.asked
         assert (came.verb, came.path, came.query, came.body) == (sent.verb, sent.path, sent.query, sent.body)
@@ -697,14 +699,14 @@ async def test_a_plain_transport_sends_and_hears_the_same() -> None:
 @in_a_loop
 async def test_a_plain_transport_reads_streams(framing: Framing) -> None:
     async with serving() as served:
-        plain = PlainTransport()
+        plain = BlockingHttpTransport()
         count = Request("GET", "/count", (("as", framing.value),), body=b"5000")
         lines = await aside(lambda: list(plain.stream(served.address, count, 30_000)))
         assert lines == [b"%d" % number for number in range(5_000)]
-        with pytest.raises(Declined) as declined:
+        with pytest.raises(StreamDeclined) as declined:
             await aside(lambda: list(plain.stream(served.address, HELLO, 30_000)))
         assert declined.value.reply.body == b"hello"
-        with pytest.raises(Declined):
+        with pytest.raises(StreamDeclined):
             await aside(lambda: plain.ask(served.address, count, 30_000))
         plain.close()
 
@@ -712,7 +714,7 @@ async def test_a_plain_transport_reads_streams(framing: Framing) -> None:
 @in_a_loop
 async def test_a_plain_reader_that_has_enough_ends_the_stream_and_an_idle_one_is_told() -> None:
     async with serving() as served:
-        stream = PlainTransport().stream(served.address, Request("GET", "/wait"), 200)
+        stream = BlockingHttpTransport().stream(served.address, Request("GET", "/wait"), 200)
         assert await aside(lambda: next(stream)) == b"first"
         with pytest.raises(NoAnswer):
             await aside(lambda: next(stream))
@@ -722,7 +724,7 @@ async def test_a_plain_reader_that_has_enough_ends_the_stream_and_an_idle_one_is
 @in_a_loop
 async def test_a_plain_transport_keeps_its_connection() -> None:
     async with serving() as served:
-        plain = PlainTransport()
+        plain = BlockingHttpTransport()
         await aside(lambda: plain.ask(served.address, HELLO, 30_000))
         (kept,) = plain._kept.values()
         for question in (Request("POST", "/empty"), Request("GET", "/"), HELLO):
@@ -733,8 +735,8 @@ async def test_a_plain_transport_keeps_its_connection() -> None:
 
 @in_a_loop
 async def test_a_plain_transport_makes_a_new_connection_when_the_kept_one_was_closed() -> None:
-    async with serving(limits=Limits(idle_ms=50)) as served:
-        plain = PlainTransport()
+    async with serving(limits=ConnectionLimits(idle_ms=50)) as served:
+        plain = BlockingHttpTransport()
         await aside(lambda: plain.ask(served.address, HELLO, 30_000))
         (kept,) = plain._kept.values()
         await aside(lambda: select.select([kept.sock], [], [], 30))  # readable: the server has closed it
@@ -746,10 +748,10 @@ async def test_a_plain_transport_makes_a_new_connection_when_the_kept_one_was_cl
 @in_a_loop
 async def test_a_plain_transport_shows_its_certificate(authority: Authority) -> None:
     async with serving(authority.server(require_client=True)) as served:
-        plain = PlainTransport(authority.client("holdfast:person/me"))
+        plain = BlockingHttpTransport(authority.client("holdfast:person/me"))
         for _ in range(2):
             reply = await aside(lambda: plain.ask(served.address, HELLO, 30_000))
-            assert named(reply.headers, "x-proven") == "person/me"
+            assert first_value(reply.headers, "x-proven") == "person/me"
         plain.close()
 
 

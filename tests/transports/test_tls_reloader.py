@@ -16,12 +16,12 @@ import pytest
 
 from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.transport import Reply, Request, TransportError
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 from holdfast.transports import tls_reloader
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.tls import Tls
-from holdfast.transports.tls_reloader import DAY_MS, TlsFiles
-from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
+from holdfast.transports.tls import TlsConfig
+from holdfast.transports.tls_reloader import DAY_MS, TlsReloader
+from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateOptions, issue, new_authority
 from tests.support.event_loop import in_a_loop
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -36,26 +36,26 @@ class Made:
         for name in ("ours", "theirs"):
             new_authority(folder / name, name, AUTHORITY_LIFE, NOW)
 
-    def files(self, name: str, wish: CertificateWish, by: str = "ours", believes: str = "ours") -> Tls:
+    def files(self, name: str, wish: CertificateOptions, by: str = "ours", believes: str = "ours") -> TlsConfig:
         """Files by this name, new or in the place of those that are there."""
         made = issue(self._folder / by, self._folder, name, wish, NOW, force=True)
         trust = self._folder / f"{name}.trust"
         shutil.copy(self._folder / believes / "authority.pem", trust.with_suffix(".new"))
         trust.with_suffix(".new").replace(trust)
-        return Tls(str(made.certificate), str(made.key), str(trust))
+        return TlsConfig(str(made.certificate), str(made.key), str(trust))
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    monkeypatch.setattr(tls_reloader, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(tls_reloader, "POLL_INTERVAL_S", 0.02)
     return Made(tmp_path)
 
 
-SERVER = CertificateWish(hosts=("127.0.0.1",))
+SERVER = CertificateOptions(hosts=("127.0.0.1",))
 
 
 @asynccontextmanager
-async def running(tls: Tls, listen: str = "") -> AsyncIterator[HttpTransport]:
+async def running(tls: TlsConfig, listen: str = "") -> AsyncIterator[HttpTransport]:
     transport = HttpTransport(SystemClock(), listen=listen, tls=tls)
 
     async def serve(request: Request) -> Reply:
@@ -93,8 +93,8 @@ def used(transport: HttpTransport) -> object:
 @in_a_loop
 async def test_a_server_takes_new_connections_with_its_new_certificate_and_keeps_the_old_ones(made: Made) -> None:
     server_tls = made.files("server", SERVER, by="theirs")
-    client_tls = made.files("client", CertificateWish(principal="agent/n1"))
-    old_tls = made.files("old", CertificateWish(principal="agent/old"), believes="theirs")
+    client_tls = made.files("client", CertificateOptions(principal="agent/n1"))
+    old_tls = made.files("old", CertificateOptions(principal="agent/old"), believes="theirs")
     async with running(server_tls, "127.0.0.1:0") as server, running(client_tls) as client, running(old_tls) as old:
         assert await asked(client, server) == "none"
         assert await asked(old, server) == "agent/old"
@@ -108,7 +108,7 @@ async def test_a_server_takes_new_connections_with_its_new_certificate_and_keeps
 @in_a_loop
 async def test_a_changed_trust_file_counts_for_new_handshakes(made: Made) -> None:
     server_tls = made.files("server", SERVER)
-    client_tls = made.files("client", CertificateWish(principal="agent/n1"))
+    client_tls = made.files("client", CertificateOptions(principal="agent/n1"))
     async with running(server_tls, "127.0.0.1:0") as server:
         async with running(client_tls) as client:
             assert await asked(client, server) == "agent/n1"
@@ -122,11 +122,11 @@ async def test_a_changed_trust_file_counts_for_new_handshakes(made: Made) -> Non
 @in_a_loop
 async def test_one_that_asks_shows_its_new_certificate_in_its_next_request(made: Made) -> None:
     server_tls = made.files("server", SERVER)
-    client_tls = made.files("client", CertificateWish(principal="agent/n1"))
+    client_tls = made.files("client", CertificateOptions(principal="agent/n1"))
     async with running(server_tls, "127.0.0.1:0") as server, running(client_tls) as client:
         assert await asked(client, server) == "agent/n1"
         before = used(client)
-        made.files("client", CertificateWish(principal="agent/n2"))
+        made.files("client", CertificateOptions(principal="agent/n2"))
         await until(lambda: used(client) is not before)
         assert await asked(client, server) == "agent/n2"
 
@@ -134,7 +134,7 @@ async def test_one_that_asks_shows_its_new_certificate_in_its_next_request(made:
 @in_a_loop
 async def test_a_file_that_hangs_holds_up_nobody_and_is_read_when_it_answers(made: Made) -> None:
     server_tls = made.files("server", SERVER)
-    client_tls = made.files("client", CertificateWish(principal="agent/n1"))
+    client_tls = made.files("client", CertificateOptions(principal="agent/n1"))
     async with running(server_tls, "127.0.0.1:0") as server:
         before, pipe = used(server), Path(server_tls.authorities).with_suffix(".pipe")
         os.mkfifo(pipe)
@@ -154,9 +154,9 @@ async def test_a_file_that_hangs_holds_up_nobody_and_is_read_when_it_answers(mad
 class Looked:
     """Files that are looked at when a test says so, at a time that it sets."""
 
-    def __init__(self, tls: Tls) -> None:
+    def __init__(self, tls: TlsConfig) -> None:
         self.now = int(NOW.timestamp() * 1000)
-        self.files = TlsFiles(tls, lambda: self.now, Journal("transport"))
+        self.files = TlsReloader(tls, lambda: self.now, Logger("transport"))
         self.first = self.files.contexts
 
     def look(self, times: int = 2) -> bool:
@@ -166,25 +166,25 @@ class Looked:
         return self.files.contexts is self.first
 
 
-def truncated(tls: Tls) -> None:
+def truncated(tls: TlsConfig) -> None:
     Path(tls.certificate).write_bytes(Path(tls.certificate).read_bytes()[:200])
 
 
-def emptied(tls: Tls) -> None:
+def emptied(tls: TlsConfig) -> None:
     Path(tls.authorities).write_bytes(b"")
 
 
-def removed(tls: Tls) -> None:
+def removed(tls: TlsConfig) -> None:
     Path(tls.key).unlink()
 
 
-def of_another(tls: Tls) -> None:
+def of_another(tls: TlsConfig) -> None:
     shutil.copy(Path(tls.key).parent / "theirs" / "authority.key", tls.key)
 
 
 @pytest.mark.parametrize("harm", [truncated, emptied, removed, of_another])
 def test_bad_files_leave_the_last_good_ones_and_are_warned_of_once(
-    made: Made, harm: Callable[[Tls], None], caplog: pytest.LogCaptureFixture
+    made: Made, harm: Callable[[TlsConfig], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     tls = made.files("server", SERVER)
     looked = Looked(tls)
@@ -202,7 +202,7 @@ def test_a_certificate_that_has_ended_does_not_take_the_place_of_one_that_has_no
     tls = made.files("server", SERVER)
     looked = Looked(tls)
     looked.now += 10 * DAY_MS
-    made.files("server", CertificateWish(hosts=("127.0.0.1",), life=timedelta(days=5)))
+    made.files("server", CertificateOptions(hosts=("127.0.0.1",), life=timedelta(days=5)))
     assert looked.look(5)
     assert "are not good" in looked.files.trouble()
 

@@ -13,17 +13,17 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID as Usage
 
-from holdfast.transports.certificates import facts_of
-from holdfast.transports.tls import Tls, client_context, principal_of, server_context
+from holdfast.transports.certificates import certificate_facts
+from holdfast.transports.tls import TlsConfig, client_context, principal_of, server_context
 from holdfast.wiring.certificate_authority import (
     AUTHORITY_LIFE,
     LIFE_LONGEST,
-    CertificateWish,
+    CertificateOptions,
     IssuedFiles,
     NotIssued,
+    invalid_certificate_options,
     issue,
     new_authority,
-    wrong,
 )
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def signed(folder: Path, name: str = "one", **wish: Any) -> IssuedFiles:
-    return issue(folder / "ca", folder, name, CertificateWish(**wish), NOW)
+    return issue(folder / "ca", folder, name, CertificateOptions(**wish), NOW)
 
 
 def loaded(files: IssuedFiles) -> x509.Certificate:
@@ -48,7 +48,7 @@ def usages(files: IssuedFiles) -> list[x509.ObjectIdentifier]:
     return list(loaded(files).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
 
 
-def shaken(server: Tls, client: Tls, host: str = "localhost") -> str:
+def shaken(server: TlsConfig, client: TlsConfig, host: str = "localhost") -> str:
     """The principal that a server finds proven after a handshake; raises where there is none."""
     ours, theirs = socket.socketpair()
     found: list[str] = []
@@ -75,9 +75,9 @@ def shaken(server: Tls, client: Tls, host: str = "localhost") -> str:
     return found[0]
 
 
-def tls(folder: Path, files: IssuedFiles | None = None, **more: Any) -> Tls:
+def tls(folder: Path, files: IssuedFiles | None = None, **more: Any) -> TlsConfig:
     own = (str(files.certificate), str(files.key)) if files is not None else ("", "")
-    return Tls(*own, str(folder / "ca" / "authority.pem"), **more)
+    return TlsConfig(*own, str(folder / "ca" / "authority.pem"), **more)
 
 
 def test_an_authority_signs_no_further_authority_and_its_key_is_its_owners(folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_authority_signs_no_further_authority_and_its_key_is_its_owners(folde
     found = loaded(made).extensions.get_extension_for_class(x509.BasicConstraints)
     assert (found.critical, found.value.ca, found.value.path_length) == (True, True, 0)
     assert made.key.stat().st_mode & 0o777 == 0o600
-    assert facts_of(made.certificate.read_bytes()).is_authority
+    assert certificate_facts(made.certificate.read_bytes()).is_authority
 
 
 def test_a_server_and_an_agent_know_each_other_by_what_was_signed(folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_server_is_believed_for_its_own_hosts_alone(folder: Path) -> None:
     ],
 )
 def test_what_is_not_plainly_meant_is_not_signed(folder: Path, said: dict[str, Any], why: str) -> None:
-    (found,) = wrong(CertificateWish(**said))
+    (found,) = invalid_certificate_options(CertificateOptions(**said))
     assert why in found
     with pytest.raises(NotIssued):
         signed(folder, **said)
@@ -147,7 +147,7 @@ def test_what_is_not_plainly_meant_is_not_signed(folder: Path, said: dict[str, A
 
 def test_what_is_plainly_meant_is_signed(folder: Path) -> None:
     files = signed(folder, hosts=("*.example",), principal="region/eu", wildcard=True, server_principal=True)
-    facts = facts_of(files.certificate.read_bytes())
+    facts = certificate_facts(files.certificate.read_bytes())
     assert (facts.hosts, facts.principal) == (("*.example",), "region/eu")
     assert signed(folder, "two", principal="agent/*", wildcard=True)
 
@@ -159,26 +159,26 @@ def test_nothing_is_replaced_unless_that_is_said(folder: Path) -> None:
     (folder / "one.pem").unlink()
     with pytest.raises(NotIssued, match=r"one\.key is there already"):
         signed(folder, principal="agent/n1")
-    again = issue(folder / "ca", folder, "one", CertificateWish(principal="agent/n1"), NOW, force=True)
+    again = issue(folder / "ca", folder, "one", CertificateOptions(principal="agent/n1"), NOW, force=True)
     assert again.certificate.read_bytes() != first
     with pytest.raises(NotIssued, match="is there already"):
         new_authority(folder / "ca", "ours", AUTHORITY_LIFE, NOW)
     with pytest.raises(NotIssued, match="say another --name"):
-        issue(folder / "ca", folder / "ca", "authority", CertificateWish(principal="agent/n1"), NOW, force=True)
+        issue(folder / "ca", folder / "ca", "authority", CertificateOptions(principal="agent/n1"), NOW, force=True)
 
 
 def test_a_certificate_ends_no_later_than_its_authority(folder: Path) -> None:
     new_authority(folder / "ca", "short", timedelta(days=5), NOW, force=True)
-    facts = facts_of(signed(folder, principal="agent/n1").certificate.read_bytes())
+    facts = certificate_facts(signed(folder, principal="agent/n1").certificate.read_bytes())
     assert facts.ends == NOW + timedelta(days=5)
     with pytest.raises(NotIssued, match="has ended"):
-        issue(folder / "ca", folder, "two", CertificateWish(principal="agent/n1"), NOW + timedelta(days=5))
+        issue(folder / "ca", folder, "two", CertificateOptions(principal="agent/n1"), NOW + timedelta(days=5))
 
 
 def test_a_key_that_others_can_read_and_what_is_no_authority_are_told(folder: Path) -> None:
     key = folder / "ca" / "authority.key"
     with pytest.raises(NotIssued, match="holdfast certificate authority --out"):
-        issue(folder / "none", folder, "one", CertificateWish(principal="agent/n1"), NOW)
+        issue(folder / "none", folder, "one", CertificateOptions(principal="agent/n1"), NOW)
     key.chmod(0o644)
     with pytest.raises(NotIssued, match="others may read it"):
         signed(folder, principal="agent/n1")

@@ -22,21 +22,21 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.client.blocking_client import HoldfastSync
-from holdfast.client.config import Access
+from holdfast.client.blocking_client import Client
+from holdfast.client.config import ClientConfig
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.transport import Reply, Request, named
+from holdfast.host.ports.transport import Reply, Request, first_value
 from holdfast.stores.memory import MemoryStore
-from holdfast.transports.blocking_http import PlainTransport
-from holdfast.transports.tls import Tls
+from holdfast.transports.blocking_http import BlockingHttpTransport
+from holdfast.transports.tls import TlsConfig
 from holdfast.wiring import storage
-from holdfast.wiring.agent import NodeWish, be_agent
-from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
-from holdfast.wiring.config.sources import gather
-from holdfast.wiring.dev.documents import Place, document, introduce
-from holdfast.wiring.machine import MachineWish
+from holdfast.wiring.agent import NodeOptions, run_agent
+from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateOptions, issue, new_authority
+from holdfast.wiring.config.sources import load_settings
+from holdfast.wiring.dev.documents import RegionEntry, apply_regions, document
+from holdfast.wiring.machine import MachineOptions
 from holdfast.wiring.server import serve
-from holdfast.wiring.server_ports import of_machine
+from holdfast.wiring.server_ports import machine_ports
 from tests.support.api.api_cluster import a_class, a_tenant, a_workload
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.real_cluster import CHECKOUT, QUOTA, free_ports
@@ -63,11 +63,11 @@ class Secured:
         self.platform, self.region, self.second = (f"https://127.0.0.1:{port + number}" for number in range(3))
         new_authority(folder / "ca", "ours", AUTHORITY_LIFE, NOW)
         for name in ("platform", "eu", "second"):
-            self.issued(name, CertificateWish(hosts=("127.0.0.1",)))
+            self.issued(name, CertificateOptions(hosts=("127.0.0.1",)))
 
-    def issued(self, name: str, wish: CertificateWish) -> Tls:
+    def issued(self, name: str, wish: CertificateOptions) -> TlsConfig:
         files = issue(self.folder / "ca", self.folder, name, wish, NOW)
-        return Tls(str(files.certificate), str(files.key), str(self.folder / "ca" / "authority.pem"))
+        return TlsConfig(str(files.certificate), str(files.key), str(self.folder / "ca" / "authority.pem"))
 
     def server(self, name: str, url: str, **said: Any) -> asyncio.Task[Any]:
         files = {
@@ -77,8 +77,8 @@ class Secured:
         }
         listen = url.removeprefix("https://")
         said |= {"data": str(self.folder / "data" / name), "listen": listen, **files, "tls_require_clients": True}
-        settings = gather("", {}, said).settings
-        return asyncio.create_task(serve(settings, of_machine(settings, SystemClock()), asyncio.Event()))
+        settings = load_settings("", {}, said).settings
+        return asyncio.create_task(serve(settings, machine_ports(settings, SystemClock()), asyncio.Event()))
 
 
 async def until(holds: Callable[[], T]) -> T:
@@ -97,22 +97,22 @@ async def until(holds: Callable[[], T]) -> T:
 @in_a_loop
 async def test_an_agent_a_region_and_a_platform_find_one_another_with_certificates_on_every_hop(tmp_path: Path) -> None:
     secured = Secured(tmp_path)
-    operator = secured.issued("operator", CertificateWish(principal="person/operator"))
-    agent = secured.issued("agent", CertificateWish(principal="agent/n1"))
+    operator = secured.issued("operator", CertificateOptions(principal="person/operator"))
+    agent = secured.issued("agent", CertificateOptions(principal="agent/n1"))
     tasks = [secured.server("platform", secured.platform, role="platform")]
-    with closing(PlainTransport(operator)) as transport, closing(PlainTransport(operator)) as other:
-        client = HoldfastSync(transport, Access(servers=(secured.platform,), patience_ms=5_000))
-        regional = HoldfastSync(other, Access(servers=(secured.region,), patience_ms=5_000))
+    with closing(BlockingHttpTransport(operator)) as transport, closing(BlockingHttpTransport(operator)) as other:
+        client = Client(transport, ClientConfig(servers=(secured.platform,), patience_ms=5_000))
+        regional = Client(other, ClientConfig(servers=(secured.region,), patience_ms=5_000))
         try:
             assert (await until(client.whoami))["principal"] == "person/operator"
-            place = Place(secured.region, tmp_path / "eu.token")
-            await asyncio.to_thread(introduce, client, {"eu": place}, NOW)
+            place = RegionEntry(secured.region, tmp_path / "eu.token")
+            await asyncio.to_thread(apply_regions, client, {"eu": place}, NOW)
             await asyncio.to_thread(client.put, document("Principal", "agent/n1", {"scope": {"region": "eu"}}))
             said = {"role": "region", "region": "eu", "platform": [secured.platform], "token_file": "../../eu.token"}
             tasks.append(secured.server("eu", secured.region, **said))
-            wish = MachineWish("agent", (secured.region,), "n1", "", agent.certificate, agent.key, agent.authorities)
-            node = NodeWish(data=tmp_path / "n1", cgroups=False)
-            tasks.append(asyncio.create_task(be_agent(wish, node, SystemClock(), asyncio.Event())))
+            wish = MachineOptions("agent", (secured.region,), "n1", "", agent.certificate, agent.key, agent.authorities)
+            node = NodeOptions(data=tmp_path / "n1", cgroups=False)
+            tasks.append(asyncio.create_task(run_agent(wish, node, SystemClock(), asyncio.Event())))
             nodes = await until(lambda: regional.list("nodes").items)
             assert [one["metadata"]["name"] for one in nodes] == ["n1"]
             assert (await until(lambda: client.status()["regions"][0]["joined"])) is True
@@ -125,9 +125,9 @@ async def test_an_agent_a_region_and_a_platform_find_one_another_with_certificat
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def asked(tls: Tls, server: str, verb: str, path: str, body: Any = None) -> Reply:
+def asked(tls: TlsConfig, server: str, verb: str, path: str, body: Any = None) -> Reply:
     """What one server answers, itself or by another one."""
-    with closing(PlainTransport(tls)) as transport:
+    with closing(BlockingHttpTransport(tls)) as transport:
         headers = (("content-type", "application/json"), ("idempotency-key", f"{verb}-{path}-{server}"))
         return transport.ask(
             server, Request(verb, path, (), headers, json.dumps(body).encode() if body else b""), 10_000
@@ -143,23 +143,25 @@ def is_done(reply: Reply) -> Reply:
 async def test_a_follower_hands_on_to_its_leader_and_to_a_region_with_certificates_on_every_hop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secured, store, opened = Secured(tmp_path), MemoryStore("platform"), storage.opened
+    secured, store, opened = Secured(tmp_path), MemoryStore("platform"), storage.open_server_store
 
     async def one_store(settings: Any) -> Any:
         return store if settings.role == "platform" else await opened(settings)
 
-    monkeypatch.setattr(storage, "opened", one_store)
-    operator = secured.issued("operator", CertificateWish(principal="person/operator"))
+    monkeypatch.setattr(storage, "open_server_store", one_store)
+    operator = secured.issued("operator", CertificateOptions(principal="person/operator"))
     both = (secured.platform, secured.second)
     tasks = []
     try:
         for name, url in zip(("platform", "second"), both, strict=True):
             (tmp_path / "data" / name).mkdir(parents=True)
             tasks.append(secured.server(name, url, role="platform", store="memory:"))
-        with closing(PlainTransport(operator)) as transport:
-            client = HoldfastSync(transport, Access(servers=both, patience_ms=5_000))
+        with closing(BlockingHttpTransport(operator)) as transport:
+            client = Client(transport, ClientConfig(servers=both, patience_ms=5_000))
             await until(client.whoami)
-            await asyncio.to_thread(introduce, client, {"eu": Place(secured.region, tmp_path / "eu.token")}, NOW)
+            await asyncio.to_thread(
+                apply_regions, client, {"eu": RegionEntry(secured.region, tmp_path / "eu.token")}, NOW
+            )
         said = {"role": "region", "region": "eu", "platform": list(both), "token_file": "../../eu.token"}
         tasks.append(secured.server("eu", secured.region, **said))
         told = []
@@ -167,7 +169,7 @@ async def test_a_follower_hands_on_to_its_leader_and_to_a_region_with_certificat
             written = {"kind": "Tenant", "metadata": {"name": f"tenant-{number}"}, "spec": {}}
             path = f"/v1/tenants/tenant-{number}"
             reply = await until(lambda at=server, to=path, it=written: is_done(asked(operator, at, "PUT", to, it)))  # type: ignore[misc]
-            told.append(named(reply.headers, "holdfast-server"))
+            told.append(first_value(reply.headers, "holdfast-server"))
         assert told[0] == told[1], "whoever is asked, the one that leads has written it"
         assert told[0] in both
         for server in both:  # each signs with its own key, which the region knows by the link
@@ -183,25 +185,27 @@ async def test_a_follower_hands_on_to_its_leader_and_to_a_region_with_certificat
 @in_a_loop
 async def test_a_scheduler_in_a_process_of_its_own_places_with_certificates_on_every_hop(tmp_path: Path) -> None:
     secured = Secured(tmp_path)
-    operator = secured.issued("operator", CertificateWish(principal="person/operator"))
-    agent = secured.issued("agent", CertificateWish(principal="agent/n1"))
-    scheduler = secured.issued("scheduler", CertificateWish(principal="scheduler/main"))
+    operator = secured.issued("operator", CertificateOptions(principal="person/operator"))
+    agent = secured.issued("agent", CertificateOptions(principal="agent/n1"))
+    scheduler = secured.issued("scheduler", CertificateOptions(principal="scheduler/main"))
     tasks, over, processes = [secured.server("platform", secured.platform, role="platform")], asyncio.Event(), []
-    with closing(PlainTransport(operator)) as transport, closing(PlainTransport(operator)) as other:
-        client = HoldfastSync(transport, Access(servers=(secured.platform,), patience_ms=5_000))
-        regional = HoldfastSync(other, Access(servers=(secured.region,), patience_ms=5_000))
+    with closing(BlockingHttpTransport(operator)) as transport, closing(BlockingHttpTransport(operator)) as other:
+        client = Client(transport, ClientConfig(servers=(secured.platform,), patience_ms=5_000))
+        regional = Client(other, ClientConfig(servers=(secured.region,), patience_ms=5_000))
         try:
             await until(client.whoami)
-            await asyncio.to_thread(introduce, client, {"eu": Place(secured.region, tmp_path / "eu.token")}, NOW)
+            await asyncio.to_thread(
+                apply_regions, client, {"eu": RegionEntry(secured.region, tmp_path / "eu.token")}, NOW
+            )
             for name in ("agent/n1", "scheduler/main"):
                 await asyncio.to_thread(client.put, document("Principal", name, {"scope": {"region": "eu"}}))
             for one in (a_class(), a_tenant(), document("Quota", "shop", QUOTA), a_workload(replicas=1)):
                 await asyncio.to_thread(client.put, one)
             said = {"role": "region", "region": "eu", "platform": [secured.platform], "token_file": "../../eu.token"}
             tasks.append(secured.server("eu", secured.region, scheduler="none", **said))
-            wish = MachineWish("agent", (secured.region,), "n1", "", agent.certificate, agent.key, agent.authorities)
-            node = NodeWish(data=tmp_path / "n1", cgroups=False, tenant_map=tmp_path / "users.json", stop_work=True)
-            tasks.append(asyncio.create_task(be_agent(wish, node, SystemClock(), over)))
+            wish = MachineOptions("agent", (secured.region,), "n1", "", agent.certificate, agent.key, agent.authorities)
+            node = NodeOptions(data=tmp_path / "n1", cgroups=False, tenant_map=tmp_path / "users.json", stop_work=True)
+            tasks.append(asyncio.create_task(run_agent(wish, node, SystemClock(), over)))
             await until(lambda: regional.list("nodes").items)
             words = ["--server", secured.region, "--name", "main", "--tls-certificate", scheduler.certificate]
             words += ["--tls-key", scheduler.key, "--tls-trust", scheduler.authorities]

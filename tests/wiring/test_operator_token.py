@@ -13,19 +13,19 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.log import StartLog
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Token, matches, parse
+from holdfast.core.model.objects.principals import Token, parse_token, verify_secret
 from holdfast.core.platform.commands import Put
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.host.ledger.ledger import Identity, Ledger
+from holdfast.host.ledger.ledger import Ledger, ServerIdentity
 from holdfast.host.ports.clock import Clock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from holdfast.wiring.config.private_files import read_private, write_private
-from holdfast.wiring.config.token_files import drawn
-from holdfast.wiring.operator_token import Bootstrap, is_good
+from holdfast.wiring.config.token_files import draw_secret
+from holdfast.wiring.operator_token import OperatorToken, is_good
 
 OPERATOR = "person/operator"
 DAY = 86_400_000
@@ -62,9 +62,9 @@ class Platform:
 
     async def live(self, story: Callable[[Ledger[PlatformState]], Coroutine[Any, Any, None]]) -> None:
         """One life with a story in it, told once the token is seen to."""
-        identity = Identity("s1", StartLog("log-1", "platform", OPERATOR))
+        identity = ServerIdentity("s1", StartLog("log-1", "platform", OPERATOR))
         ledger: Ledger[PlatformState] = Ledger(PLATFORM, self.store, self.clock, identity)
-        bootstrap = Bootstrap(File(self.file), drawn, self.operator, 30 * DAY)
+        bootstrap = OperatorToken(File(self.file), draw_secret, self.operator, 30 * DAY)
         ledger.beside["bootstrap"] = bootstrap.run
         running = asyncio.create_task(ledger.run())
         try:
@@ -95,11 +95,11 @@ def told(file: Path, story: Callable[[Platform], Coroutine[Any, Any, None]], ope
 def test_the_first_start_makes_a_token_whose_hash_is_in_the_log_and_whose_secret_is_not(tmp_path: Path) -> None:
     async def story(platform: Platform) -> None:
         await platform.start()
-        parts = parse(platform.text())
+        parts = parse_token(platform.text())
         assert parts is not None
         (token,) = platform.tokens()
         assert (token.meta.name, token.spec.principal) == (parts[0], OPERATOR)
-        assert matches(parts[1], token.spec.hash)
+        assert verify_secret(parts[1], token.spec.hash)
         assert token.spec.expires - platform.clock.wall() > 29 * DAY
         assert stat.S_IMODE(platform.file.stat().st_mode) == 0o600
         raw = b"".join([batch.raw for batch in await platform.store.read(1)])
@@ -162,7 +162,7 @@ def test_a_revoked_token_is_replaced_and_stays_revoked(tmp_path: Path) -> None:
             (token,) = (one for _, one in ledger.durable.state.tokens.items())
             put = Put(replace(token, spec=replace(token.spec, revoked=True)))
             answer = await ledger.submit(Envelope(OPERATOR, put, ledger.clock.wall(), key="revoke"))
-            assert isinstance(answer, Landed)
+            assert isinstance(answer, Committed)
 
         await platform.live(revoke)
         first = platform.text()
@@ -202,7 +202,7 @@ def test_the_secret_is_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
     async def story(platform: Platform) -> None:
         await platform.start()
-        parts = parse(platform.text())
+        parts = parse_token(platform.text())
         assert parts is not None
         assert "bootstrap-token" in caplog.text
         assert parts[1] not in caplog.text

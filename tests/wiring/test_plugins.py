@@ -15,9 +15,9 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.plugins import FILTERS, SCORES, plugins
-from holdfast.wiring.process import CannotStart
+from holdfast.wiring.process import StartupError
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -47,7 +47,7 @@ def found(acme: ModuleType, filters: dict[str, Any] | None = None, scores: dict[
     def points(group: str) -> list[EntryPoint]:
         return [EntryPoint(name, f"acme_plugins:{name}", group) for name in many[group]]
 
-    return plugins(Journal("test"), points)
+    return plugins(Logger("test"), points)
 
 
 def test_the_entry_points_of_the_project_are_the_built_in_plugins() -> None:
@@ -63,8 +63,8 @@ def test_built_in_plugins_are_there_once_whatever_is_installed() -> None:
     def points(group: str) -> list[EntryPoint]:
         return [EntryPoint(name, value, group) for name, value in groups[group].items()]
 
-    assert plugins(Journal("test"), points) == BUILT_IN
-    assert plugins(Journal("test"), lambda _: ()) == BUILT_IN
+    assert plugins(Logger("test"), points) == BUILT_IN
+    assert plugins(Logger("test"), lambda _: ()) == BUILT_IN
 
 
 def test_what_others_have_installed_comes_after_them_in_the_order_of_its_names(acme: ModuleType) -> None:
@@ -98,7 +98,7 @@ def test_a_score_that_cannot_be_used_is_named_in_the_log_and_left_out(
 
 @pytest.mark.parametrize(("fields", "why"), [*UNUSABLE, ({"code": "capacity"}, "code")], ids=str)
 def test_a_filter_that_cannot_be_used_stops_the_start(acme: ModuleType, fields: dict[str, Any], why: str) -> None:
-    with pytest.raises(CannotStart, match=rf"the filter bad \(acme_plugins:bad\) cannot be used: .*{why}"):
+    with pytest.raises(StartupError, match=rf"the filter bad \(acme_plugins:bad\) cannot be used: .*{why}"):
         found(acme, {"bad": a_filter(**fields)})
 
 
@@ -106,7 +106,7 @@ def test_two_plugins_of_one_name_are_not_both_used(acme: ModuleType, caplog: pyt
     one, other = a_score(), a_score()
     assert found(acme, scores={"a": one, "b": other}).scores == (*BUILT_IN.scores, one)
     assert "acme/green is there already" in caplog.text
-    with pytest.raises(CannotStart, match="acme/roomy is there already"):
+    with pytest.raises(StartupError, match="acme/roomy is there already"):
         found(acme, {"a": a_filter(), "b": a_filter()})
 
 
@@ -114,7 +114,7 @@ def test_a_package_that_is_broken_stops_a_filter_and_leaves_out_a_score(caplog: 
     def points(broken: str, group: str) -> list[EntryPoint]:
         return [EntryPoint("gone", "no_such_package:Gone", group)] if group == broken else []
 
-    assert plugins(Journal("test"), lambda group: points(SCORES, group)) == BUILT_IN
+    assert plugins(Logger("test"), lambda group: points(SCORES, group)) == BUILT_IN
     assert "gone (no_such_package:Gone)" in caplog.text
-    with pytest.raises(CannotStart, match="no_such_package"):
-        plugins(Journal("test"), lambda group: points(FILTERS, group))
+    with pytest.raises(StartupError, match="no_such_package"):
+        plugins(Logger("test"), lambda group: points(FILTERS, group))

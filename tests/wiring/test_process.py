@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.wiring.process import WANTED, allow_many_files
+from holdfast.wiring.process import OPEN_FILES_WANTED, raise_open_file_limit
 
 
 @pytest.fixture(autouse=True)
@@ -20,14 +20,14 @@ def _as_before() -> Iterator[None]:
 def test_a_low_limit_is_raised_as_far_as_it_may_be() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, hard))
-    raised = allow_many_files()
+    raised = raise_open_file_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (raised, hard)
-    assert raised == (WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard))
+    assert raised == (OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard))
 
 
 def test_a_limit_that_is_high_enough_stays() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allow_many_files()
+    raise_open_file_limit()
     after = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert allow_many_files() == after[0] >= min(before[0], WANTED)
+    assert raise_open_file_limit() == after[0] >= min(before[0], OPEN_FILES_WANTED)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == after

@@ -18,23 +18,23 @@ import pytest
 import trustme
 from msgspec.structs import replace
 
-from holdfast.api.server import Limits
-from holdfast.core.model.objects.principals import parse
+from holdfast.api.server.limits import ServerLimits
+from holdfast.core.model.objects.principals import parse_token
 from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.transport import Request, TransportError
-from holdfast.host.storage.snapshots import Keeping
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.stores.memory import MemoryStore
-from holdfast.transports.blocking_http import PlainTransport
-from holdfast.transports.tls import Tls
-from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateWish, issue, new_authority
+from holdfast.transports.blocking_http import BlockingHttpTransport
+from holdfast.transports.tls import TlsConfig
+from holdfast.wiring.certificate_authority import AUTHORITY_LIFE, CertificateOptions, issue, new_authority
 from holdfast.wiring.config.private_files import read_private, write_private
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.config.sources import gather
-from holdfast.wiring.config.validation import contradictions
-from holdfast.wiring.process import Ending
+from holdfast.wiring.config.sources import load_settings
+from holdfast.wiring.config.validation import invalid_settings
+from holdfast.wiring.process import ExitCode
 from holdfast.wiring.server import INSECURE, Server, serve
 from holdfast.wiring.server_parts import limits
-from holdfast.wiring.server_ports import of_machine
+from holdfast.wiring.server_ports import machine_ports
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -57,12 +57,12 @@ def a_port() -> int:
 
 def settings(folder: Path, **said: Any) -> ServerSettings:
     flags = {"role": "platform", "data": str(folder), "listen": f"127.0.0.1:{a_port()}", **said}
-    found = gather("", {}, flags).settings
-    assert contradictions(found) == []
+    found = load_settings("", {}, flags).settings
+    assert invalid_settings(found) == []
     return found
 
 
-async def ready(folder: Path, serving: asyncio.Task[Ending]) -> dict[str, Any]:
+async def ready(folder: Path, serving: asyncio.Task[ExitCode]) -> dict[str, Any]:
     while not (folder / "ready.json").exists():
         assert not serving.done(), serving.result()
         await asyncio.sleep(0.01)
@@ -70,12 +70,12 @@ async def ready(folder: Path, serving: asyncio.Task[Ending]) -> dict[str, Any]:
     return found
 
 
-def lived(one: ServerSettings, story: Coroutine[Any, Any, None] | None = None) -> tuple[Ending, dict[str, Any]]:
+def lived(one: ServerSettings, story: Coroutine[Any, Any, None] | None = None) -> tuple[ExitCode, dict[str, Any]]:
     """A life of a server: until it is ready and the story is told, then it is asked to stop."""
 
-    async def run() -> tuple[Ending, dict[str, Any]]:
+    async def run() -> tuple[ExitCode, dict[str, Any]]:
         asked = asyncio.Event()
-        serving = asyncio.create_task(serve(one, of_machine(one, SystemClock()), asked))
+        serving = asyncio.create_task(serve(one, machine_ports(one, SystemClock()), asked))
         found = await ready(Path(one.data), serving)
         if story is not None:
             await story
@@ -85,26 +85,26 @@ def lived(one: ServerSettings, story: Coroutine[Any, Any, None] | None = None) -
     return asyncio.run(run())
 
 
-async def served(one: ServerSettings) -> Ending:
+async def served(one: ServerSettings) -> ExitCode:
     """How a server ends that nobody asks to."""
-    return await serve(one, of_machine(one, SystemClock()), asyncio.Event())
+    return await serve(one, machine_ports(one, SystemClock()), asyncio.Event())
 
 
-def ended(one: ServerSettings) -> Ending:
+def ended(one: ServerSettings) -> ExitCode:
     """How a server ends that nobody asks to, in a loop of its own."""
     return asyncio.run(served(one))
 
 
 def refused(one: ServerSettings, capsys: pytest.CaptureFixture[str]) -> str:
     """What a server says that cannot start."""
-    assert ended(one) is Ending.CANNOT_START
+    assert ended(one) is ExitCode.CANNOT_START
     return capsys.readouterr().err
 
 
 def test_asked_to_stop_it_ends_with_zero_and_takes_its_ready_file_away(tmp_path: Path) -> None:
     one = settings(tmp_path)
     ending, found = lived(one)
-    assert ending is Ending.ASKED
+    assert ending is ExitCode.ASKED
     assert (found["pid"], found["address"], found["ledger"]) == (os.getpid(), one.advertise, "platform")
     assert not (tmp_path / "ready.json").exists()
 
@@ -139,12 +139,12 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_left_open(
         said = refused(settings(tmp_path, listen=listen), capsys)
     assert f"listening on {listen}" in said
     assert "hint:" in said
-    assert lived(settings(tmp_path))[0] is Ending.ASKED
+    assert lived(settings(tmp_path))[0] is ExitCode.ASKED
 
 
 def test_a_store_that_is_in_use_is_named_with_who_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def second() -> None:
-        assert await served(settings(tmp_path)) is Ending.CANNOT_START
+        assert await served(settings(tmp_path)) is ExitCode.CANNOT_START
         assert (tmp_path / "ready.json").exists(), "that of the first one"
 
     lived(settings(tmp_path), second())
@@ -159,7 +159,7 @@ def test_a_store_with_the_log_of_another_ledger_is_not_touched(
     said = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:1"], "token_file": "token"}
     text = refused(settings(tmp_path, **said), capsys)
     assert "holds the log of platform, and this server is set up for region/eu" in text
-    assert lived(settings(tmp_path))[0] is Ending.ASKED
+    assert lived(settings(tmp_path))[0] is ExitCode.ASKED
 
 
 def test_a_region_without_its_token_says_how_to_make_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +171,7 @@ def test_a_region_serves_while_its_platform_is_not_there(tmp_path: Path) -> None
     write_private(tmp_path / "token", f"hf_region-eu_{'x' * 43}\n")
     said = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:1"], "token_file": "token"}
     ending, found = lived(settings(tmp_path, **said))
-    assert (ending, found["ledger"]) == (Ending.ASKED, "region/eu")
+    assert (ending, found["ledger"]) == (ExitCode.ASKED, "region/eu")
 
 
 def test_a_damaged_store_ends_the_server_with_three_and_is_named(
@@ -180,7 +180,7 @@ def test_a_damaged_store_ends_the_server_with_three_and_is_named(
     lived(settings(tmp_path))
     log = tmp_path / "ledger" / "log.db"
     log.write_bytes(b"no database " * 1_000)
-    assert ended(settings(tmp_path)) is Ending.STOPPED
+    assert ended(settings(tmp_path)) is ExitCode.STOPPED
     assert str(tmp_path / "ledger") in capsys.readouterr().err
 
 
@@ -192,11 +192,11 @@ def test_a_server_with_certificates_answers_those_who_trust_them_and_show_their_
     own.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
     files = {"tls_certificate": "certificate.pem", "tls_key": "key.pem", "tls_trust": "trust.pem"}
     one = settings(tmp_path, **files, tls_require_clients=True)
-    trusting = Tls(authorities=one.tls_trust)
+    trusting = TlsConfig(authorities=one.tls_trust)
     shown = replace(trusting, certificate=one.tls_certificate, key=one.tls_key)
 
-    def asked(tls: Tls) -> int:
-        with closing(PlainTransport(tls)) as transport:
+    def asked(tls: TlsConfig) -> int:
+        with closing(BlockingHttpTransport(tls)) as transport:
             return transport.ask(one.advertise, Request("GET", "/readyz"), 3_000).status
 
     async def story() -> None:
@@ -205,7 +205,7 @@ def test_a_server_with_certificates_answers_those_who_trust_them_and_show_their_
             await asyncio.to_thread(asked, trusting)
 
     assert one.advertise.startswith("https://")
-    assert lived(one, story())[0] is Ending.ASKED
+    assert lived(one, story())[0] is ExitCode.ASKED
 
 
 def test_a_server_that_is_told_to_be_insecure_says_so_at_the_start(
@@ -218,9 +218,9 @@ def test_a_server_that_is_told_to_be_insecure_says_so_at_the_start(
     assert "insecure" in caplog.text
 
 
-def warnings_in_status(one: ServerSettings, tls: Tls | None = None) -> list[str]:
+def warnings_in_status(one: ServerSettings, tls: TlsConfig | None = None) -> list[str]:
     token = read_private(Path(one.bootstrap_file))
-    with closing(PlainTransport(tls)) as transport:
+    with closing(BlockingHttpTransport(tls)) as transport:
         asked = Request("GET", "/v1/status", headers=(("authorization", f"Bearer {token}"),))
         found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["warnings"]
         return found
@@ -245,21 +245,21 @@ def test_status_tells_that_a_server_is_insecure(tmp_path: Path, insecure: bool) 
             f"{one.name} was told to be insecure: {INSECURE}" for _ in range(insecure)
         ]
 
-    assert lived(one, story())[0] is Ending.ASKED
+    assert lived(one, story())[0] is ExitCode.ASKED
 
 
 def test_status_tells_that_the_certificate_ends_soon(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     new_authority(tmp_path / "ca", "ours", AUTHORITY_LIFE, now)
-    wish = CertificateWish(hosts=("127.0.0.1",), life=timedelta(days=5))
+    wish = CertificateOptions(hosts=("127.0.0.1",), life=timedelta(days=5))
     issue(tmp_path / "ca", tmp_path, "own", wish, now)
     one = settings(tmp_path, tls_certificate="own.pem", tls_key="own.key", tls_trust="ca/authority.pem")
 
     async def story() -> None:
-        found = await asyncio.to_thread(warnings_in_status, one, Tls(authorities=one.tls_trust))
+        found = await asyncio.to_thread(warnings_in_status, one, TlsConfig(authorities=one.tls_trust))
         assert found == [f"{one.name}: the certificate ends in 4 days"]
 
-    assert lived(one, story())[0] is Ending.ASKED
+    assert lived(one, story())[0] is ExitCode.ASKED
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,18 +274,18 @@ def test_a_certificate_that_is_none_is_told(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_limits_of_the_settings_are_those_of_the_api(tmp_path: Path) -> None:
-    assert limits(settings(tmp_path)) == Limits()
-    assert limits(settings(tmp_path, watches="7", timeout="3s")) == replace(Limits(), watches=7, timeout_ms=3_000)
+    assert limits(settings(tmp_path)) == ServerLimits()
+    assert limits(settings(tmp_path, watches="7", timeout="3s")) == replace(ServerLimits(), watches=7, timeout_ms=3_000)
 
 
 def test_a_snapshot_is_due_when_the_settings_say_so(tmp_path: Path) -> None:
     one = settings(tmp_path, snapshot_bytes="3Mi", snapshot_batches="700", retention="2h")
-    assert kept(one) == Keeping(3 << 20, 700, 7_200_000)
-    assert kept(settings(tmp_path)) == Keeping()
+    assert kept(one) == SnapshotPolicy(3 << 20, 700, 7_200_000)
+    assert kept(settings(tmp_path)) == SnapshotPolicy()
 
 
-def kept(one: ServerSettings) -> Keeping:
-    server = Server(one, of_machine(one, SystemClock()), MemoryStore())
+def kept(one: ServerSettings) -> SnapshotPolicy:
+    server = Server(one, machine_ports(one, SystemClock()), MemoryStore())
     return server.ledger.snapshots._keeping
 
 
@@ -305,7 +305,7 @@ def test_a_server_makes_a_token_of_its_own_shows_it_after_a_restart_too_and_neve
     first = json.loads(file.read_text(encoding="utf-8"))
     assert file.stat().st_mode & 0o777 == 0o600
     assert first["principal"] == f"platform/127-0-0-1-{one.listen.rpartition(':')[2]}"
-    name, secret = parse(first["current"]["token"]) or ("", "")
+    name, secret = parse_token(first["current"]["token"]) or ("", "")
     assert any(name in record.getMessage() for record in caplog.records)
     assert not any(secret in record.getMessage() for record in caplog.records)
     caplog.clear()

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.storage.snapshots import Keeping
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.registry import UnknownStore, open_store
 from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.wiring.storage import ledger_in
+from holdfast.wiring.storage import log_owner
 from tests.support.event_loop import in_a_loop
 from tests.support.hosts.ledger_world import World, in_world, until
 
@@ -38,20 +38,20 @@ def test_an_unknown_store_is_refused_with_those_that_are_known(tmp_path: Path, u
 
 
 def test_an_empty_store_is_nobodys() -> None:
-    assert asyncio.run(ledger_in(MemoryStore())) == ""
+    assert asyncio.run(log_owner(MemoryStore())) == ""
 
 
 def test_a_log_says_whose_it_is_by_its_first_batch_and_once_trimmed_by_a_snapshot() -> None:
     async def story(world: World) -> None:
         store = MemoryStore()
-        server = world.server(store, keeping=Keeping(log_batches=5, retention_ms=1)).start()
+        server = world.server(store, keeping=SnapshotPolicy(log_batches=5, retention_ms=1)).start()
         await server.leads()
-        assert await ledger_in(store) == "region/eu"
+        assert await log_owner(store) == "region/eu"
         for number in range(40):
             await server.override(f"k{number}")
             await world.clock().sleep(500)
         await until(lambda: store._head.floor > 0, world.clock())
         assert server.ledger.role is Role.LEADING
-        assert await ledger_in(store) == "region/eu"
+        assert await log_owner(store) == "region/eu"
 
     in_world(story)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 
-from holdfast.core.agent.bindings import Bound, refusal, tenants_begun
+from holdfast.core.agent.bindings import BoundSlot, rejection_reason, tenants_begun
 from holdfast.core.agent.plan import RunKey
-from holdfast.core.agent.restarts import pause_ms
+from holdfast.core.agent.restarts import rejection_backoff_ms
 from holdfast.core.model.objects.isolation import takes_one_tenant
-from holdfast.core.model.objects.workloads import Driver, Template
+from holdfast.core.model.objects.workloads import DriverKind, Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region.commands import RegisterNode
@@ -18,10 +18,10 @@ from holdfast.core.region.commands import RegisterNode
 KNOWN_MAX = 1_000
 
 
-class Refusing:
+class BindingAdmission:
     """Of one node, over all sessions of its agent."""
 
-    def __init__(self, node: RegisterNode, drivers: Collection[Driver]) -> None:
+    def __init__(self, node: RegisterNode, drivers: Collection[DriverKind]) -> None:
         #: What the node is, with what its driver can enforce once that is known.
         self.node = node
         self._drivers = drivers
@@ -30,7 +30,7 @@ class Refusing:
         self._refused: dict[RunKey, tuple[str, int]] = {}
 
     def of(
-        self, bound: Iterable[Bound], templates: Mapping[str, Template], now: int
+        self, bound: Iterable[BoundSlot], templates: Mapping[str, Template], now: int
     ) -> Mapping[RunKey, tuple[str, int]]:
         """Those of these bindings that the node does not take."""
         found: dict[RunKey, tuple[str, int]] = {}
@@ -40,11 +40,11 @@ class Refusing:
             if one.phase is not Phase.BOUND:
                 continue
             key = one.slot, one.epoch
-            why = refusal(one, templates[one.template], self.node, self._drivers, tuple(there))
+            why = rejection_reason(one, templates[one.template], self.node, self._drivers, tuple(there))
             if not why and is_single:
                 there[one.tenant] = None
             if why:
-                found[key] = self._refused.get(key) or (why, now + pause_ms(self._count(one.slot)))
+                found[key] = self._refused.get(key) or (why, now + rejection_backoff_ms(self._count(one.slot)))
         self._refused = found
         return found
 

@@ -15,38 +15,38 @@ import asyncio
 
 from msgspec.structs import replace
 
-from holdfast.agent.admission import Refusing
-from holdfast.agent.bindings_watch import Listening
+from holdfast.agent.admission import BindingAdmission
+from holdfast.agent.bindings_watch import BindingsWatch
 from holdfast.agent.drivers.driver import Capabilities, Driver
-from holdfast.agent.drivers.isolation import enforced
-from holdfast.agent.lease_times import KeptTimes
-from holdfast.agent.node_load import Faring, keep_telling
-from holdfast.agent.probe_manager import Probing
-from holdfast.agent.prober import Asking
-from holdfast.agent.sync_loop import Working
-from holdfast.agent.term_fence import Terms
+from holdfast.agent.drivers.isolation import enforced_capabilities
+from holdfast.agent.lease_times import AgentLeaseTimes
+from holdfast.agent.node_load import NodeLoadSource, report_node_load
+from holdfast.agent.probe_manager import ProbeManager
+from holdfast.agent.prober import Prober
+from holdfast.agent.sync_loop import SyncLoop
+from holdfast.agent.term_fence import TermFence
 from holdfast.core.agent.plan import RunKey
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import show
-from holdfast.core.model.values.settings import Times
+from holdfast.core.ledger.revision import format_revision
+from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Transport
-from holdfast.host.protocol.session_client import SessionOver, Voice
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.protocol.session_client import SessionClient, SessionLost
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: An agent that its region does not take asks again after so long: a person has to do something first.
-REFUSED_MS = 2_000
+REJECTED_RETRY_MS = 2_000
 #: One that may speak, and whose node is not taken, is silent for so long: longer than a lease and the fence. Each
 #: session begins the fence of what stands there anew, and nobody could replace it.
-NOT_TAKEN_MS = 60_000
+NOT_REGISTERED_RETRY_MS = 60_000
 #: Why nobody hears it is told after so long: what passes sooner is not worth a word.
-COMPLAIN_MS = 5_000
+WARN_EVERY_MS = 5_000
 
 
-class Superseded(Exception):
+class AgentSuperseded(Exception):
     """Another agent speaks for this node: this one must not go on."""
 
 
@@ -56,18 +56,18 @@ class Agent:
     def __init__(
         self,
         node: RegisterNode,
-        voice: Voice,
+        voice: SessionClient,
         transport: Transport,
         driver: Driver,
-        asking: Asking,
-        terms: Terms,
+        asking: Prober,
+        terms: TermFence,
         clock: Clock,
-        meters: Meters,
-        faring: Faring | None = None,
-        times: KeptTimes | None = None,
+        meters: Metrics,
+        faring: NodeLoadSource | None = None,
+        times: AgentLeaseTimes | None = None,
     ) -> None:
         #: The region's numbers that it acts by, and what it says of its node by them.
-        self._times = times or KeptTimes()
+        self._times = times or AgentLeaseTimes()
         self._node = replace(node, overrun=driver.keep(self._times.now))
         self._retold = asyncio.Event()
         self._voice = voice
@@ -78,10 +78,10 @@ class Agent:
         self._meters = meters
         #: How the node fares; None: it is not told.
         self._faring = faring
-        self._refusing = Refusing(node, driver.kinds)
-        self._journal = Journal("agent", node=node.name)
-        self._wake = Signal()
-        self._probing = Probing(asking, clock, meters, self._wake.set)
+        self._refusing = BindingAdmission(node, driver.kinds)
+        self._journal = Logger("agent", node=node.name)
+        self._wake = ClockEvent()
+        self._probing = ProbeManager(asking, clock, meters, self._wake.set)
         #: What is being started. It outlives the session that began it: a driver sees starts to their end.
         self._starting: dict[RunKey, asyncio.Task[None]] = {}
         #: Until when, on the node's even clock, its session is sure to live.
@@ -89,11 +89,11 @@ class Agent:
         self.is_registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Be this node's agent until `Superseded`."""
+        """Be this node's agent until `AgentSuperseded`."""
         await self._driver.open()
         self._enforce(self._driver.capabilities())
         try:
-            await together(self._lives(), self._complain())
+            await run_until_first(self._lives(), self._complain())
         finally:
             for task in self._starting.values():
                 task.cancel()
@@ -104,7 +104,7 @@ class Agent:
     def _enforce(self, can: Capabilities) -> None:
         """Register with what the driver can enforce here, and refuse what takes more. What it cannot is a warning:
         whoever started it may not have meant that."""
-        self._node = self._refusing.node = replace(self._node, capabilities=enforced(can))
+        self._node = self._refusing.node = replace(self._node, capabilities=enforced_capabilities(can))
         self._journal.info("enforces", capabilities=",".join(self._node.capabilities))
         for why in can.missing:
             self._journal.warning("not-enforced", why=why)
@@ -117,10 +117,12 @@ class Agent:
             try:
                 if await self._register():
                     await self._live()
-            except SessionOver as over:
+            except SessionLost as over:
                 self._lease = 0
                 if over.successor:
-                    raise Superseded(f"{self._voice.actor} has another session, {show(over.successor)}") from over
+                    raise AgentSuperseded(
+                        f"{self._voice.actor} has another session, {format_revision(over.successor)}"
+                    ) from over
                 self._meters.count("agent_sessions_over")
                 self._journal.warning("session-over", why=over)
             await self._voice.pause(1)
@@ -130,7 +132,7 @@ class Agent:
         said = ""
         while True:
             await self._voice.turned.wait()
-            await self._clock.sleep(COMPLAIN_MS)
+            await self._clock.sleep(WARN_EVERY_MS)
             self._voice.turned.clear()
             if self._voice.trouble != said:
                 said = self._voice.trouble
@@ -145,27 +147,27 @@ class Agent:
             answered = await self._voice.send(self._node)
         if answered.code not in ("", Code.ALREADY):
             self._journal.warning("not-taken", code=answered.code, why=answered.message)
-            not_taken_ms = max(NOT_TAKEN_MS, 2 * self._times.now.fence)
-            await self._clock.sleep(not_taken_ms if self._voice.session else REFUSED_MS)
+            not_taken_ms = max(NOT_REGISTERED_RETRY_MS, 2 * self._times.now.fence)
+            await self._clock.sleep(not_taken_ms if self._voice.session else REJECTED_RETRY_MS)
             return False
         self.is_registered.set()
-        self._journal.info("registered", session=show(self._voice.session), server=self._voice.server)
+        self._journal.info("registered", session=format_revision(self._voice.session), server=self._voice.server)
         return True
 
     async def _live(self) -> None:
         """One session, to its end."""
         wake = self._wake
-        listening = Listening(self._voice, self._transport, self._terms, self._meters, wake.set)
-        working = Working(
+        listening = BindingsWatch(self._voice, self._transport, self._terms, self._meters, wake.set)
+        working = SyncLoop(
             self._voice, self._driver, listening, self._probing, self._refusing, self._clock, self._meters, wake,
             self._starting, self._times,
         )  # fmt: skip
         tasks = [self._renew(working), listening.run(), working.run(), self._tell_anew()]
         if self._faring is not None:
-            tasks.append(keep_telling(self._voice, self._clock, self._node.name, self._faring))
-        await together(*tasks)
+            tasks.append(report_node_load(self._voice, self._clock, self._node.name, self._faring))
+        await run_until_first(*tasks)
 
-    async def _renew(self, working: Working) -> None:
+    async def _renew(self, working: SyncLoop) -> None:
         """Heartbeats, four in each lease. What one is worth counts from before it was sent (RULES 3)."""
         attempt = 0
         while True:
@@ -184,7 +186,7 @@ class Agent:
             attempt += 1
             await self._voice.pause(attempt)
 
-    def _keep(self, times: Times | None) -> None:
+    def _keep(self, times: AgentTimes | None) -> None:
         """Act by the region's numbers, from before anything is extended by them (RULES 24)."""
         if not self._times.told(times):
             return

@@ -14,15 +14,15 @@ from contextlib import aclosing
 
 import msgspec
 
-from holdfast.agent.term_fence import Terms
-from holdfast.core.ledger.revision import show
+from holdfast.agent.term_fence import TermFence
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.objects.workloads import Template
-from holdfast.host.ports.transport import Declined, Request, Transport, TransportError, named
-from holdfast.host.protocol.bindings import BINDINGS, SESSION, Bindings, TemplateTold, read_message
+from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
+from holdfast.host.protocol.bindings import BINDINGS, SESSION, NodeBindings, TemplateMessage, read_message
 from holdfast.host.protocol.commands import LEADER
 from holdfast.host.protocol.problem import read_problem
-from holdfast.host.protocol.session_client import Voice
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.protocol.session_client import SessionClient
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: A stream that says nothing for so long is broken.
 IDLE_MS = 12_000
@@ -32,24 +32,24 @@ class _Broken(Exception):
     """This stream cannot go on; the next one may."""
 
 
-class Listening:
+class BindingsWatch:
     """What was told in one session. `run` it beside the heartbeats; `wake` is called whenever there is news."""
 
     def __init__(
-        self, voice: Voice, transport: Transport, terms: Terms, meters: Meters, wake: Callable[[], None]
+        self, voice: SessionClient, transport: Transport, terms: TermFence, meters: Metrics, wake: Callable[[], None]
     ) -> None:
         self._voice = voice
         self._transport = transport
         self._terms = terms
         self._meters = meters
         self._wake = wake
-        self._journal = Journal("agent", actor=voice.actor)
+        self._journal = Logger("agent", actor=voice.actor)
         self.templates: dict[str, Template] = {}
         #: Everything that stands here; None: nothing was told yet in this session.
-        self.bindings: Bindings | None = None
+        self.bindings: NodeBindings | None = None
 
     async def run(self) -> None:
-        """Follow the stream until `SessionOver`."""
+        """Follow the stream until `SessionLost`."""
         attempt = 0
         while True:
             server = self._voice.server
@@ -58,10 +58,10 @@ class Listening:
                 await self._follow(server)
             except (_Broken, TransportError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 hint, why = "", str(error)
-                if isinstance(error, Declined):
+                if isinstance(error, StreamDeclined):
                     told = read_problem(error.reply)
                     self._voice.must_live(told)
-                    hint, why = named(error.reply.headers, LEADER), f"{told.detail} ({told.code})"
+                    hint, why = first_value(error.reply.headers, LEADER), f"{told.detail} ({told.code})"
                 self._journal.info("stream-broke", server=server, why=why)
                 self._meters.count("agent_streams_broken")
                 self._voice.elsewhere(server, hint)
@@ -69,21 +69,21 @@ class Listening:
             await self._voice.pause(attempt)
 
     async def _follow(self, server: str) -> None:
-        query = ((SESSION, show(self._voice.session)),)
+        query = ((SESSION, format_revision(self._voice.session)),)
         request = Request("GET", BINDINGS, query, self._voice.headers())
         fresh: dict[str, Template] = {}
         async with aclosing(self._transport.stream(server, request, IDLE_MS)) as frames:  # type: ignore[type-var]
             async for frame in frames:
                 message = read_message(frame)
-                if isinstance(message, TemplateTold):
+                if isinstance(message, TemplateMessage):
                     fresh[message.digest] = message.template
-                elif isinstance(message, Bindings):
+                elif isinstance(message, NodeBindings):
                     self._take(message, fresh)
                 elif message.over:
                     raise _Broken("it says that it leads no more, or that this session is over")
         raise _Broken("the stream ended")
 
-    def _take(self, told: Bindings, fresh: dict[str, Template]) -> None:
+    def _take(self, told: NodeBindings, fresh: dict[str, Template]) -> None:
         if not self._terms.heard(told.log_id, told.term):
             raise _Broken(f"term {told.term} is not followed: {self._terms.newest[1]} was heard")
         known = self.templates | fresh

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from holdfast.core.model.records.nodes import MACHINE_NAME_MAX, Machine
-from holdfast.host.runtime.files import write_whole
+from holdfast.host.runtime.files import write_atomically
 
 NAME = "machine.id"
 HOST = Path("/etc/machine-id")
@@ -31,7 +31,7 @@ def _id_of(file: Path) -> str:
         found = file.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         found = secrets.token_hex(_BYTES)
-        write_whole(file, f"{found}\n")
+        write_atomically(file, f"{found}\n")
     if not found.isalnum() or len(found) > MACHINE_NAME_MAX:
         raise ValueError(f"{file} does not say which machine this is; remove it, and it is a new one")
     at = file.stat()

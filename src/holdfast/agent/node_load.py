@@ -14,23 +14,23 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import ReportNode
 from holdfast.core.region.limits import LOAD_EVERY_MS
 from holdfast.host.ports.clock import Clock
-from holdfast.host.protocol.session_client import Voice
+from holdfast.host.protocol.session_client import SessionClient
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 #: What the machine needs for itself, of each resource, in percent.
-KEPT_PERCENT = 10
+RESERVED_PERCENT = 10
 
 _MIB = 1 << 20
 
 
 #: The node is looked at so often.
-LOOK_MS = 5_000
+POLL_MS = 5_000
 #: So long the folder of what lies ready has to answer.
 PRESENT_MS = 2_000
 
 
-class Fares(NamedTuple):
+class NodeLoad(NamedTuple):
     """What is used of processor and memory, in percent, and the names of what lies ready."""
 
     cpu: int = 0
@@ -38,14 +38,14 @@ class Fares(NamedTuple):
     present: tuple[str, ...] = ()
 
 
-class Faring(Protocol):
+class NodeLoadSource(Protocol):
     """A way to look at a node."""
 
-    async def look(self) -> Fares:
+    async def look(self) -> NodeLoad:
         """How it fares at this moment."""
 
 
-class OfMachine:
+class MachineLoad:
     """This machine, and the files of one folder, if there is such."""
 
     def __init__(self, clock: Clock, folder: Path | None = None, proc: Path = Path("/proc")) -> None:
@@ -57,14 +57,14 @@ class OfMachine:
         self._found: tuple[str, ...] = ()
         self._hangs = False
 
-    async def look(self) -> Fares:
+    async def look(self) -> NodeLoad:
         """Its load since the last look, and what lies in the folder now; while that does not answer, what lay there."""
         busy, whole = self._times()
         spent, passed = busy - self._busy, whole - self._whole
         self._busy, self._whole = busy, whole
         if self._folder is not None:
             await self._look_into(self._folder)
-        return Fares(_step(spent, passed), _step(*self._memory()), self._found)
+        return NodeLoad(_step(spent, passed), _step(*self._memory()), self._found)
 
     async def _look_into(self, folder: Path) -> None:
         try:
@@ -72,7 +72,7 @@ class OfMachine:
             self._hangs = False
         except Hangs as error:
             if not self._hangs:
-                Journal("agent").warning("cannot-look", why=error)
+                Logger("agent").warning("cannot-look", why=error)
             self._hangs = True
 
     def _times(self) -> tuple[int, int]:
@@ -102,17 +102,17 @@ def _step(part: int, whole: int) -> int:
     return min(100, (percent + LOAD_STEP // 2) // LOAD_STEP * LOAD_STEP)
 
 
-async def keep_telling(voice: Voice, clock: Clock, node: str, faring: Faring) -> None:
+async def report_node_load(voice: SessionClient, clock: Clock, node: str, faring: NodeLoadSource) -> None:
     """Tell it in one session, for ever. What the region knows from an earlier one is told anew, and not taken twice."""
-    journal = Journal("agent", node=node)
-    told: Fares | None = None
+    journal = Logger("agent", node=node)
+    told: NodeLoad | None = None
     told_at = 0
     while True:
         try:
             fares, now = await faring.look(), clock.boot()
         except OSError as error:
             journal.warning("cannot-look", why=error)
-            await clock.sleep(LOOK_MS)
+            await clock.sleep(POLL_MS)
             continue
         is_other = told is None or fares.present != told.present
         if is_other or (fares != told and now >= told_at + LOAD_EVERY_MS):
@@ -120,10 +120,10 @@ async def keep_telling(voice: Voice, clock: Clock, node: str, faring: Faring) ->
             told, told_at = fares, now
             if answered.code not in ("", Code.ALREADY):
                 told = fares._replace(cpu=-1)  # too early, for one: it is told once that is over
-        await clock.sleep(LOOK_MS)
+        await clock.sleep(POLL_MS)
 
 
-def detected(folder: Path, meminfo: Path = Path("/proc/meminfo")) -> Resources:
+def detect_capacity(folder: Path, meminfo: Path = Path("/proc/meminfo")) -> Resources:
     """The capacity of this machine, less what it needs for itself. The disk is that of the agent's folder."""
     cpu = len(os.sched_getaffinity(0)) * 1_000
     memory = _memory_mib(meminfo)
@@ -132,7 +132,7 @@ def detected(folder: Path, meminfo: Path = Path("/proc/meminfo")) -> Resources:
 
 
 def _offered(amount: int) -> int:
-    return amount * (100 - KEPT_PERCENT) // 100
+    return amount * (100 - RESERVED_PERCENT) // 100
 
 
 def _memory_mib(meminfo: Path) -> int:

@@ -13,36 +13,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from holdfast.agent.prober import Asking, CannotAsk
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.prober import ProbeNotRun, Prober
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.agent.plan import RunKey
-from holdfast.core.agent.processes import NOT_PROBED, Pulse
+from holdfast.core.agent.processes import NOT_PROBED, ProbeState
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: The first question is repeated after so long, and then whenever a quarter more time has passed.
 SOON_MS = 50
 
-_BEGINNING = Pulse(started=False, ready=False, detail="its startup probe has not passed yet")
+_BEGINNING = ProbeState(started=False, ready=False, detail="its startup probe has not passed yet")
 
 
-class Probing:
+class ProbeManager:
     """All probes of a node. What is probed is what was last said to run."""
 
-    def __init__(self, asking: Asking, clock: Clock, meters: Meters, wake: Callable[[], None]) -> None:
+    def __init__(self, asking: Prober, clock: Clock, meters: Metrics, wake: Callable[[], None]) -> None:
         self._asking = asking
         self._clock = clock
         self._meters = meters
         self._wake = wake
-        self._journal = Journal("agent.probes")
-        self._pulses: dict[RunKey, Pulse] = {}
+        self._journal = Logger("agent.probes")
+        self._pulses: dict[RunKey, ProbeState] = {}
         self._tasks: dict[RunKey, asyncio.Task[None]] = {}
 
     def watch(
         self,
-        bound: Iterable[Bound],
+        bound: Iterable[BoundSlot],
         running: Iterable[RunKey],
         known: Iterable[RunKey],
         templates: Mapping[str, Template],
@@ -61,7 +61,7 @@ class Probing:
                 self._pulses[key] = _first(template)
                 self._tasks[key] = asyncio.create_task(self._ask(key, one, template))
 
-    def pulses(self) -> Mapping[RunKey, Pulse]:
+    def pulses(self) -> Mapping[RunKey, ProbeState]:
         """What probes say of each process that is or was asked."""
         return self._pulses
 
@@ -80,12 +80,12 @@ class Probing:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _ask(self, key: RunKey, one: Bound, template: Template) -> None:
+    async def _ask(self, key: RunKey, one: BoundSlot, template: Template) -> None:
         if template.startup is not None:
             await self._started(key, one, template, template.startup)
             if self._pulses[key].failed:
                 return
-        self._put(key, Pulse(ready=template.readiness is None, detail="its readiness probe has not passed yet"))
+        self._put(key, ProbeState(ready=template.readiness is None, detail="its readiness probe has not passed yet"))
         both = [
             asyncio.create_task(ask(key, one, template, probe))
             for ask, probe in ((self._ready, template.readiness), (self._alive, template.liveness))
@@ -97,18 +97,18 @@ class Probing:
             for task in both:
                 task.cancel()
 
-    async def _started(self, key: RunKey, one: Bound, template: Template, probe: Probe) -> None:
+    async def _started(self, key: RunKey, one: BoundSlot, template: Template, probe: Probe) -> None:
         """Until it passes, or has failed as often as it may."""
         failures, why = 0, await self._first(one, template, probe, "startup")
         while why:
             failures += 1
             if failures >= probe.failures:
-                self._put(key, Pulse(started=False, ready=False, failed=True, detail=f"startup: {why}"))
+                self._put(key, ProbeState(started=False, ready=False, failed=True, detail=f"startup: {why}"))
                 return
             await self._clock.sleep(probe.period)
             why = await self._once(one, template, probe, "startup")
 
-    async def _ready(self, key: RunKey, one: Bound, template: Template, probe: Probe) -> None:
+    async def _ready(self, key: RunKey, one: BoundSlot, template: Template, probe: Probe) -> None:
         failures, why = 0, await self._first(one, template, probe, "readiness")
         while True:
             failures = failures + 1 if why else 0
@@ -116,22 +116,22 @@ class Probing:
             ready = not why or (pulse.ready and failures < probe.failures)
             if pulse.failed:
                 return  # its liveness has: that is what it is ended for
-            self._put(key, Pulse(pulse.started, ready, detail=f"readiness: {why}" if why else pulse.detail))
+            self._put(key, ProbeState(pulse.started, ready, detail=f"readiness: {why}" if why else pulse.detail))
             await self._clock.sleep(probe.period)
             why = await self._once(one, template, probe, "readiness")
 
-    async def _alive(self, key: RunKey, one: Bound, template: Template, probe: Probe) -> None:
+    async def _alive(self, key: RunKey, one: BoundSlot, template: Template, probe: Probe) -> None:
         failures = 0
         await self._clock.sleep(probe.delay)
         while True:
             why = await self._once(one, template, probe, "liveness")
             failures = failures + 1 if why else 0
             if failures >= probe.failures:
-                self._put(key, Pulse(ready=False, failed=True, detail=f"liveness: {why}"))
+                self._put(key, ProbeState(ready=False, failed=True, detail=f"liveness: {why}"))
                 return
             await self._clock.sleep(probe.period)
 
-    async def _first(self, one: Bound, template: Template, probe: Probe, which: str) -> str:
+    async def _first(self, one: BoundSlot, template: Template, probe: Probe, which: str) -> str:
         """Why it has not passed within the first period; empty: it has."""
         await self._clock.sleep(probe.delay)
         began = self._clock.boot()
@@ -142,14 +142,14 @@ class Probing:
                 return why
             await self._clock.sleep(min(max(SOON_MS, spent // 4), probe.period - spent))
 
-    async def _once(self, one: Bound, template: Template, probe: Probe, which: str) -> str:
+    async def _once(self, one: BoundSlot, template: Template, probe: Probe, which: str) -> str:
         """Why it did not pass; empty: it did. That we could not ask is no fault of its: it is asked again."""
         why = ""
         while True:
             try:
                 why = await self._asking.ask(one, template, probe)
                 break
-            except CannotAsk as error:
+            except ProbeNotRun as error:
                 self._journal.warning("cannot-ask", slot=one.name, why=error)
                 await self._clock.sleep(probe.period)
             except Exception as error:
@@ -159,7 +159,7 @@ class Probing:
         self._meters.count("agent_probes", which=which, result="failed" if why else "passed")
         return why
 
-    def _put(self, key: RunKey, pulse: Pulse) -> None:
+    def _put(self, key: RunKey, pulse: ProbeState) -> None:
         before = self._pulses.get(key, NOT_PROBED)
         self._pulses[key] = pulse
         if (before.started, before.ready, before.failed) != (pulse.started, pulse.ready, pulse.failed):
@@ -171,7 +171,7 @@ def is_probed(template: Template) -> bool:
     return any(probe is not None for probe in (template.startup, template.readiness, template.liveness))
 
 
-def _first(template: Template) -> Pulse:
+def _first(template: Template) -> ProbeState:
     if template.startup is not None:
         return _BEGINNING
-    return Pulse(ready=template.readiness is None, detail="its readiness probe has not passed yet")
+    return ProbeState(ready=template.readiness is None, detail="its readiness probe has not passed yet")

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import aiohttp
 
-from holdfast.agent.drivers.driver import OF_OURSELVES, CannotStart, Driver, Unheard
-from holdfast.agent.run_specs import work_of
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.drivers.driver import OWN_ERRNOS, CannotStart, Driver, ExecNotRun
+from holdfast.agent.run_specs import run_spec_of
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.host.ports.clock import Clock
@@ -27,18 +27,18 @@ _WELL = range(200, 400)
 LOOKUP_MS = 5_000
 
 
-class CannotAsk(Exception):
+class ProbeNotRun(Exception):
     """The agent itself could not ask, as without a descriptor left: nothing is known of the process."""
 
 
-class Asking(Protocol):
+class Prober(Protocol):
     """A way to ask a process."""
 
-    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
-        """Why it did not pass, within the probe's timeout; empty: it did. Raises `CannotAsk`."""
+    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+        """Why it did not pass, within the probe's timeout; empty: it did. Raises `ProbeNotRun`."""
 
 
-class RealAsking:
+class NodeProber:
     """Asks real processes, under the address of their node."""
 
     def __init__(self, driver: Driver, clock: Clock, host: str) -> None:
@@ -48,29 +48,29 @@ class RealAsking:
         self._calls = BlockingCalls(clock)
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         try:
             if probe.exec is not None:
                 return await self._run(one, template, probe.exec.command, probe.timeout)
             return await within(self._clock, probe.timeout, self._ask(one, probe))
         except DeadlinePassed:
             return f"no answer within {probe.timeout} ms"
-        except Unheard as error:
-            raise CannotAsk(str(error)) from error
+        except ExecNotRun as error:
+            raise ProbeNotRun(str(error)) from error
         except (OSError, aiohttp.ClientError, CannotStart, Hangs) as error:
-            if isinstance(error, OSError) and error.errno in OF_OURSELVES:
-                raise CannotAsk(str(error)) from error
+            if isinstance(error, OSError) and error.errno in OWN_ERRNOS:
+                raise ProbeNotRun(str(error)) from error
             return f"{type(error).__name__}: {error}"[:120]
 
-    async def _run(self, one: Bound, template: Template, command: tuple[str, ...], limit_ms: int) -> str:
+    async def _run(self, one: BoundSlot, template: Template, command: tuple[str, ...], limit_ms: int) -> str:
         """Its guard ends it in time, and says so: a guard that hangs is not taken for a process that does."""
         began = self._clock.boot()
-        code = await self._driver.exec(work_of(one, template, 0), command, limit_ms)
+        code = await self._driver.exec(run_spec_of(one, template, 0), command, limit_ms)
         if code < 0 and self._clock.boot() - began >= limit_ms:
             return f"no answer within {limit_ms} ms"
         return "" if code == 0 else f"its command ended with {code}"
 
-    async def _ask(self, one: Bound, probe: Probe) -> str:
+    async def _ask(self, one: BoundSlot, probe: Probe) -> str:
         if probe.http is not None:
             return await self._get(await self._address(), one.ports[probe.http.port], probe.http.path)
         assert probe.tcp is not None, "a probe asks in one of three ways"

@@ -12,51 +12,51 @@ import asyncio
 
 import msgspec
 
-from holdfast.agent.admission import Refusing
-from holdfast.agent.bindings_watch import Listening
-from holdfast.agent.drivers.driver import CannotStart, Driver, State
-from holdfast.agent.lease_times import KeptTimes
-from holdfast.agent.probe_manager import Probing
-from holdfast.agent.run_specs import as_fault, failed_start, run_of, work_of
-from holdfast.core.agent.bindings import Bound
-from holdfast.core.agent.plan import RunKey, Sight, Steps, plan
-from holdfast.core.agent.processes import Here, Run
+from holdfast.agent.admission import BindingAdmission
+from holdfast.agent.bindings_watch import BindingsWatch
+from holdfast.agent.drivers.driver import CannotStart, Driver, RunState
+from holdfast.agent.lease_times import AgentLeaseTimes
+from holdfast.agent.probe_manager import ProbeManager
+from holdfast.agent.run_specs import as_start_failure, failed_start, run_of, run_spec_of
+from holdfast.core.agent.bindings import BoundSlot
+from holdfast.core.agent.plan import AgentSteps, AgentView, RunKey, plan
+from holdfast.core.agent.processes import ProcessRun, ProcessState
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.partial import NAMED_MAX, Unmet
+from holdfast.core.ledger.partial import PARTS_MAX, RefusedPart
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Move, MoveSlot
 from holdfast.host.ports.clock import Clock
-from holdfast.host.protocol.commands import Said
-from holdfast.host.protocol.session_client import Voice
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.protocol.commands import CommandOutcome
+from holdfast.host.protocol.session_client import SessionClient
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: Without anything to do, everything is looked at after so long, in case nobody said that something had changed.
 RESYNC_MS = 30_000
 #: What was refused is said again after so long.
-REFUSED_MS = 1_000
+REJECTED_RETRY_MS = 1_000
 #: So many processes are started at a time.
-STARTS = 8
+STARTS_MAX = 8
 
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
-class Working:
+class SyncLoop:
     """The work of one session."""
 
     def __init__(
         self,
-        voice: Voice,
+        voice: SessionClient,
         driver: Driver,
-        listening: Listening,
-        probing: Probing,
-        refusing: Refusing,
+        listening: BindingsWatch,
+        probing: ProbeManager,
+        refusing: BindingAdmission,
         clock: Clock,
-        meters: Meters,
-        wake: Signal,
+        meters: Metrics,
+        wake: ClockEvent,
         starting: dict[RunKey, asyncio.Task[None]],
-        times: KeptTimes,
+        times: AgentLeaseTimes,
     ) -> None:
         self._voice = voice
         self._driver = driver
@@ -66,7 +66,7 @@ class Working:
         self._clock = clock
         self._meters = meters
         self._wake = wake
-        self._journal = Journal("agent", actor=voice.actor)
+        self._journal = Logger("agent", actor=voice.actor)
         self._times = times
         self._lease = 0
         #: By slot: the revision at which this agent's last word of it landed.
@@ -82,8 +82,8 @@ class Working:
         #: Since when what has ended is known to have.
         self._ended: dict[RunKey, int] = {}
         #: What could not be started: as if it had run and ended at once.
-        self._failed: dict[RunKey, Run] = {}
-        self._turns = asyncio.Semaphore(STARTS)
+        self._failed: dict[RunKey, ProcessRun] = {}
+        self._turns = asyncio.Semaphore(STARTS_MAX)
 
     def leased_until(self, lease: int) -> None:
         """The session is sure to live until then: what waited for a lease may begin."""
@@ -123,9 +123,9 @@ class Working:
         now = self._clock.boot()
         runs = self._runs()
         self._forget_gone(told.slots, runs)
-        running = [key for key, run in runs.items() if run.here is Here.RUNNING]
+        running = [key for key, run in runs.items() if run.here is ProcessState.RUNNING]
         self._probing.watch(told.slots, running, runs, templates)
-        sight = Sight(
+        sight = AgentView(
             bound=[one for one in told.slots if (one.slot, one.epoch) not in self._starting],
             runs={key: run for key, run in runs.items() if key not in self._starting},
             pulses=self._probing.pulses(),
@@ -148,21 +148,25 @@ class Working:
         moves = [one for one in steps.moves if self._silent.get(one.slot, 0) <= now]
         if moves:
             await self._tell(moves)
-            return 0 if len(moves) == len(steps.moves) else REFUSED_MS
+            return 0 if len(moves) == len(steps.moves) else REJECTED_RETRY_MS
         due = min(
-            [RESYNC_MS, *([steps.look_at - now] if steps.look_at else []), *([REFUSED_MS] if steps.moves else [])]
+            [
+                RESYNC_MS,
+                *([steps.look_at - now] if steps.look_at else []),
+                *([REJECTED_RETRY_MS] if steps.moves else []),
+            ]
         )
         return max(1, due)
 
-    def _runs(self) -> dict[RunKey, Run]:
+    def _runs(self) -> dict[RunKey, ProcessRun]:
         """What there is. Of what has ended it counts since when this agent knows."""
         now = self._clock.boot()
         lives = {(live.slot, live.epoch): live for live in self._driver.lives()}
-        ended = [key for key, live in lives.items() if live.state is State.ENDED]
+        ended = [key for key, live in lives.items() if live.state is RunState.ENDED]
         self._ended = {key: self._ended.get(key, now) for key in ended}
         return self._failed | {key: run_of(live, self._ended.get(key, live.since)) for key, live in lives.items()}
 
-    def _forget_gone(self, bound: tuple[Bound, ...], runs: dict[RunKey, Run]) -> None:
+    def _forget_gone(self, bound: tuple[BoundSlot, ...], runs: dict[RunKey, ProcessRun]) -> None:
         """Let go of what was remembered of slots that are neither bound nor run here any more."""
         slots = {one.slot for one in bound} | {slot for slot, _ in runs}
         for memory in (self._told, self._silent):
@@ -173,7 +177,7 @@ class Working:
 
     # Doing
 
-    async def _do(self, steps: Steps) -> None:
+    async def _do(self, steps: AgentSteps) -> None:
         for slot, epoch, grace_ms in steps.stops:
             self._meters.count("agent_stops")
             await self._driver.stop(slot, epoch, grace_ms)
@@ -186,31 +190,31 @@ class Working:
             self._failed.pop(key, None)
             self._starting[key] = asyncio.create_task(self._start(key, one))
 
-    async def _start(self, key: RunKey, one: Bound) -> None:
+    async def _start(self, key: RunKey, one: BoundSlot) -> None:
         """Start a process; what cannot be started is told as what failed."""
         try:
             async with self._turns:
                 if self._clock.boot() >= self._lease or not self._is_to_begin(one):
                     return  # it waited too long for its turn
-                work = work_of(one, self._listening.templates[one.template], self._lease, self._times.now.grace)
+                work = run_spec_of(one, self._listening.templates[one.template], self._lease, self._times.now.grace)
                 await self._driver.start(work)
             self._begun.add(key)
             self._meters.count("agent_starts", result="started")
             self._journal.info("started", slot=one.name, epoch=one.epoch)
         except Exception as error:
-            self._cannot_start(key, one, as_fault(error))
+            self._cannot_start(key, one, as_start_failure(error))
         finally:
             self._starting.pop(key, None)
             self._wake.set()
 
-    def _is_to_begin(self, one: Bound) -> bool:
+    def _is_to_begin(self, one: BoundSlot) -> bool:
         """Whether it still stands here as when its start was planned."""
         told = self._listening.bindings
         return told is not None and any(
             (now.slot, now.epoch, now.phase, now.waits) == (one.slot, one.epoch, one.phase, False) for now in told.slots
         )
 
-    def _cannot_start(self, key: RunKey, one: Bound, error: CannotStart) -> None:
+    def _cannot_start(self, key: RunKey, one: BoundSlot, error: CannotStart) -> None:
         self._failed[key] = failed_start(error, self._clock.boot())
         self._begun.add(key)
         self._meters.count("agent_starts", result=error.code)
@@ -219,10 +223,10 @@ class Working:
     # Telling
 
     async def _tell(self, moves: list[MoveSlot]) -> None:
-        for first in range(0, len(moves), NAMED_MAX):
-            some = moves[first : first + NAMED_MAX]
+        for first in range(0, len(moves), PARTS_MAX):
+            some = moves[first : first + PARTS_MAX]
             answered = await self._voice.send(Move(tuple(some)))
-            if answered.said is Said.LANDED:
+            if answered.said is CommandOutcome.LANDED:
                 unmet = _unmet.decode(answered.answer) if answered.answer else []
                 lost = {one.index: (one.code, one.detail) for one in unmet}
             else:
@@ -238,7 +242,7 @@ class Working:
             self._meters.count("agent_moves", target=move.target.value)
             return
         code, detail = lost
-        self._silent[move.slot] = self._clock.boot() + REFUSED_MS
+        self._silent[move.slot] = self._clock.boot() + REJECTED_RETRY_MS
         if code == Code.FENCE and move.cause == "found-again":
             self._barred.add((move.slot, move.epoch))
         self._meters.count("agent_refused", code=code)

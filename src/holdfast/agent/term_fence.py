@@ -8,15 +8,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.host.runtime.files import write_whole
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.files import write_atomically
+from holdfast.host.runtime.telemetry import Logger
 
 NAME = "newest-term.json"
 #: So long a loop waits for the disk at a time.
 WRITE_S = 0.1
 
 
-class Terms:
+class TermFence:
     """One node's memory of its region's leaders. `keep` makes a newer one durable before anybody is followed in it."""
 
     def __init__(self, newest: tuple[str, int], keep: Callable[[str, int], None]) -> None:
@@ -34,16 +34,16 @@ class Terms:
         try:
             self._keep(log_id, term)
         except OSError as error:
-            Journal("agent").warning("term-not-kept", log=log_id, term=term, why=error)
+            Logger("agent").warning("term-not-kept", log=log_id, term=term, why=error)
             return False
         self.newest = log_id, term
         return True
 
 
-def on_disk(folder: Path) -> Terms:
+def term_fence_on_disk(folder: Path) -> TermFence:
     """The terms that this folder remembers. `ValueError` when what it has cannot be read."""
     file = folder / NAME
-    return Terms(_read(file), _File(file).keep)
+    return TermFence(_read(file), _File(file).keep)
 
 
 class _File:
@@ -88,4 +88,4 @@ def _read(file: Path) -> tuple[str, int]:
 
 
 def _write(file: Path, log_id: str, term: int) -> None:
-    write_whole(file, json.dumps({"log": log_id, "term": term}))
+    write_atomically(file, json.dumps({"log": log_id, "term": term}))

@@ -27,7 +27,7 @@ class Column(NamedTuple):
     hint: str = "text"
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of object. `key` is the kind of watch key that tells of it, `also` others that do."""
 
     name: str
@@ -61,9 +61,9 @@ def _tenanted(*rows: tuple[str, str] | tuple[str, str, str]) -> tuple[Column, ..
 
 def _operators(
     name: str, plural: str, short: tuple[str, ...], key: str, columns: tuple[Column, ...], ledger: frozenset[str]
-) -> Kind:
+) -> ResourceKind:
     """A kind that operators write on the platform."""
-    return Kind(name, plural, short, ledger, key, columns, writable=True, written_on=PLATFORM)
+    return ResourceKind(name, plural, short, ledger, key, columns, writable=True, written_on=PLATFORM)
 
 
 _TABLE = (
@@ -89,55 +89,55 @@ _TABLE = (
     _operators("RecoveryBudget", "recoverybudgets", ("rb",), "recovery-budget", _columns(
         ("REGIONS", "spec.regions", "list"), ("EACH", "spec.each", "amounts"),
         ("TENANTS", "spec.tenants", "list")), PLATFORM),
-    Kind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
+    ResourceKind("Workload", "workloads", ("wl",), PLATFORM, "workload", _tenanted(
         ("REPLICAS", "spec.replicas"), ("BOUND", "status.bound"), ("READY", "status.ready"),
         ("SERVING", "status.serving"), ("SUCCEEDED", "status.succeeded"),
         ("UPDATED", "status.conditions[Updated].status"), ("CLASS", "spec.priorityClass"),
         ("AGE", "metadata.created", "age"), ("DELETED", "metadata.deletion.at", "age"),
         ("WHY", "status.conditions", "why")),
         tenanted=True, writable=True, written_on=PLATFORM),
-    Kind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
+    ResourceKind("Assignment", "assignments", ("as",), BOTH, "assignment", _tenanted(
         ("REGION", "spec.region"), ("PURPOSE", "spec.purpose"), ("STAGE", "spec.stage"),
         ("REPLICAS", "status.replicas"), ("CLASS", "spec.priorityClass")), tenanted=True),
-    Kind("Grant", "grants", ("gr",), BOTH, "grant", _columns(
+    ResourceKind("Grant", "grants", ("gr",), BOTH, "grant", _columns(
         ("VERSION", "spec.version"), ("TARGET", "spec.target", "amounts"), ("CHARGED", "status.charged", "amounts"),
         ("ENDS", "spec.ends", "until"))),
-    Kind("SchedulerPolicy", "policies", ("pol",), BOTH, "policy", _columns(
+    ResourceKind("SchedulerPolicy", "policies", ("pol",), BOTH, "policy", _columns(
         ("REVISION", "metadata.revision"), ("STAGE", "status.stage"), ("STRATEGY", "spec.strategy"),
         ("AUTHOR", "status.author"), ("AGE", "metadata.created", "age"), ("VALID", "status.valid", "count")),
         writable=True, written_on=PLATFORM, also=("validity",), deletable=False, marked=False),
-    Kind("Override", "overrides", ("ov",), BOTH, "override", _columns(
+    ResourceKind("Override", "overrides", ("ov",), BOTH, "override", _columns(
         ("ACTION", "spec.action"), ("REGION", "spec.region"), ("TARGET", "spec.target"), ("OWNER", "status.owner"),
         ("ENDS", "spec.ends", "until"), ("REASON", "spec.reason")), also=("platform-override",)),
-    Kind("Breach", "breaches", ("br",), BOTH, "breach", _columns(
+    ResourceKind("Breach", "breaches", ("br",), BOTH, "breach", _columns(
         ("SUBJECT", "status.subject"), ("OVERSHOOT", "status.overshoot"), ("OWNER", "status.owner"),
         ("OPENED", "status.opened", "age"), ("DEADLINE", "status.deadline", "until"))),
-    Kind("Session", "sessions", (), BOTH, "session", _columns(
+    ResourceKind("Session", "sessions", (), BOTH, "session", _columns(
         ("UID", "metadata.uid"), ("OPENED", "status.opened", "age"), ("COMMANDS", "status.high"))),
-    Kind("Node", "nodes", ("no",), REGION, "node", _columns(
+    ResourceKind("Node", "nodes", ("no",), REGION, "node", _columns(
         ("HEALTH", "status.health"), ("POOL", "status.pool"), ("ZONE", "status.zone"),
         ("FREE", "status.free", "amounts"), ("REPLICAS", "status.replicas"), ("CORDONED", "spec.cordoned", "flag"),
         ("DRAINING", "spec.draining", "flag"), ("NOTE", "spec.note")),
         writable=True, written_on=REGION, also=("node-report",), deletable=False),
-    Kind("Replica", "replicas", ("rep",), REGION, "workload", _tenanted(
+    ResourceKind("Replica", "replicas", ("rep",), REGION, "workload", _tenanted(
         ("PHASE", "status.phase"), ("NODE", "status.node"), ("SINCE", "status.since", "age"),
         ("CAUSE", "status.cause"), ("RESTARTS", "status.restarts"), ("DETAIL", "status.detail")),
         tenanted=True, also=("node",)),
-    Kind("Endpoint", "endpoints", ("ep",), REGION, "workload", _tenanted(
+    ResourceKind("Endpoint", "endpoints", ("ep",), REGION, "workload", _tenanted(
         ("ADDRESSES", "status.addresses", "list"), ("PHASE", "status.phase"), ("NODE", "status.node"),
         ("ZONE", "status.zone"), ("SINCE", "status.since", "age")), tenanted=True, also=("node",)),
-    Kind("SchedulingRequest", "requests", ("req",), REGION, "workload", _tenanted(
+    ResourceKind("SchedulingRequest", "requests", ("req",), REGION, "workload", _tenanted(
         ("OPEN", "status.open"), ("SINCE", "status.since", "age"), ("ATTEMPTS", "status.attempts"),
         ("REASON", "status.reasons.0.message")), tenanted=True),
-    Kind("Reservation", "reservations", ("res",), REGION, "hold", _columns(
+    ResourceKind("Reservation", "reservations", ("res",), REGION, "hold", _columns(
         ("PURPOSE", "spec.purpose"), ("NODE", "spec.node"), ("NEED", "spec.need", "amounts"),
         ("ACCOUNT", "spec.account"), ("ENDS", "spec.ends", "until"))),
 )  # fmt: skip
 
 #: By plural.
-KINDS: dict[str, Kind] = {kind.plural: kind for kind in _TABLE}
-BY_NAME: dict[str, Kind] = {kind.name: kind for kind in _TABLE}
-_BY_WORD: dict[str, Kind] = {
+KINDS: dict[str, ResourceKind] = {kind.plural: kind for kind in _TABLE}
+BY_NAME: dict[str, ResourceKind] = {kind.name: kind for kind in _TABLE}
+_BY_WORD: dict[str, ResourceKind] = {
     word: kind for kind in _TABLE for word in (kind.name, kind.name.lower(), kind.plural, *kind.short)
 }
 _BY_WORD.update(policy=KINDS["policies"], request=KINDS["requests"])
@@ -158,17 +158,17 @@ _APPLIED = (
 )
 
 
-def place_in_order(kind: object) -> int:
+def apply_order(kind: object) -> int:
     """Where documents of this kind come when many are applied; what is unknown comes last."""
     return _APPLIED.index(kind) if kind in _APPLIED else len(_APPLIED)
 
 
-def find(word: str) -> Kind | None:
+def find_kind(word: str) -> ResourceKind | None:
     """The kind that people call so: by name, plural, singular or short."""
     return _BY_WORD.get(word) or _BY_WORD.get(word.lower())
 
 
-def suggest(word: str) -> str:
+def suggest_kind(word: str) -> str:
     """The plural of the kind that was probably meant; empty when none is near."""
     from holdfast.api.spelling import nearest
 
@@ -176,6 +176,6 @@ def suggest(word: str) -> str:
     return _BY_WORD[near].plural if near else ""
 
 
-def path_of(kind: Kind, name: str, tenant: str = "") -> str:
+def path_of(kind: ResourceKind, name: str, tenant: str = "") -> str:
     """The path of an object, not yet quoted: `/v1/workloads/TENANT/NAME`."""
     return f"/v1/{kind.plural}/{tenant}/{name}" if kind.tenanted else f"/v1/{kind.plural}/{name}"

@@ -13,14 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.revision import format_revision
 from holdfast.host.errors import Diverged, ListAgain, Unavailable
 from holdfast.host.ports.transport import Pairs, Reply
 
 CONTENT_TYPE = ("content-type", "application/problem+json")
 
 #: What only an API can find, with its status and title.
-_OWN: dict[str, tuple[int, str]] = {
+API_PROBLEMS: dict[str, tuple[int, str]] = {
     "unauthenticated": (401, "Who are you?"),
     "no-such-route": (404, "There is nothing at this path"),
     "wrong-verb": (405, "This path does not know that verb"),
@@ -62,7 +62,7 @@ _STATUS: dict[Code, int] = {
     Code.LATENCY: 422,
 }
 #: Refusals that a while cures, as far as can be told.
-_LATER = ("too-many-pending",)
+RETRYABLE = ("too-many-pending",)
 
 #: Facts that are revisions of the log; the one to catch up to is the object's present one.
 _REVISIONS = ("seen", "catch_up_to", "revision", "uid", "session", "current", "joined")
@@ -87,7 +87,7 @@ _HINTS: dict[str, str] = {
 }
 
 
-class Detail(Struct, frozen=True, omit_defaults=True):
+class InvalidField(Struct, frozen=True, omit_defaults=True):
     """One thing that is wrong, and where in the body."""
 
     pointer: str
@@ -104,7 +104,7 @@ class Problem(Struct, frozen=True, omit_defaults=True, rename="camel"):
     detail: str
     code: str
     facts: dict[str, Any] = {}
-    errors: tuple[Detail, ...] = ()
+    errors: tuple[InvalidField, ...] = ()
     hint: str = ""
     retry_after_ms: int = 0
     lane: str = ""
@@ -115,12 +115,12 @@ def problem(
     detail: str,
     *,
     facts: Mapping[str, Any] | None = None,
-    errors: Sequence[Detail] = (),
+    errors: Sequence[InvalidField] = (),
     retry_after_ms: int = 0,
     lane: str = "",
 ) -> Problem:
     """A problem of the API's own, or of a host's."""
-    status, title = _OWN[code]
+    status, title = API_PROBLEMS[code]
     if status in (429, 503) and not retry_after_ms:
         retry_after_ms = 1_000
     return Problem(
@@ -137,10 +137,10 @@ def problem(
     )
 
 
-def of_refusal(refused: Refused, *, lane: str = "", conditional: bool = False) -> Problem:
+def from_refusal(refused: Refused, *, lane: str = "", conditional: bool = False) -> Problem:
     """A ledger's refusal. `conditional`: the sender named what it expects, so a conflict is a failed condition."""
     code = refused.code
-    status = 429 if code.value in _LATER else _STATUS.get(code, 409)
+    status = 429 if code.value in RETRYABLE else _STATUS.get(code, 409)
     if conditional and code in (Code.STALE, Code.EXISTS):
         status = 412
     return Problem(
@@ -161,14 +161,14 @@ def _facts(refused: Refused) -> dict[str, Any]:
     found = {}
     for name, value in refused.facts.items():
         if name in _REVISIONS and isinstance(value, int):
-            found["revision" if name == "catch_up_to" else name] = show(value)
+            found["revision" if name == "catch_up_to" else name] = format_revision(value)
         else:
             head, *rest = name.split("_")
             found[head + "".join(map(str.capitalize, rest))] = value
     return found
 
 
-def of_error(error: Unavailable | ListAgain, *, lane: str = "") -> Problem:
+def from_error(error: Unavailable | ListAgain, *, lane: str = "") -> Problem:
     """What a host said instead of an answer."""
     if isinstance(error, ListAgain):
         return problem("diverged" if isinstance(error, Diverged) else "gone", str(error))
@@ -178,7 +178,7 @@ def of_error(error: Unavailable | ListAgain, *, lane: str = "") -> Problem:
 _encode = msgspec.json.Encoder(enc_hook=str, order="deterministic").encode
 
 
-def reply(found: Problem, headers: Pairs = ()) -> Reply:
+def to_reply(found: Problem, headers: Pairs = ()) -> Reply:
     """The problem as an answer."""
     own: list[tuple[str, str]] = [CONTENT_TYPE, *headers]
     if found.retry_after_ms:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.bench import agent_serving, agent_sessions
-from holdfast.bench.report import Report, Sheet, scratch
+from holdfast.bench.report import BenchReport, ReportBuilder, temporary_folder
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of agents."""
-    sheet = Sheet()
-    with sheet.part(*agent_serving.ROWS, *agent_sessions.ROWS), scratch() as folder:
+    sheet = ReportBuilder()
+    with sheet.part(*agent_serving.ROWS, *agent_sessions.ROWS), temporary_folder() as folder:
         with sheet.part(*agent_serving.ROWS):
             sheet.add(*asyncio.run(agent_serving.measure_serving(folder / "serving", small=small)))
         with sheet.part(*agent_sessions.ROWS):

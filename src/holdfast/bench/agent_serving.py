@@ -15,10 +15,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench.fixtures.dev_clients import CLASS, TENANT, Clients, Document, asking, document, telling
+from holdfast.bench.fixtures.dev_clients import (
+    CLASS,
+    TENANT,
+    BenchClients,
+    Document,
+    dev_clients,
+    document,
+    watch_timers,
+)
 from holdfast.bench.fixtures.dev_cluster import LOOK_SECONDS
-from holdfast.bench.report import Result, Unmeasured, at_most, bounded, p99
-from holdfast.client.errors import NotFound
+from holdfast.bench.report import BenchResult, Unmeasured, at_most, p99, time_limit
+from holdfast.client.errors import NotFoundError
 from holdfast.wiring.dev.data_folder import REGIONS, documents_in, example
 
 #: Workloads before those that are measured, and those.
@@ -32,10 +40,10 @@ SECONDS_EACH = 60
 PAUSE_SECONDS = 0.1
 
 
-async def measure_serving(folder: Path, *, small: bool = False) -> list[Result]:
+async def measure_serving(folder: Path, *, small: bool = False) -> list[BenchResult]:
     """From before the write is sent until a watch tells that the replica serves; the baseline is the write."""
     warm_up, workloads = SMALL if small else WHOLE
-    async with asking(folder, agents=NODES) as clients, bounded(SECONDS_EACH * (warm_up + workloads)):
+    async with dev_clients(folder, agents=NODES) as clients, time_limit(SECONDS_EACH * (warm_up + workloads)):
         times = await _times(clients, warm_up + workloads)
     took, wrote = zip(*times[warm_up:], strict=True)
     written = statistics.median(wrote)
@@ -45,11 +53,11 @@ async def measure_serving(folder: Path, *, small: bool = False) -> list[Result]:
     ]
 
 
-async def _times(clients: Clients, workloads: int) -> list[tuple[float, float]]:
+async def _times(clients: BenchClients, workloads: int) -> list[tuple[float, float]]:
     """The seconds until each served, and until its write was answered."""
     times: list[tuple[float, float]] = []
     template = _service()
-    async with telling((clients.platform,), "workloads", _serving) as (watch,):
+    async with watch_timers((clients.platform,), "workloads", _serving) as (watch,):
         for number in range(workloads):
             name, region = f"serving-{number:04}", REGIONS[number % len(REGIONS)]
             spec = {"replicas": 1, "priorityClass": CLASS, "placement": {"regions": [region]}, "template": template}
@@ -62,13 +70,13 @@ async def _times(clients: Clients, workloads: int) -> list[tuple[float, float]]:
     return times
 
 
-async def _delete(clients: Clients, name: str) -> None:
+async def _delete(clients: BenchClients, name: str) -> None:
     """Delete a workload, and wait until nothing of it is left anywhere."""
     await clients.tenant.delete("workloads", name, TENANT)
     while True:
         try:
             await clients.tenant.get("workloads", name, TENANT)
-        except NotFound:
+        except NotFoundError:
             return
         await asyncio.sleep(LOOK_SECONDS)
 

@@ -17,23 +17,23 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.fixtures.dev_clients import SECRET, Clients, asking, document
-from holdfast.bench.load.agent_load import Crowd, Lived
-from holdfast.bench.load.load_process import Other
-from holdfast.bench.report import Result, Unmeasured, at_least, at_most, must
-from holdfast.client.async_client import Holdfast
-from holdfast.core.model.objects.principals import hashed, spoken
+from holdfast.bench.fixtures.dev_clients import SECRET, BenchClients, dev_clients, document
+from holdfast.bench.load.agent_load import AgentFleet, FleetStats
+from holdfast.bench.load.load_process import LoadProcess
+from holdfast.bench.report import BenchResult, Unmeasured, at_least, at_most, require
+from holdfast.client.async_client import AsyncClient
+from holdfast.core.model.objects.principals import format_token, hash_secret
 from holdfast.core.model.values.settings import DEFAULTS
-from holdfast.wiring.dev.data_folder import REGIONS, ready_in
+from holdfast.wiring.dev.data_folder import REGIONS, read_ready_file
 
 ROWS = ("agent.sessions2000", "agent.sessions2000_log", "agent.sessions2000_rate")
 #: The part of all heartbeats that has to come: one that waits for a core comes late.
 LEAST = 0.85
 TOKEN = "agents"
-OTHER = "holdfast.bench.load.agent_load"
+LOAD_MODULE = "holdfast.bench.load.agent_load"
 
 
-class Size(NamedTuple):
+class SessionsSize(NamedTuple):
     """So many agents. A server is watched without them; then, after the last has registered, until nothing of it is
     under way any more; and then with them."""
 
@@ -43,10 +43,10 @@ class Size(NamedTuple):
     watched_seconds: float
 
 
-WHOLE, SMALL = Size(2_000, 10, 10, 20), Size(20, 3, 3, 3)
+WHOLE, SMALL = SessionsSize(2_000, 10, 10, 20), SessionsSize(20, 3, 3, 3)
 
 
-class Look(Struct, frozen=True):
+class ServerSample(Struct, frozen=True):
     """A server at a moment: the seconds of a core that its process has used, and the last batch of its log."""
 
     when: float
@@ -54,24 +54,26 @@ class Look(Struct, frozen=True):
     seq: int
 
 
-async def measure_sessions(folder: Path, *, small: bool = False) -> list[Result]:
+async def measure_sessions(folder: Path, *, small: bool = False) -> list[BenchResult]:
     """The percent of one core, the batches in the log meanwhile, and the heartbeats answered in a second.
 
     The baselines are the same server without agents, all heartbeats that were answered, and four in each lease.
     """
     size = SMALL if small else WHOLE
-    async with asking(folder) as clients:
+    async with dev_clients(folder) as clients:
         await admit_agents(clients)
-        region, ready = clients.regions[0], ready_in(folder / REGIONS[0])
+        region, ready = clients.regions[0], read_ready_file(folder / REGIONS[0])
         if ready is None:
             raise Unmeasured("the region's server is not ready any more")
         alone, _ = await _watched(region, ready.pid, size.alone_seconds)
-        async with Other.running(OTHER, Crowd(ready.address, spoken(TOKEN, SECRET), size.agents)) as other:
+        async with LoadProcess.running(
+            LOAD_MODULE, AgentFleet(ready.address, format_token(TOKEN, SECRET), size.agents)
+        ) as other:
             await asyncio.sleep(size.settle_seconds)
             before = await _lived(other)
             percent, batches = await _watched(region, ready.pid, size.watched_seconds)
             after = await _lived(other)
-    must((after.broken, after.over) == (before.broken, before.over), f"it was not quiet: {before} to {after}")
+    require((after.broken, after.over) == (before.broken, before.over), f"it was not quiet: {before} to {after}")
     answered, wanted = after.renewed - before.renewed, size.agents * 4_000 / DEFAULTS.session_lease
     return [
         at_most("agent.sessions2000", percent, "percent", alone, 20),
@@ -80,19 +82,19 @@ async def measure_sessions(folder: Path, *, small: bool = False) -> list[Result]
     ]
 
 
-async def admit_agents(clients: Clients) -> None:
+async def admit_agents(clients: BenchClients) -> None:
     """Agents can prove who they are, at the platform and at the region that is asked."""
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    spec = {"principal": "agent/*", "hash": hashed(SECRET), "expires": expires, "any": True}
+    spec = {"principal": "agent/*", "hash": hash_secret(SECRET), "expires": expires, "any": True}
     await clients.platform.batch([document("Principal", "agent/*", {}), document("Token", TOKEN, spec)])
 
 
-async def _lived(other: Other) -> Lived:
+async def _lived(other: LoadProcess) -> FleetStats:
     other.tell()
-    return msgspec.json.decode(await other.hear(), type=Lived)
+    return msgspec.json.decode(await other.hear(), type=FleetStats)
 
 
-async def _watched(region: Holdfast, pid: int, seconds: float) -> tuple[float, int]:
+async def _watched(region: AsyncClient, pid: int, seconds: float) -> tuple[float, int]:
     """The percent of one core that the server used for so long, and how many batches it wrote."""
     before = await _look(region, pid)
     await asyncio.sleep(seconds)
@@ -100,7 +102,7 @@ async def _watched(region: Holdfast, pid: int, seconds: float) -> tuple[float, i
     return (after.used - before.used) * 100 / (after.when - before.when), after.seq - before.seq
 
 
-async def _look(region: Holdfast, pid: int) -> Look:
+async def _look(region: AsyncClient, pid: int) -> ServerSample:
     status = await region.status()
     clock = (~pid << 3) | 2  # the clock of that process, as Linux names it: counted in nanoseconds, not in ticks
-    return Look(time.monotonic(), time.clock_gettime(clock), int(status["token"].split(":")[2]))
+    return ServerSample(time.monotonic(), time.clock_gettime(clock), int(status["token"].split(":")[2]))

@@ -16,29 +16,47 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.api.server import Api, Limits
-from holdfast.bench.fixtures.ledger_load import Load, leading
-from holdfast.bench.fixtures.raw_file import RawLoop
+from holdfast.api.server.app import ApiServer
+from holdfast.api.server.limits import ServerLimits
+from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
+from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import SCHEDULER
-from holdfast.bench.load.api_load import Heard, Sent, Task
-from holdfast.bench.load.load_process import Other
-from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, must, p99, scratch
+from holdfast.bench.load.api_load import ChangeSeen, LoadTask, SendResult
+from holdfast.bench.load.load_process import LoadProcess
+from holdfast.bench.report import (
+    BenchReport,
+    BenchResult,
+    ReportBuilder,
+    at_least,
+    at_most,
+    p99,
+    require,
+    temporary_folder,
+)
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Token, TokenSpec, hashed, spoken
+from holdfast.core.model.objects.principals import (
+    Permission,
+    Principal,
+    PrincipalSpec,
+    Token,
+    TokenSpec,
+    format_token,
+    hash_secret,
+)
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.watch.changes import about
+from holdfast.host.watch.changes import filter_for
 from holdfast.transports.http_transport import HttpTransport
 
 SECRET = "b" * 43
 OPERATOR = "person/bench"
-OTHER = "holdfast.bench.load.api_load"
+LOAD_MODULE = "holdfast.bench.load.api_load"
 ROWS = ("api.batch100", "api.single", "api.watch1000", "cli.get")
 
 
-class Size(NamedTuple):
+class ApiSize(NamedTuple):
     """How much of everything: so many rounds, each of so many workloads."""
 
     nodes: int
@@ -51,24 +69,24 @@ class Size(NamedTuple):
     cli_runs: int
 
 
-WHOLE, SMALL = Size(1_000, 5, 20, 2, 1_000, 10_000, 20, 15), Size(50, 1, 2, 1, 5, 10, 2, 1)
+WHOLE, SMALL = ApiSize(1_000, 5, 20, 2, 1_000, 10_000, 20, 15), ApiSize(50, 1, 2, 1, 5, 10, 2, 1)
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of a server's API."""
-    sheet = Sheet()
-    with sheet.part(*ROWS), scratch() as folder:
+    sheet = ReportBuilder()
+    with sheet.part(*ROWS), temporary_folder() as folder:
         asyncio.run(_measure(sheet, folder, SMALL if small else WHOLE))
     return sheet.report()
 
 
-async def _measure(sheet: Sheet, folder: Path, size: Size) -> None:
+async def _measure(sheet: ReportBuilder, folder: Path, size: ApiSize) -> None:
     clock = SystemClock()
     transport = HttpTransport(clock, listen="127.0.0.1:0")
     await transport.start()
     try:
-        async with leading(folder / "ledger", size.nodes, server=transport.address) as load:
-            api = Api(load.ledger, transport, limits=Limits())
+        async with leading_ledger(folder / "ledger", size.nodes, server=transport.address) as load:
+            api = ApiServer(load.ledger, transport, limits=ServerLimits())
             transport.serve(api.serve)
             serving = asyncio.create_task(api.run())
             try:
@@ -81,8 +99,8 @@ async def _measure(sheet: Sheet, folder: Path, size: Size) -> None:
         await transport.close()
 
 
-async def _measure_all(sheet: Sheet, load: Load, server: str, folder: Path, size: Size) -> None:
-    rates = _Rates(load, RawLoop(folder / "raw"), server, folder / "envelopes", size.rounds)
+async def _measure_all(sheet: ReportBuilder, load: LedgerLoad, server: str, folder: Path, size: ApiSize) -> None:
+    rates = _Rates(load, RawFile(folder / "raw"), server, folder / "envelopes", size.rounds)
     with sheet.part("api.batch100"):
         sheet.add(await rates.measure("api.batch100", size.batch_workloads, 100, 8, 35_000))
     with sheet.part("api.single"):
@@ -93,30 +111,30 @@ async def _measure_all(sheet: Sheet, load: Load, server: str, folder: Path, size
         sheet.add(await _command_line(server, size.cli_runs))
 
 
-async def _tokens(load: Load) -> None:
+async def _tokens(load: LedgerLoad) -> None:
     """The scheduler and an operator can prove who they are."""
     now, cursor = load.region.at, load.ledger.durable.state.place.cursor
-    rights = tuple(Right)
+    rights = tuple(Permission)
     puts: list[Any] = [
-        c.PrincipalShipped(Principal(meta=Meta(name=SCHEDULER), spec=PrincipalSpec())),
-        c.PrincipalShipped(Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(rights=rights))),
+        c.ShippedPrincipal(Principal(meta=Meta(name=SCHEDULER), spec=PrincipalSpec())),
+        c.ShippedPrincipal(Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(rights=rights))),
     ]
     for name, principal in (("scheduler", SCHEDULER), ("operator", OPERATOR)):
-        spec = TokenSpec(principal=principal, hash=hashed(SECRET), expires=now + 10**9)
-        puts.append(c.TokenShipped(Token(meta=Meta(name=name), spec=spec)))
+        spec = TokenSpec(principal=principal, hash=hash_secret(SECRET), expires=now + 10**9)
+        puts.append(c.ShippedToken(Token(meta=Meta(name=name), spec=spec)))
     await load.send(Envelope("controller/link", c.Ship("platform", 1, cursor, cursor + 1, tuple(puts)), now))
 
 
 class _Rates(NamedTuple):
     """Durable placements per second over HTTP, in rounds."""
 
-    load: Load
-    raw: RawLoop
+    load: LedgerLoad
+    raw: RawFile
     server: str
     path: Path
     rounds: int
 
-    async def measure(self, name: str, workloads: int, each: int, senders: int, least: float) -> Result:
+    async def measure(self, name: str, workloads: int, each: int, senders: int, least: float) -> BenchResult:
         """The baseline is how many placements a second a plain file takes, in batches of the same size."""
         rounds = [await self._round(workloads, each, senders) for _ in range(self.rounds)]
         rates, plain = zip(*rounds, strict=True)
@@ -126,25 +144,27 @@ class _Rates(NamedTuple):
         durable = self.load.ledger.durable
         envelopes = await self.load.open(each, workloads)
         self.path.write_bytes(msgspec.msgpack.encode([encode(one) for one in envelopes]))
-        task = Task(self.server, spoken("scheduler", SECRET), str(self.path), senders)
-        async with Other.running(OTHER, task) as other:
+        task = LoadTask(self.server, format_token("scheduler", SECRET), str(self.path), senders)
+        async with LoadProcess.running(LOAD_MODULE, task) as other:
             seq, before = durable.state.facts.seq, durable.log_bytes
             other.tell()
-            sent = msgspec.json.decode(await other.hear(), type=Sent)
-        must(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} landed")
+            sent = msgspec.json.decode(await other.hear(), type=SendResult)
+        require(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} landed")
         batches = durable.state.facts.seq - seq
         plain = self.raw.times((durable.log_bytes - before) // batches, 50)
         placed = len(envelopes) * each
         return placed / (sent.ended - sent.began), placed / batches * 50 / sum(plain)
 
 
-async def _watched(load: Load, server: str, size: Size) -> Result:
+async def _watched(load: LedgerLoad, server: str, size: ApiSize) -> BenchResult:
     """How long a commit takes to reach a thousand watchers, the slowest of a hundred commits.
 
     The baseline is the same for one watcher.
     """
     ledger, uids = load.ledger, load.region.node_uids
-    others = [await ledger.watch(about(("node", uids[number % len(uids)]))) for number in range(size.subscriptions)]
+    others = [
+        await ledger.watch(filter_for(("node", uids[number % len(uids)]))) for number in range(size.subscriptions)
+    ]
     try:
         alone = await _reached(load, server, 1, size.changes)
         many = await _reached(load, server, size.watchers, size.changes)
@@ -154,37 +174,37 @@ async def _watched(load: Load, server: str, size: Size) -> Result:
     return at_most("api.watch1000", p99(many), "ms", p99(alone), 100, many)
 
 
-async def _reached(load: Load, server: str, watches: int, changes: int) -> list[float]:
+async def _reached(load: LedgerLoad, server: str, watches: int, changes: int) -> list[float]:
     """The milliseconds until each of so many changes had reached the last watcher."""
     node = load.region.node_uids[0]
     name = load.ledger.durable.state.nodes[node].name
     path, note = f"/v1/nodes/{name}?watch=true", f"change {watches}"
-    task = Task(server, spoken("operator", SECRET), watches=watches, path=path, note=note)
+    task = LoadTask(server, format_token("operator", SECRET), watches=watches, path=path, note=note)
     took = []
-    async with Other.running(OTHER, task) as other:
+    async with LoadProcess.running(LOAD_MODULE, task) as other:
         for number in range(1, changes + 1):
             command = c.AdministerNode(node, note=f"{note} {number}", cordoned=True)
             began = time.monotonic()
             await load.send(Envelope(OPERATOR, command, load.ledger.clock.wall(), key=f"{watches}-{number}"))
-            heard = msgspec.json.decode(await other.hear(), type=Heard)
-            must(heard.number == number, f"watchers heard of change {heard.number}, not of {number}")
+            heard = msgspec.json.decode(await other.hear(), type=ChangeSeen)
+            require(heard.number == number, f"watchers heard of change {heard.number}, not of {number}")
             took.append((heard.last - began) * 1_000)
             await asyncio.sleep(0.05)
         other.tell()
     return took
 
 
-async def _command_line(server: str, runs: int) -> Result:
+async def _command_line(server: str, runs: int) -> BenchResult:
     """`holdfast get`, from starting the interpreter to its end, the median of several; baseline: `python -c pass`."""
 
     async def seconds(*command: str) -> float:
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, env=environment)
         code = await process.wait()
-        must(code == 0, f"{' '.join(command[1:])} ended with {code}")
+        require(code == 0, f"{' '.join(command[1:])} ended with {code}")
         return time.perf_counter() - began
 
-    token = spoken("operator", SECRET)
+    token = format_token("operator", SECRET)
     environment = {**os.environ, "HOLDFAST_SERVER": server, "HOLDFAST_TOKEN": token}
     get = ("-m", "holdfast.cli.main", "get", "nodes", "node-00000")
     took = [await seconds(sys.executable, *get) for _ in range(runs)]

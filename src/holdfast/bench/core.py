@@ -8,9 +8,9 @@ from statistics import median
 
 from holdfast.bench.fixtures.region import SLOTS_EACH, BenchRegion
 from holdfast.bench.report import (
-    Report,
-    Result,
-    Sheet,
+    BenchReport,
+    BenchResult,
+    ReportBuilder,
     at_least,
     at_most,
     later_half,
@@ -27,9 +27,9 @@ BATCH_OF_1 = 64
 SINGLE_WORKLOADS = 60
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of the core. The collector is off while deciding, as it is on a leader."""
-    sheet = Sheet()
+    sheet = ReportBuilder()
     nodes, slots = (SMALL_NODES, SMALL_SLOTS) if small else (NODES, SLOTS)
     with sheet.part("core.batch100", "core.single", "core.fork", "core.memory.per_slot"):
         baseline = stores_per_second()
@@ -78,7 +78,7 @@ def _place_workload(region: BenchRegion, each: int, batch: int) -> float:
     return time.perf_counter() - start
 
 
-def _fork(region: BenchRegion) -> Result:
+def _fork(region: BenchRegion) -> BenchResult:
     """A fork of the whole state, and as its baseline the copy of one plain dict of as many rows."""
     times = []
     for _ in range(20):

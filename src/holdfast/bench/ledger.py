@@ -13,11 +13,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from holdfast.bench.fixtures.ledger_load import Load, leading
-from holdfast.bench.fixtures.raw_file import RawLoop
+from holdfast.bench.fixtures.ledger_load import LedgerLoad, leading_ledger
+from holdfast.bench.fixtures.raw_file import RawFile
 from holdfast.bench.fixtures.region import SLOTS_EACH
 from holdfast.bench.ledger_restart import measure_restart
-from holdfast.bench.report import Report, Result, Sheet, at_least, at_most, later_half, must, p99, scratch
+from holdfast.bench.report import (
+    BenchReport,
+    BenchResult,
+    ReportBuilder,
+    at_least,
+    at_most,
+    later_half,
+    p99,
+    require,
+    temporary_folder,
+)
 
 TAIL_EACH = 10
 SINGLE_WORKLOADS = 60
@@ -30,10 +40,10 @@ ROWS = (
     "ledger.batch100.sqlite", "ledger.single64.sqlite", "ledger.commit_p99.during_snapshot",
     "ledger.commit_max.during_snapshot",
 )  # fmt: skip
-AGAIN = ("ledger.restart.1m", "ledger.memory.per_slot")
+RESTART_ROWS = ("ledger.restart.1m", "ledger.memory.per_slot")
 
 
-class Size(NamedTuple):
+class LedgerSize(NamedTuple):
     """How large the region is: its nodes, its slots, and the batches after its snapshot."""
 
     nodes: int
@@ -41,23 +51,23 @@ class Size(NamedTuple):
     tail: int
 
 
-WHOLE, SMALL = Size(5_000, 1_000_000, 10_000), Size(1_000, 12_000, 100)
+WHOLE, SMALL = LedgerSize(5_000, 1_000_000, 10_000), LedgerSize(1_000, 12_000, 100)
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of a ledger on SQLite."""
-    sheet, size = Sheet(), SMALL if small else WHOLE
-    with sheet.part(*ROWS, *AGAIN), scratch() as folder:
+    sheet, size = ReportBuilder(), SMALL if small else WHOLE
+    with sheet.part(*ROWS, *RESTART_ROWS), temporary_folder() as folder:
         with sheet.part(*ROWS):
             asyncio.run(_measure(sheet, folder, size))
-        with sheet.part(*AGAIN):
+        with sheet.part(*RESTART_ROWS):
             sheet.add(*measure_restart(folder / "ledger", size.slots))
     return sheet.report()
 
 
-async def _measure(sheet: Sheet, folder: Path, size: Size) -> None:
-    async with leading(folder / "ledger", size.nodes) as load:
-        raw = RawLoop(folder / "raw")
+async def _measure(sheet: ReportBuilder, folder: Path, size: LedgerSize) -> None:
+    async with leading_ledger(folder / "ledger", size.nodes) as load:
+        raw = RawFile(folder / "raw")
         workloads = size.slots // SLOTS_EACH
         in_tail = -(-size.tail * TAIL_EACH // SLOTS_EACH)
         singles = min(SINGLE_WORKLOADS, workloads // 4)
@@ -74,7 +84,9 @@ async def _measure(sheet: Sheet, folder: Path, size: Size) -> None:
                 await load.send(envelope)
 
 
-async def _rate(load: Load, raw: RawLoop, name: str, workloads: int, each: int, writers: int, least: float) -> Result:
+async def _rate(
+    load: LedgerLoad, raw: RawFile, name: str, workloads: int, each: int, writers: int, least: float
+) -> BenchResult:
     """Durable placements per second; opening slots and writing proposals is not counted.
 
     The run is cut into tenths, of which the later half counts. The baseline is how many placements a second the raw
@@ -99,7 +111,7 @@ async def _rate(load: Load, raw: RawLoop, name: str, workloads: int, each: int, 
     return at_least(name, median(measured), "placements/s", median(plain_rates), least, measured)
 
 
-async def _snapshot(load: Load, raw: RawLoop, workloads: int) -> list[Result]:
+async def _snapshot(load: LedgerLoad, raw: RawFile, workloads: int) -> list[BenchResult]:
     """Commits of single placements by eight writers while a snapshot of everything is written."""
     plain = [took * 1_000 for took in raw.times(1_000, 500)]
     taking = asyncio.create_task(load.ledger.snapshots.take())
@@ -110,7 +122,7 @@ async def _snapshot(load: Load, raw: RawLoop, workloads: int) -> list[Result]:
             if not taking.done():
                 took += [one * 1_000 for one in part]
     await taking
-    must(len(took) >= 100, f"the snapshot was over after {len(took)} commits, which is too soon to measure them")
+    require(len(took) >= 100, f"the snapshot was over after {len(took)} commits, which is too soon to measure them")
     return [
         at_most("ledger.commit_p99.during_snapshot", p99(took), "ms", p99(plain), 25, took),
         at_most("ledger.commit_max.during_snapshot", max(took), "ms", max(plain), 60, took),

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.report import Result, at_most, must, resident_bytes
+from holdfast.bench.report import BenchResult, at_most, require, resident_bytes
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.region.definition import REGION
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.clock import SystemClock
 from holdfast.stores.sqlite.store import SqliteStore
 
@@ -25,7 +25,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 _CODE = "import sys; from holdfast.bench.ledger_restart import main; main(*sys.argv[1:])"
 
 
-class Restarted(Struct, frozen=True):
+class RestartMeasurement(Struct, frozen=True):
     """What the new process found: when its first command was accepted, and its memory before and after."""
 
     accepted: float
@@ -34,14 +34,14 @@ class Restarted(Struct, frozen=True):
     resident_bytes: int
 
 
-def measure_restart(folder: Path, slots: int) -> list[Result]:
+def measure_restart(folder: Path, slots: int) -> list[BenchResult]:
     """Start a process on this store, and wait for it to accept a command."""
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", _CODE, str(folder)], check=False, capture_output=True, timeout=600)
-    must(not done.returncode, f"the new process ended with {done.returncode}: {done.stderr.decode()[-400:].strip()}")
-    found = msgspec.json.decode(done.stdout, type=Restarted)
-    must(found.slots == slots, f"{found.slots} slots came back, not {slots}")
+    require(not done.returncode, f"the new process ended with {done.returncode}: {done.stderr.decode()[-400:].strip()}")
+    found = msgspec.json.decode(done.stdout, type=RestartMeasurement)
+    require(found.slots == slots, f"{found.slots} slots came back, not {slots}")
     per_slot = (found.resident_bytes - found.empty_bytes) / slots
     return [
         at_most("ledger.restart.1m", found.accepted - start, "s", _read_seconds(folder), 10),
@@ -64,21 +64,21 @@ def main(folder: str) -> None:
     print(msgspec.json.encode(asyncio.run(_restart(Path(folder), empty))).decode())
 
 
-async def _restart(folder: Path, empty: int) -> Restarted:
+async def _restart(folder: Path, empty: int) -> RestartMeasurement:
     clock = SystemClock()
     store = await SqliteStore.open(folder)
-    ledger = Ledger(REGION, store, clock, Identity("again"))
+    ledger = Ledger(REGION, store, clock, ServerIdentity("again"))
     serving = asyncio.create_task(ledger.run())
     try:
         while ledger.role is not Role.LEADING:
-            must(not serving.done(), "the ledger ended before it led")
+            require(not serving.done(), "the ledger ended before it led")
             await asyncio.sleep(0.005)
-        command = OpenOverride(Action.PAUSE_AUTOSCALER, "bench", "", "measured", clock.wall() + 3_600_000)
+        command = OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "bench", "", "measured", clock.wall() + 3_600_000)
         answer = await ledger.submit(Envelope("person/bench", command, clock.wall(), key="restart"))
-        must(isinstance(answer, Landed), answer)
+        require(isinstance(answer, Committed), answer)
         accepted = time.monotonic()
         state = ledger.durable.state
-        return Restarted(accepted, len(state.slots), empty, resident_bytes())
+        return RestartMeasurement(accepted, len(state.slots), empty, resident_bytes())
     finally:
         serving.cancel()
         await asyncio.wait({serving})

@@ -28,7 +28,7 @@ from msgspec import Struct
 _T = TypeVar("_T")
 
 
-class Result(Struct, frozen=True):
+class BenchResult(Struct, frozen=True):
     """One figure, and the best and worst of those that it stands for. `met` is judged by `direction`: `>=` the target
     for rates, `<=` for costs."""
 
@@ -44,14 +44,14 @@ class Result(Struct, frozen=True):
     worst: float
 
 
-class Failed(Struct, frozen=True):
+class FailedFigure(Struct, frozen=True):
     """A figure that there is not, and why."""
 
     name: str
     why: str
 
 
-class Machine(Struct, frozen=True):
+class HostInfo(Struct, frozen=True):
     """What it was measured on."""
 
     cores: int
@@ -61,26 +61,26 @@ class Machine(Struct, frozen=True):
     system: str
 
 
-class Report(Struct, frozen=True):
+class BenchReport(Struct, frozen=True):
     """All figures of one run, and those that could not be measured."""
 
-    machine: Machine
-    results: tuple[Result, ...]
-    failures: tuple[Failed, ...] = ()
+    machine: HostInfo
+    results: tuple[BenchResult, ...]
+    failures: tuple[FailedFigure, ...] = ()
 
 
 class Unmeasured(Exception):
     """Something is not as it has to be for a figure to mean anything."""
 
 
-def must(holds: object, why: object) -> None:
+def require(holds: object, why: object) -> None:
     """What has to be so, or the figure cannot be measured; a benchmark says why and goes on with the next."""
     if not holds:
         raise Unmeasured(str(why))
 
 
 @asynccontextmanager
-async def bounded(seconds: float) -> AsyncIterator[None]:
+async def time_limit(seconds: float) -> AsyncIterator[None]:
     """Wait for no longer than that: what then is not there never comes."""
     try:
         async with asyncio.timeout(seconds):
@@ -89,14 +89,14 @@ async def bounded(seconds: float) -> AsyncIterator[None]:
         raise Unmeasured(f"it did not end within {seconds:g} s") from error
 
 
-class Sheet:
+class ReportBuilder:
     """The figures of a run, as they come."""
 
     def __init__(self) -> None:
-        self._results: dict[str, Result] = {}
-        self._failures: dict[str, Failed] = {}
+        self._results: dict[str, BenchResult] = {}
+        self._failures: dict[str, FailedFigure] = {}
 
-    def add(self, *results: Result) -> None:
+    def add(self, *results: BenchResult) -> None:
         """Figures that were measured."""
         self._results |= {one.name: one for one in results}
 
@@ -107,25 +107,25 @@ class Sheet:
         try:
             yield
         except Exception as error:
-            why = told(error)
+            why = describe_error(error)
         for name in names:
             if name not in self._results and name not in self._failures:
-                self._failures[name] = Failed(name, why)
+                self._failures[name] = FailedFigure(name, why)
 
-    def report(self) -> Report:
+    def report(self) -> BenchReport:
         """All of it, in the order in which it came."""
-        return Report(machine(), tuple(self._results.values()), tuple(self._failures.values()))
+        return BenchReport(host_info(), tuple(self._results.values()), tuple(self._failures.values()))
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
     """A folder on the disk that is measured, which is the current one; it is gone afterwards. To be made within the
     part of all that needs it: where there can be none, that is why these are missing."""
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as name:
         yield Path(name)
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What went wrong, in words; and where, unless the benchmark itself said so."""
     if isinstance(error, Unmeasured):
         return str(error)
@@ -136,13 +136,17 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def at_least(name: str, value: float, unit: str, baseline: float, least: float, among: Sequence[float] = ()) -> Result:
+def at_least(
+    name: str, value: float, unit: str, baseline: float, least: float, among: Sequence[float] = ()
+) -> BenchResult:
     """A rate that should be high: one value, or one that stands for those `among` which it was found."""
     best, worst = (max(among), min(among)) if among else (value, value)
     return _result(name, value, unit, baseline, least, value >= least, ">=", best, worst)
 
 
-def at_most(name: str, value: float, unit: str, baseline: float, most: float, among: Sequence[float] = ()) -> Result:
+def at_most(
+    name: str, value: float, unit: str, baseline: float, most: float, among: Sequence[float] = ()
+) -> BenchResult:
     """A cost that should be low: one value, or one that stands for those `among` which it was found."""
     best, worst = (min(among), max(among)) if among else (value, value)
     return _result(name, value, unit, baseline, most, value <= most, "<=", best, worst)
@@ -151,11 +155,11 @@ def at_most(name: str, value: float, unit: str, baseline: float, most: float, am
 def _result(
     name: str, value: float, unit: str, baseline: float, target: float, met: bool, direction: str, best: float,
     worst: float,
-) -> Result:  # fmt: skip
+) -> BenchResult:  # fmt: skip
     value, best, worst = (round(one, 3) for one in (value, best, worst))
     baseline = round(baseline, 6)  # a plain file takes the little of a small form in less than a thousandth
     ratio = round(value / baseline, 4) if baseline else 0.0
-    return Result(name, value, unit, baseline, ratio, target, met, direction, best, worst)
+    return BenchResult(name, value, unit, baseline, ratio, target, met, direction, best, worst)
 
 
 def later_half(values: Sequence[_T]) -> Sequence[_T]:
@@ -168,10 +172,10 @@ def p99(values: Sequence[float]) -> float:
     return sorted(values)[max(0, -(-99 * len(values) // 100) - 1)]
 
 
-def machine() -> Machine:
+def host_info() -> HostInfo:
     """This machine, as far as it tells."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return Machine(os.cpu_count() or 1, memory, _processor(), platform.python_version(), platform.system())
+    return HostInfo(os.cpu_count() or 1, memory, _processor(), platform.python_version(), platform.system())
 
 
 def _processor() -> str:
@@ -218,6 +222,6 @@ def median_of(times: int, work: Callable[[], None]) -> float:
     return median(took)
 
 
-def to_json(report: Report) -> str:
+def to_json(report: BenchReport) -> str:
     """The report as every benchmark prints it with `--json`."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

@@ -16,12 +16,21 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.bench.fixtures.dev_clients import Clients, Document, asking, telling, workload
+from holdfast.bench.fixtures.dev_clients import BenchClients, Document, dev_clients, watch_timers, workload
 from holdfast.bench.fixtures.dev_cluster import LOOK_SECONDS
-from holdfast.bench.report import Report, Result, Sheet, at_most, bounded, must, p99, scratch
-from holdfast.bench.road_million import ROWS, measure_standing
-from holdfast.client.async_client import Holdfast
-from holdfast.core.ledger.revision import parse
+from holdfast.bench.report import (
+    BenchReport,
+    BenchResult,
+    ReportBuilder,
+    at_most,
+    p99,
+    require,
+    temporary_folder,
+    time_limit,
+)
+from holdfast.bench.road_million import ROWS, measure_road_million
+from holdfast.client.async_client import AsyncClient
+from holdfast.core.ledger.revision import parse_revision
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.wiring.dev.data_folder import REGIONS
 
@@ -33,7 +42,7 @@ THREE: Document = {"replicas": 3}
 APPLIED = ("road.ship_p99", "road.apply1000", "road.apply1000_bytes")
 
 
-class Size(NamedTuple):
+class RoadSize(NamedTuple):
     """So many changes after a few that do not count; so many workloads at once, in so many platforms."""
 
     warm_up: int
@@ -42,24 +51,24 @@ class Size(NamedTuple):
     rounds: int
 
 
-WHOLE, SMALL = Size(20, 200, 1_000, 5), Size(1, 2, 3, 1)
+WHOLE, SMALL = RoadSize(20, 200, 1_000, 5), RoadSize(1, 2, 3, 1)
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of the road."""
-    sheet, size = Sheet(), SMALL if small else WHOLE
-    with sheet.part(*APPLIED, *ROWS), scratch() as folder:
+    sheet, size = ReportBuilder(), SMALL if small else WHOLE
+    with sheet.part(*APPLIED, *ROWS), temporary_folder() as folder:
         with sheet.part(*APPLIED):
             rounds = [asyncio.run(_round(sheet, folder / str(turn), size, turn)) for turn in range(size.rounds)]
             sheet.add(*_of(rounds))
-        sheet.add(*asyncio.run(measure_standing(folder / "standing", small=small)))
+        sheet.add(*asyncio.run(measure_road_million(folder / "standing", small=small)))
     return sheet.report()
 
 
-async def _shipped(clients: Clients, size: Size) -> Result:
+async def _shipped(clients: BenchClients, size: RoadSize) -> BenchResult:
     """From the change of a spec until the last region tells of it, the slowest of a hundred; baseline: the write."""
     took, wrote = [], []
-    async with telling(clients.regions, "assignments", _generation) as watches:
+    async with watch_timers(clients.regions, "assignments", _generation) as watches:
         for number in range(1, size.warm_up + size.changes + 1):
             document = workload("shipped", str(number), THREE)
             began = time.monotonic()
@@ -88,7 +97,7 @@ class _Applied(Struct, frozen=True):
     batches: int
 
 
-def _of(rounds: list[_Applied]) -> list[Result]:
+def _of(rounds: list[_Applied]) -> list[BenchResult]:
     seconds, sizes = [one.seconds for one in rounds], [one.size_bytes for one in rounds]
     written, batches = (statistics.median(one) for one in zip(*((r.written, r.batches) for r in rounds), strict=True))
     return [
@@ -97,9 +106,9 @@ def _of(rounds: list[_Applied]) -> list[Result]:
     ]
 
 
-async def _round(sheet: Sheet, folder: Path, size: Size, turn: int) -> _Applied:
+async def _round(sheet: ReportBuilder, folder: Path, size: RoadSize, turn: int) -> _Applied:
     """A platform of its own, in which nothing else happens; in the first one change after the other before."""
-    async with asking(folder) as clients, bounded(WITHIN_SECONDS):
+    async with dev_clients(folder) as clients, time_limit(WITHIN_SECONDS):
         if not turn:
             with sheet.part("road.ship_p99"):
                 sheet.add(await _shipped(clients, size))
@@ -116,7 +125,7 @@ class _Look(Struct, frozen=True):
     cursors: tuple[int, ...]
 
 
-async def _applied(clients: Clients, workloads: int) -> tuple[float, float, int, int]:
+async def _applied(clients: BenchClients, workloads: int) -> tuple[float, float, int, int]:
     """The seconds from the request with all workloads until every region has acknowledged the last assignment, and
     until its answer; and the batches of the platform's log before and after."""
     platform = clients.platform
@@ -124,7 +133,7 @@ async def _applied(clients: Clients, workloads: int) -> tuple[float, float, int,
     documents = [workload(f"applied-{number:04}", "1", THREE) for number in range(workloads)]
     began = time.monotonic()
     for one in await clients.tenant.batch(documents):
-        must(one.outcome == "created", one)
+        require(one.outcome == "created", one)
     written = time.monotonic()
     looks: list[_Look] = []
     newest = 0
@@ -143,17 +152,17 @@ def _is_quiet(looks: list[_Look]) -> bool:
     return len(settled) > 10 and all(cursors == settled[0] for cursors in settled)
 
 
-async def _look(platform: Holdfast) -> _Look:
+async def _look(platform: AsyncClient) -> _Look:
     listed = await platform.list("regions")
-    cursors = tuple(parse(one["status"]["cursor"] or "0.0") or 0 for one in listed.items)
+    cursors = tuple(parse_revision(one["status"]["cursor"] or "0.0") or 0 for one in listed.items)
     return _Look(time.monotonic(), int(listed.token.split(":")[2]), cursors)
 
 
-async def _newest(platform: Holdfast, count: int) -> int:
+async def _newest(platform: AsyncClient, count: int) -> int:
     """The revision of the newest assignment, once there are so many; 0 before."""
     found = (await platform.list("assignments")).items
     mine = [one for one in found if one["metadata"]["name"].startswith("applied-")]
-    return max(parse(one["metadata"]["revision"]) or 0 for one in mine) if len(mine) >= count else 0
+    return max(parse_revision(one["metadata"]["revision"]) or 0 for one in mine) if len(mine) >= count else 0
 
 
 async def _logged(folder: Path, first: int, last: int) -> tuple[int, int]:

@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.bench.agent_sessions import TOKEN, admit_agents
-from holdfast.bench.fixtures.dev_clients import CLASS, SECRET, TENANT, Clients, Document, asking, document
-from holdfast.bench.load.load_process import Other
-from holdfast.bench.load.node_load import Standing
-from holdfast.bench.report import Result, at_most, bounded, must
-from holdfast.core.model.objects.principals import spoken
+from holdfast.bench.fixtures.dev_clients import CLASS, SECRET, TENANT, BenchClients, Document, dev_clients, document
+from holdfast.bench.load.load_process import LoadProcess
+from holdfast.bench.load.node_load import NodeFleet
+from holdfast.bench.report import BenchResult, at_most, require, time_limit
+from holdfast.core.model.objects.principals import format_token
 from holdfast.core.model.values.resources import Resources
 from holdfast.wiring.dev.data_folder import REGIONS
 
 ROWS = ("road.c1m_s",)
-OTHER = "holdfast.bench.load.node_load"
+LOAD_MODULE = "holdfast.bench.load.node_load"
 LOOK_SECONDS = 1.0
 WITHIN_SECONDS = 1_200
 #: Room for all of them on a hundred nodes in each region, and about as much again.
 CAPACITY = Resources(256_000, 512 << 10, 1 << 20)
 
 
-class Size(NamedTuple):
+class RoadMillionSize(NamedTuple):
     """So many workloads of so many replicas, on so many nodes in each region."""
 
     workloads: int
@@ -38,21 +38,21 @@ class Size(NamedTuple):
     nodes: int
 
 
-WHOLE, SMALL = Size(1_000, 1_000, 100), Size(4, 6, 2)
+WHOLE, SMALL = RoadMillionSize(1_000, 1_000, 100), RoadMillionSize(4, 6, 2)
 
 
-async def measure_standing(folder: Path, *, small: bool = False) -> list[Result]:
+async def measure_road_million(folder: Path, *, small: bool = False) -> list[BenchResult]:
     """The seconds from sending the documents until statuses say that all are bound; the baseline is the request."""
     size = SMALL if small else WHOLE
-    async with asking(folder) as clients:
+    async with dev_clients(folder) as clients:
         await admit_agents(clients)
         await _allow(clients, size)
         servers = dict(zip(REGIONS, clients.servers[1:], strict=True))
-        task = Standing(servers, spoken(TOKEN, SECRET), size.nodes, CAPACITY)
-        async with Other.running(OTHER, task) as nodes, bounded(WITHIN_SECONDS):
+        task = NodeFleet(servers, format_token(TOKEN, SECRET), size.nodes, CAPACITY)
+        async with LoadProcess.running(LOAD_MODULE, task) as nodes, time_limit(WITHIN_SECONDS):
             began = time.monotonic()
             for one in await clients.tenant.batch([_workload(number, size) for number in range(size.workloads)]):
-                must(one.outcome == "created", one)
+                require(one.outcome == "created", one)
             written = time.monotonic()
             bound: list[int] = [0]
             while bound[-1] < size.workloads * size.replicas:
@@ -64,7 +64,7 @@ async def measure_standing(folder: Path, *, small: bool = False) -> list[Result]
     return [at_most("road.c1m_s", took, "s", written - began, 90)]
 
 
-async def _allow(clients: Clients, size: Size) -> None:
+async def _allow(clients: BenchClients, size: RoadMillionSize) -> None:
     """Quota for all of it, and that so many may wait."""
     waiting = max(20_000, 2 * size.workloads * size.replicas)
     tenant = {"priorityClasses": [CLASS], "submitsPerMinute": 1_000_000, "pendingMax": waiting}
@@ -72,7 +72,7 @@ async def _allow(clients: Clients, size: Size) -> None:
     await clients.platform.batch([document("Tenant", TENANT, tenant), document("Quota", TENANT, hard)])
 
 
-def _workload(number: int, size: Size) -> Document:
+def _workload(number: int, size: RoadMillionSize) -> Document:
     """No two of them need the same."""
     need = {"cpu": f"{10 + number % 40}m", "memory": f"{16 + number // 40}Mi"}
     template = {"command": ["serve", f"shape-{number}"], "need": need}
@@ -80,7 +80,7 @@ def _workload(number: int, size: Size) -> Document:
     return document("Workload", f"many-{number:04}", spec, TENANT)
 
 
-async def _bound(clients: Clients) -> int:
+async def _bound(clients: BenchClients) -> int:
     """How many replicas statuses say are bound."""
     found = (await clients.platform.list("workloads")).items
     return sum(int(one.get("status", {}).get("bound", 0)) for one in found)

@@ -16,11 +16,20 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from holdfast.bench.fixtures.region import BenchRegion
-from holdfast.bench.report import Report, Result, Sheet, Unmeasured, at_most, must, p99, scratch
+from holdfast.bench.report import (
+    BenchReport,
+    BenchResult,
+    ReportBuilder,
+    Unmeasured,
+    at_most,
+    p99,
+    require,
+    temporary_folder,
+)
 from holdfast.core.ledger.codec import chain
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.region.definition import REGION
-from holdfast.host.ports.store import Head, Stored, Written
+from holdfast.host.ports.store import Head, StoredBatch, WriteOk
 from holdfast.stores.sqlite.store import SqliteStore
 
 BLOCK = 50
@@ -30,7 +39,7 @@ CHUNK_BYTES = 920_000
 ROWS = ("store.sqlite.group100", "store.sqlite.snapshot.p99", "store.sqlite.snapshot.max")
 
 
-class Size(NamedTuple):
+class StoreSize(NamedTuple):
     """So many blocks, so many commits without a snapshot, and so many chunks of a snapshot."""
 
     blocks: int
@@ -38,13 +47,13 @@ class Size(NamedTuple):
     chunks: int
 
 
-WHOLE, SMALL = Size(40, 1_000, 200), Size(3, 100, 3)
+WHOLE, SMALL = StoreSize(40, 1_000, 200), StoreSize(3, 100, 3)
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of the store, on the file system of the current folder."""
-    sheet = Sheet()
-    with sheet.part(*ROWS), scratch() as folder:
+    sheet = ReportBuilder()
+    with sheet.part(*ROWS), temporary_folder() as folder:
         asyncio.run(_measure(sheet, folder, a_hundred_placements(), SMALL if small else WHOLE))
     return sheet.report()
 
@@ -52,10 +61,10 @@ def run(*, small: bool = False) -> Report:
 def a_hundred_placements() -> bytes:
     """What a region writes for a hundred proposals of one placement each."""
     region = BenchRegion(200)
-    draft = Draft(REGION, region.state)
+    draft = BatchDraft(REGION, region.state)
     for envelope in region.proposals(region.open_workload(), 1)[:RECORDS]:
         answer = draft.consider(envelope, envelope.sent)
-        must(isinstance(answer, Landed), answer)
+        require(isinstance(answer, Committed), answer)
     raw, _ = draft.seal()
     return raw
 
@@ -71,17 +80,17 @@ class _Commits:
     async def once(self) -> float:
         """Seconds from handing it over to its answer; the digest is not the store's work."""
         digest = chain(self._head.digest, self._raw)
-        batch = Stored("bench", self._head.seq + 1, digest, self._raw)
+        batch = StoredBatch("bench", self._head.seq + 1, digest, self._raw)
         start = time.perf_counter()
         outcome = await self._store.append(self._head, batch)
         spent = time.perf_counter() - start
-        if not isinstance(outcome, Written):
+        if not isinstance(outcome, WriteOk):
             raise Unmeasured(f"the store did not take it: {outcome}")
         self._head = outcome.head
         return spent
 
 
-async def _measure(sheet: Sheet, folder: Path, raw: bytes, size: Size) -> None:
+async def _measure(sheet: ReportBuilder, folder: Path, raw: bytes, size: StoreSize) -> None:
     store = await SqliteStore.open(folder / "store")
     try:
         commits = _Commits(store, raw)
@@ -97,7 +106,7 @@ async def _measure(sheet: Sheet, folder: Path, raw: bytes, size: Size) -> None:
         await store.close()
 
 
-async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> Result:
+async def _against_raw_appends(commits: _Commits, path: Path, raw: bytes, blocks: int) -> BenchResult:
     stored, plain = [], []
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -117,7 +126,7 @@ def _append(file: int, raw: bytes) -> float:
     return time.perf_counter() - start
 
 
-async def _beside_a_snapshot(store: SqliteStore, commits: _Commits, size: Size) -> tuple[list[float], list[float]]:
+async def _beside_a_snapshot(store: SqliteStore, commits: _Commits, size: StoreSize) -> tuple[list[float], list[float]]:
     """How many milliseconds commits took without a snapshot, and while one was written."""
     alone = [await commits.once() * 1_000 for _ in range(size.alone)]
     writing = asyncio.create_task(_snapshot(store, size.chunks))

@@ -14,9 +14,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from holdfast.cli.command import COMPLETE, everywhere
-from holdfast.cli.errors import Ending, Trouble, tell
-from holdfast.cli.options import ENDED_BY_PIPE, forget_stdout
+from holdfast.cli.command import COMPLETE, global_options
+from holdfast.cli.errors import CliError, CliExitCode, print_error
+from holdfast.cli.options import PIPE_CLOSED, discard_stdout
 
 #: Each command: the module that has it as `app`, and its line in `holdfast --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class Lazy(TyperGroup):
+class LazyGroup(TyperGroup):
     """The commands of the table, each imported when it is called."""
 
     def list_commands(self, _ctx: Any) -> list[str]:
@@ -71,10 +71,12 @@ class Lazy(TyperGroup):
         try:
             module = import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}")
         except ImportError as error:
-            tell(
-                Trouble(f"{cmd_name} cannot be started: {error}", hint="the installation is not complete: install anew")
+            print_error(
+                CliError(
+                    f"{cmd_name} cannot be started: {error}", hint="the installation is not complete: install anew"
+                )
             )
-            raise typer.Exit(Ending.REFUSED) from None
+            raise typer.Exit(CliExitCode.REFUSED) from None
         command = get_command(module.app)
         command.name = cmd_name
         return command
@@ -108,12 +110,12 @@ class Lazy(TyperGroup):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            forget_stdout()
-            sys.exit(ENDED_BY_PIPE)
+            discard_stdout()
+            sys.exit(PIPE_CLOSED)
 
 
 app = typer.Typer(
-    cls=Lazy,
+    cls=LazyGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -121,4 +123,4 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Holdfast: a distributed scheduler control plane.",
 )
-app.callback()(everywhere)
+app.callback()(global_options)

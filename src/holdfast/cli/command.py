@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.errors import misused
-from holdfast.cli.options import Options, ended
-from holdfast.cli.output.printer import Data
+from holdfast.cli.errors import usage_error
+from holdfast.cli.options import GlobalOptions, run_command
+from holdfast.cli.output.printer import OutputFormat
 
-Unchecked = Annotated[
+UncheckedOption = Annotated[
     bool, typer.Option("--unchecked", help="Let only the server check fields: for one newer than this program.")
 ]
 
@@ -36,7 +36,7 @@ Insecure = Annotated[
     bool, typer.Option("--insecure", help="Ask other machines over plain http, too.", show_default=False)
 ]
 
-COMMON: dict[str, Any] = {
+GLOBAL_OPTIONS: dict[str, Any] = {
     "context": Context,
     "server": Server,
     "tenant": Tenant,
@@ -47,33 +47,33 @@ COMMON: dict[str, Any] = {
     "insecure": Insecure,
 }
 #: What an option is when nobody says it, where that is not an empty text.
-_UNSAID: dict[str, Any] = {"verbose": 0, "insecure": False}
+_DEFAULTS: dict[str, Any] = {"verbose": 0, "insecure": False}
 
 #: For commands that print an answer rather than objects.
-Printed = Annotated[Data, typer.Option("--output", "-o", help="How to print.")]
-Files = Annotated[
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="How to print.")]
+FilesOption = Annotated[
     list[str], typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="A file, a folder, or - for stdin.")
 ]
-Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Folders within folders, too.")]
+RecursiveOption = Annotated[bool, typer.Option("--recursive", "-R", help="Folders within folders, too.")]
 
 
-def known_words(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """What may come next where objects are named: a kind, then its names as far as a server gives them in a second."""
-    from holdfast.api.kinds import KINDS, find
+    from holdfast.api.kinds import KINDS, find_kind
 
     before = list(ctx.params.get("words") or ())
     if not before:
         return [plural for plural in KINDS if plural.startswith(incomplete)]
-    kind = find(before[0])
+    kind = find_kind(before[0])
     return [] if kind is None else [name for name in _names(ctx, kind.plural) if name.startswith(incomplete)]
 
 
-def known_tenants(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_tenants(ctx: typer.Context, incomplete: str) -> list[str]:
     """Tenants that have a quota, as far as a server gives them in a second."""
     return [name for name in _names(ctx, "quotas") if name.startswith(incomplete)]
 
 
-def known_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     """Workloads, as far as a server gives them in a second."""
     return [name for name in _names(ctx, "workloads") if name.startswith(incomplete)]
 
@@ -84,7 +84,7 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
     from holdfast.cli.context import resolve
     from holdfast.cli.targets import region_for
 
-    options = _merged(ctx, {one: ctx.params.get(one) for one in COMMON})._replace(timeout="1s", verbose=0)
+    options = _merged(ctx, {one: ctx.params.get(one) for one in GLOBAL_OPTIONS})._replace(timeout="1s", verbose=0)
     try:
         context = resolve(options)
         client = connect(options, context, region=region_for(KINDS[plural], context, options.region))
@@ -96,13 +96,13 @@ def _names(ctx: typer.Context, plural: str) -> list[str]:
     ]
 
 
-OneObject = Annotated[
+ObjectArgument = Annotated[
     list[str],
-    typer.Argument(metavar="KIND NAME", help="A kind and a name, or KIND/NAME.", autocompletion=known_words),
+    typer.Argument(metavar="KIND NAME", help="A kind and a name, or KIND/NAME.", autocompletion=complete_words),
 ]
 
 
-def everywhere(
+def global_options(
     ctx: typer.Context,
     context: Context = "",
     server: Server = "",
@@ -114,10 +114,10 @@ def everywhere(
     insecure: Insecure = False,
 ) -> None:
     """Keep what was given before the command's name."""
-    ctx.meta[_KEY] = Options(context, server, tenant, region, token_file, timeout, verbose, insecure)
+    ctx.meta[_KEY] = GlobalOptions(context, server, tenant, region, token_file, timeout, verbose, insecure)
 
 
-def an_app(help: str = "", **settings: Any) -> typer.Typer:
+def make_app(help: str = "", **settings: Any) -> typer.Typer:
     """A plain application: no colours of typer's own, which cost a tenth of a second."""
     return typer.Typer(
         add_completion=False,
@@ -129,19 +129,19 @@ def an_app(help: str = "", **settings: Any) -> typer.Typer:
     )
 
 
-Body = Callable[..., int | None]
+CommandBody = Callable[..., int | None]
 
 
 def command(
     app: typer.Typer, name: str | None = None, without: Sequence[str] = (), **settings: Any
-) -> Callable[[Body], Body]:
-    """Make the function a command of the application. Its first argument is the `Options`.
+) -> Callable[[CommandBody], CommandBody]:
+    """Make the function a command of the application. Its first argument is the `GlobalOptions`.
 
     Those that it is `without` are refused: whoever says one means less than what the answer would tell of. One that the
     function has a meaning of its own for is its own.
     """
 
-    def wrap(function: Body) -> Body:
+    def wrap(function: CommandBody) -> CommandBody:
         def run(ctx: typer.Context, **given: Any) -> None:
             options = _merged(ctx, {one: given.pop(one) for one in common})
 
@@ -149,16 +149,16 @@ def command(
                 _refuse(options, without)
                 return function(options, **given)
 
-            raise typer.Exit(ended(act, options.verbose))
+            raise typer.Exit(run_command(act, options.verbose))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        common = {one: kind for one, kind in COMMON.items() if one not in {parameter.name for parameter in own}}
+        common = {one: kind for one, kind in GLOBAL_OPTIONS.items() if one not in {parameter.name for parameter in own}}
         named = inspect.Parameter.KEYWORD_ONLY
         parameters = [
             inspect.Parameter("ctx", named, annotation=typer.Context),
             *(one.replace(kind=named) for one in own),
             *(
-                inspect.Parameter(one, named, annotation=kind, default=_UNSAID.get(one, ""))
+                inspect.Parameter(one, named, annotation=kind, default=_DEFAULTS.get(one, ""))
                 for one, kind in common.items()
             ),
         ]
@@ -171,19 +171,19 @@ def command(
     return wrap
 
 
-def _refuse(options: Options, without: Sequence[str]) -> None:
+def _refuse(options: GlobalOptions, without: Sequence[str]) -> None:
     """Raise `Trouble` when an option was said that makes no difference here."""
     for one in without:
         if getattr(options, one):
-            raise misused(f"--{one.replace('_', '-')} makes no difference here", "leave it out")
+            raise usage_error(f"--{one.replace('_', '-')} makes no difference here", "leave it out")
 
 
-def _merged(ctx: typer.Context, given: dict[str, Any]) -> Options:
+def _merged(ctx: typer.Context, given: dict[str, Any]) -> GlobalOptions:
     """What was given after the name of the command wins over what was given before."""
-    before: Options = ctx.meta.get(_KEY, Options())
+    before: GlobalOptions = ctx.meta.get(_KEY, GlobalOptions())
     return before._replace(**{name: value for name, value in given.items() if value})
 
 
-Words = Annotated[
-    list[str], typer.Argument(metavar="workload NAME", help="Which workload.", autocompletion=known_words)
+WorkloadArgument = Annotated[
+    list[str], typer.Argument(metavar="workload NAME", help="Which workload.", autocompletion=complete_words)
 ]

@@ -7,37 +7,37 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.cli.context import Context
-from holdfast.cli.errors import Ending, Trouble, Where, from_problem, misused
-from holdfast.cli.options import Options, note
+from holdfast.cli.context import CliContext
+from holdfast.cli.errors import CliError, CliExitCode, FieldLocator, from_problem, usage_error
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.core.model.values.addresses import is_exposed
 
 if TYPE_CHECKING:
-    from holdfast.client.blocking_client import BlockingTransport, HoldfastSync
-    from holdfast.client.config import Access
+    from holdfast.client.blocking_client import BlockingTransport, Client
+    from holdfast.client.config import ClientConfig
     from holdfast.host.ports.transport import Reply, Request
 
-    Client: TypeAlias = HoldfastSync
+    ApiClient: TypeAlias = Client
 else:
-    Client = Any
+    ApiClient = Any
 
 #: One attempt lasts no longer than this, so that another server gets its chance within the time that was given.
 ATTEMPT_MS = 10_000
 
 
-def connect(options: Options, context: Context, *, region: str = "") -> Client:
+def connect(options: GlobalOptions, context: CliContext, *, region: str = "") -> ApiClient:
     """A client of the context's servers, or of a region through them. Nothing is sent yet."""
-    from holdfast.client.config import Access
+    from holdfast.client.config import ClientConfig
 
     if "/" in region or region in (".", ".."):
-        raise misused(f"--region {region}: not the name of a region", "`holdfast get regions` lists them")
+        raise usage_error(f"--region {region}: not the name of a region", "`holdfast get regions` lists them")
     exposed = [one for one in context.servers if is_exposed(one)]
     if exposed and not context.insecure:
         what = "the token would travel in the clear" if context.token else "others could read it, and answer it"
         hint = "say https://, or --insecure if something else keeps the wire private"
-        raise misused(f"nothing was sent: {exposed[0]} is plain http and not on this machine: {what}", hint)
+        raise usage_error(f"nothing was sent: {exposed[0]} is plain http and not on this machine: {what}", hint)
     patience = options.timeout_ms
-    access = Access(
+    access = ClientConfig(
         servers=context.servers,
         token=context.token,
         tenant=context.tenant,
@@ -47,24 +47,24 @@ def connect(options: Options, context: Context, *, region: str = "") -> Client:
     )
     if options.verbose:
         through = f" through region {region}" if region else ""
-        note(f"context {context.name or '-'}: {', '.join(context.servers)}{through}")
-    client = opened(access, context, options.verbose)
+        print_note(f"context {context.name or '-'}: {', '.join(context.servers)}{through}")
+    client = open_client(access, context, options.verbose)
     return client.region(region) if region else client
 
 
-def opened(access: Access, context: Context, verbose: int = 0) -> Client:
+def open_client(access: ClientConfig, context: CliContext, verbose: int = 0) -> ApiClient:
     """A client over HTTP. Tests put another one in its place."""
-    from holdfast.client.blocking_client import HoldfastSync
-    from holdfast.transports.blocking_http import PlainTransport
-    from holdfast.transports.tls import Tls
+    from holdfast.client.blocking_client import Client
+    from holdfast.transports.blocking_http import BlockingHttpTransport
+    from holdfast.transports.tls import TlsConfig
 
-    shows = Tls(certificate=context.certificate, key=context.key, authorities=context.authorities)
+    shows = TlsConfig(certificate=context.certificate, key=context.key, authorities=context.authorities)
     tls = shows if any((context.certificate, context.authorities)) else None
-    transport = PlainTransport(tls, insecure=context.insecure)
-    return HoldfastSync(_Telling(transport) if verbose else transport, access)
+    transport = BlockingHttpTransport(tls, insecure=context.insecure)
+    return Client(_LoggingTransport(transport) if verbose else transport, access)
 
 
-class _Telling:
+class _LoggingTransport:
     """A transport that says on stderr what it asked, whom, and how long that took."""
 
     def __init__(self, inner: BlockingTransport) -> None:
@@ -78,59 +78,59 @@ class _Telling:
             said = str(reply.status)
             return reply
         finally:
-            note(f"{request.verb} {peer}{request.path} {said} {(time.monotonic() - began) * 1000:.0f} ms")
+            print_note(f"{request.verb} {peer}{request.path} {said} {(time.monotonic() - began) * 1000:.0f} ms")
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
-        note(f"{request.verb} {peer}{request.path} as a stream")
+        print_note(f"{request.verb} {peer}{request.path} as a stream")
         return self._inner.stream(peer, request, idle_ms)
 
 
-def is_missing(error: Exception) -> bool:
+def is_not_found(error: Exception) -> bool:
     """Whether the error says that there is no such object."""
-    from holdfast.client.errors import NotFound
+    from holdfast.client.errors import NotFoundError
 
-    return isinstance(error, NotFound) and error.problem.code == "not-found"
+    return isinstance(error, NotFoundError) and error.problem.code == "not-found"
 
 
-def as_trouble(error: Exception, verbose: int = 0, *, what: str = "", where: Where | None = None) -> Trouble:
+def to_cli_error(error: Exception, verbose: int = 0, *, what: str = "", where: FieldLocator | None = None) -> CliError:
     """What an error of the client means to people. What we did not foresee is our own mistake, and is told as that."""
-    if isinstance(error, Trouble):
+    if isinstance(error, CliError):
         return error
     problems = sys.modules.get("holdfast.client.errors")
     if problems is not None and isinstance(error, problems.HoldfastError):
-        return _told(error, what, where)
+        return _from_client_error(error, what, where)
     if verbose > 1:
         import traceback
 
-        note(traceback.format_exc())
+        print_note(traceback.format_exc())
     hint = "" if verbose > 1 else "again with -vv, it shows where; please report that"
-    return Trouble(f"a mistake in holdfast: {type(error).__name__}: {error}", ending=Ending.UNKNOWN, hint=hint)
+    return CliError(f"a mistake in holdfast: {type(error).__name__}: {error}", ending=CliExitCode.UNKNOWN, hint=hint)
 
 
-def _told(error: Any, what: str, where: Where | None) -> Trouble:
+def _from_client_error(error: Any, what: str, where: FieldLocator | None) -> CliError:
     from holdfast.client import errors
 
-    problem = as_map(error.problem)
+    problem = problem_map(error.problem)
     trouble = from_problem(problem, what, where)
-    if isinstance(error, errors.OutcomeUnknown):
+    if isinstance(error, errors.OutcomeUnknownError):
         hint = "it may have been done: look with `holdfast get`, then repeat it; repeating is safe for apply and delete"
-        return Trouble(str(trouble), ending=Ending.UNKNOWN, hint=hint, lines=trouble.lines)
-    if isinstance(error, errors.Denied):
-        return Trouble(str(trouble), ending=Ending.DENIED, hint=trouble.hint, lines=trouble.lines)
-    if isinstance(error, errors.Unavailable | errors.NotInTime):
-        hint = trouble.hint or _unreached(problem)
-        return Trouble(str(trouble), ending=Ending.UNREACHABLE, hint=hint, lines=trouble.lines)
+        return CliError(str(trouble), ending=CliExitCode.UNKNOWN, hint=hint, lines=trouble.lines)
+    if isinstance(error, errors.PermissionDeniedError):
+        return CliError(str(trouble), ending=CliExitCode.DENIED, hint=trouble.hint, lines=trouble.lines)
+    if isinstance(error, errors.UnavailableError | errors.WaitTimeoutError):
+        hint = trouble.hint or _unreachable_hint(problem)
+        return CliError(str(trouble), ending=CliExitCode.UNREACHABLE, hint=hint, lines=trouble.lines)
     return trouble
 
 
-def _unreached(problem: dict[str, Any]) -> str:
+def _unreachable_hint(problem: dict[str, Any]) -> str:
     if problem.get("code") in ("unreachable", "no-answer"):
         shown = "`holdfast config show` shows which servers are asked, and which authorities are believed"
         return f"{shown}; `--server URL` names another"
     return "`holdfast status` shows who leads"
 
 
-def as_map(problem: Any) -> dict[str, Any]:
+def problem_map(problem: Any) -> dict[str, Any]:
     """A problem as it came."""
     import msgspec
 

@@ -8,7 +8,7 @@
         tenant: shop
 
 The file is read by every command. Importing a YAML parser takes longer than everything else that `get` does before it
-asks, so files in the plain form that `config set` writes are read by `plainly`, and all others by the parser.
+asks, so files in the plain form that `config set` writes are read by `parse_simple_yaml`, and all others by the parser.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import stat
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from holdfast.cli.errors import misused
-from holdfast.cli.options import Options, note
-from holdfast.core.model.values.addresses import not_a_url, without_user
+from holdfast.cli.errors import usage_error
+from holdfast.cli.options import GlobalOptions, print_note
+from holdfast.core.model.values.addresses import url_problem, without_user
 
 SERVER = "http://127.0.0.1:7400"
 #: What a context may say.
@@ -31,7 +31,7 @@ _LINE = rf"(?P<indent> *)(?P<key>[A-Za-z][A-Za-z0-9_.-]*):(?: (?P<value>{_PLAIN}
 _NOT_TEXT = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
 
 
-class Context(NamedTuple):
+class CliContext(NamedTuple):
     """Where to ask and as whom, with everything taken into account."""
 
     name: str = ""
@@ -46,7 +46,7 @@ class Context(NamedTuple):
     insecure: bool = False
 
 
-def path_of(environment: Mapping[str, str] = os.environ) -> str:
+def config_path(environment: Mapping[str, str] = os.environ) -> str:
     """Where the configuration is kept."""
     named = environment.get("HOLDFAST_CONFIG")
     if named:
@@ -55,67 +55,67 @@ def path_of(environment: Mapping[str, str] = os.environ) -> str:
     return os.path.join(home, "holdfast", "config.yaml")
 
 
-def resolve(options: Options, environment: Mapping[str, str] = os.environ) -> Context:
+def resolve(options: GlobalOptions, environment: Mapping[str, str] = os.environ) -> CliContext:
     """The context that is meant: the file's, changed by the environment, changed by flags."""
-    path = path_of(environment)
-    kept = read(path)
-    name, said = _chosen(kept, options.context or environment.get("HOLDFAST_CONTEXT", ""))
+    path = config_path(environment)
+    kept = read_config(path)
+    name, said = _select_context(kept, options.context or environment.get("HOLDFAST_CONTEXT", ""))
     if said.get("token"):
         _warn_if_open(path, os.stat(path).st_mode)
     servers = options.server or environment.get("HOLDFAST_SERVER") or said.get("servers") or SERVER
-    return Context(
+    return CliContext(
         name=name,
-        servers=addresses(servers),
+        servers=parse_servers(servers),
         token=_token(options, environment, said),
         tenant=options.tenant or environment.get("HOLDFAST_TENANT") or said.get("tenant", ""),
         region=options.region or environment.get("HOLDFAST_REGION") or said.get("region", ""),
         certificate=os.path.expanduser(said.get("certificate", "")),
         key=os.path.expanduser(said.get("key", "")),
         authorities=os.path.expanduser(said.get("authorities", "")),
-        insecure=options.insecure or _yes(said.get("insecure", False), f"{path}: context {name}: insecure"),
+        insecure=options.insecure or _parse_bool(said.get("insecure", False), f"{path}: context {name}: insecure"),
     )
 
 
-def _chosen(kept: Mapping[str, Any], asked: str) -> tuple[str, Mapping[str, Any]]:
+def _select_context(kept: Mapping[str, Any], asked: str) -> tuple[str, Mapping[str, Any]]:
     contexts = kept.get("contexts") or {}
     name = asked or kept.get("current") or ""
     if not name:
         return "", {}
     if name not in contexts:
         known = ", ".join(sorted(contexts)) or "none"
-        raise misused(f"there is no context {name!r}; there are: {known}", "`holdfast config contexts` lists them")
+        raise usage_error(f"there is no context {name!r}; there are: {known}", "`holdfast config contexts` lists them")
     return name, contexts[name] or {}
 
 
-def addresses(said: Any) -> tuple[str, ...]:
+def parse_servers(said: Any) -> tuple[str, ...]:
     """The servers that were named, each a URL of one: without a user, whose password would be shown by `-v`."""
     words = said.split(",") if isinstance(said, str) else [str(one) for one in said]
     found = tuple(one.strip().rstrip("/") for one in words if one.strip())
     for one in found:
-        why = not_a_url(one)
+        why = url_problem(one)
         if why:
             hint = "such as http://127.0.0.1:7400"
             known = "a token says who you are: `--token-file FILE`, or `holdfast config set tokenFile=FILE`"
-            raise misused(f"server {without_user(one)!r} {why}", known if "@" in one else hint)
+            raise usage_error(f"server {without_user(one)!r} {why}", known if "@" in one else hint)
     return found or (SERVER,)
 
 
-def _yes(said: Any, where: str) -> bool:
+def _parse_bool(said: Any, where: str) -> bool:
     """Whether it was said; as YAML reads it, or as `config set` writes it."""
     word = str(said).lower()
     if word not in ("true", "yes", "false", "no"):
-        raise misused(f"{where}: {said!r} is neither yes nor no")
+        raise usage_error(f"{where}: {said!r} is neither yes nor no")
     return word in ("true", "yes")
 
 
-def _token(options: Options, environment: Mapping[str, str], said: Mapping[str, Any]) -> str:
+def _token(options: GlobalOptions, environment: Mapping[str, str], said: Mapping[str, Any]) -> str:
     given = "" if options.token_file else str(environment.get("HOLDFAST_TOKEN") or said.get("token", ""))
     file = options.token_file or ("" if given else str(said.get("tokenFile", "")))
     token = _secret(file) if file else given.strip()
     if file and not token:  # else a certificate of the context would speak in place of whom the file was named for
-        raise misused(f"the token cannot be read from {file}: it is empty", "`holdfast token create` makes one")
+        raise usage_error(f"the token cannot be read from {file}: it is empty", "`holdfast token create` makes one")
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise misused(
+        raise usage_error(
             f"what is in {file or 'HOLDFAST_TOKEN or the context'} is no token", "it looks like hf_NAME_SECRET"
         )
     return token
@@ -128,15 +128,15 @@ def _secret(path: str) -> str:
             _warn_if_open(path, os.fstat(file.fileno()).st_mode)
             return file.read().strip()
     except OSError as error:
-        raise misused(f"the token cannot be read from {path}: {error.strerror}") from None
+        raise usage_error(f"the token cannot be read from {path}: {error.strerror}") from None
 
 
 def _warn_if_open(path: str, mode: int) -> None:
     if mode & (stat.S_IRGRP | stat.S_IROTH):
-        note(f"warning: others can read the token in {path}; `chmod 600 {path}`")
+        print_note(f"warning: others can read the token in {path}; `chmod 600 {path}`")
 
 
-def read(path: str) -> dict[str, Any]:
+def read_config(path: str) -> dict[str, Any]:
     """What the file says; nothing where there is none. Raises `Trouble` when it cannot be understood."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -144,20 +144,20 @@ def read(path: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise misused(f"the configuration {path} cannot be read: {error}") from None
-    found = plainly(text)
-    return checked(_parsed(text, path) if found is None else found, path)
+        raise usage_error(f"the configuration {path} cannot be read: {error}") from None
+    found = parse_simple_yaml(text)
+    return validate_config(_parsed(text, path) if found is None else found, path)
 
 
-def checked(found: Any, path: str) -> dict[str, Any]:
+def validate_config(found: Any, path: str) -> dict[str, Any]:
     """The configuration, if it has the shape of one."""
     contexts = (found.get("contexts") or {}) if isinstance(found, dict) else None
     if not isinstance(contexts, dict) or not all(isinstance(one or {}, dict) for one in contexts.values()):
-        raise misused(f"{path}: a configuration has `current` and `contexts`", "`holdfast config show` shows one")
+        raise usage_error(f"{path}: a configuration has `current` and `contexts`", "`holdfast config show` shows one")
     for name, said in contexts.items():
         odd = sorted(set(said or {}) - set(FIELDS))
         if odd:
-            raise misused(f"{path}: context {name}: unknown field {odd[0]!r}", f"there are: {', '.join(FIELDS)}")
+            raise usage_error(f"{path}: context {name}: unknown field {odd[0]!r}", f"there are: {', '.join(FIELDS)}")
     return dict(found)
 
 
@@ -169,10 +169,10 @@ def _parsed(text: str, path: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else path
-        raise misused(f"{place}: {getattr(error, 'problem', None) or 'not YAML'}") from None
+        raise usage_error(f"{place}: {getattr(error, 'problem', None) or 'not YAML'}") from None
 
 
-def plainly(text: str) -> dict[str, Any] | None:
+def parse_simple_yaml(text: str) -> dict[str, Any] | None:
     """Block maps of plain words and of lists in brackets, two spaces for each level; None for anything else."""
     whole: dict[str, Any] = {}
     open_maps = [whole]
@@ -211,7 +211,7 @@ def _full(found: dict[str, Any]) -> bool:
     return all(bool(one) and _full(one) for one in found.values() if isinstance(one, dict))
 
 
-def written(config: Mapping[str, Any]) -> str:
+def render_config(config: Mapping[str, Any]) -> str:
     """The text of a configuration, in the plain form where its values allow that."""
     lines = [f"current: {_quoted(str(config['current']))}"] if config.get("current") else []
     lines.append("contexts:" if config.get("contexts") else "contexts: {}")

@@ -10,25 +10,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.api.kinds import place_in_order
-from holdfast.api.serialization.yaml_documents import Loaded, load
-from holdfast.api.serialization.yaml_parser import Unreadable
-from holdfast.cli.context import Context
-from holdfast.cli.errors import fault_line, misused
-from holdfast.cli.targets import find, named_in
+from holdfast.api.kinds import apply_order, find_kind
+from holdfast.api.serialization.yaml_documents import YamlDocument, load_documents
+from holdfast.api.serialization.yaml_parser import UnreadableText
+from holdfast.cli.context import CliContext
+from holdfast.cli.errors import format_field_error, usage_error
+from holdfast.cli.targets import object_label
 
 if TYPE_CHECKING:
-    from holdfast.api.serialization.field_errors import Fault
+    from holdfast.api.serialization.field_errors import FieldError
 
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-class Source(NamedTuple):
+class SourceDocument(NamedTuple):
     """A document, and where it was written."""
 
     document: dict[str, Any]
-    loaded: Loaded
+    loaded: YamlDocument
 
     def where(self, pointer: str = "") -> str:
         """The file and line of a field or, where that is missing, of what it is missing in."""
@@ -36,39 +36,39 @@ class Source(NamedTuple):
 
     def told(self, pointer: str, message: str, hint: str = "") -> str:
         """What is wrong with a field: `web.yaml:7: workload/shop/web: spec.replica: ...`."""
-        return f"{self.where(pointer)}: {named_in(self.document)}: {fault_line(pointer, message, hint)}"
+        return f"{self.where(pointer)}: {object_label(self.document)}: {format_field_error(pointer, message, hint)}"
 
 
-def read_all(paths: Sequence[str], *, recursive: bool = False) -> list[Source]:
+def read_documents(paths: Sequence[str], *, recursive: bool = False) -> list[SourceDocument]:
     """Every document, in the order in which they can be sent. Raises `Trouble` with all faults when there is one."""
     if not paths:
-        raise misused("no file was named", "`-f FILE`, or `-f -` for stdin")
-    found: list[Source] = []
+        raise usage_error("no file was named", "`-f FILE`, or `-f -` for stdin")
+    found: list[SourceDocument] = []
     faults: list[str] = []
     for name, text in _texts(paths, recursive):
         try:
-            found += [Source(one.tree, one) for one in load(text, name)]
-        except Unreadable as unreadable:
+            found += [SourceDocument(one.tree, one) for one in load_documents(text, name)]
+        except UnreadableText as unreadable:
             faults.append(str(unreadable))
     faults += [fault for source in found for fault in _faults(source)]
-    faults += _doubles(found) if not faults else []
+    faults += _duplicates(found) if not faults else []
     if not found and not faults:
-        raise misused(f"there is no document in {', '.join('stdin' if path == '-' else path for path in paths)}")
+        raise usage_error(f"there is no document in {', '.join('stdin' if path == '-' else path for path in paths)}")
     if faults:
-        raise misused(f"nothing was sent: {len(faults)} mistake{'s' if len(faults) > 1 else ''}", lines=faults)
-    return sorted(found, key=lambda source: place_in_order(source.document["kind"]))
+        raise usage_error(f"nothing was sent: {len(faults)} mistake{'s' if len(faults) > 1 else ''}", lines=faults)
+    return sorted(found, key=lambda source: apply_order(source.document["kind"]))
 
 
 def _texts(paths: Sequence[str], recursive: bool) -> Iterator[tuple[str, str]]:
     for path in paths:
         names = list(_within(path, recursive)) if os.path.isdir(path) else [path]
         if not names:
-            raise misused(f"{path}: no files there that end with {', '.join(SUFFIXES)}")
+            raise usage_error(f"{path}: no files there that end with {', '.join(SUFFIXES)}")
         for name in names:
             try:
                 yield ("stdin", sys.stdin.read()) if name == "-" else (name, _text(name))
             except (OSError, UnicodeDecodeError) as error:
-                raise misused(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+                raise usage_error(f"{name}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _text(name: str) -> str:
@@ -82,7 +82,7 @@ def _within(folder: str, recursive: bool) -> Iterator[str]:
         yield from (os.path.join(here, name) for name in sorted(names) if name.endswith(SUFFIXES))
 
 
-def _faults(source: Source) -> Iterator[str]:
+def _faults(source: SourceDocument) -> Iterator[str]:
     """What makes a document one that cannot even be named."""
     document: Any = source.document
     if not isinstance(document, dict):
@@ -97,66 +97,70 @@ def _faults(source: Source) -> Iterator[str]:
         yield source.told("/metadata/name", "this is no name")
 
 
-def _doubles(found: Sequence[Source]) -> Iterator[str]:
+def _duplicates(found: Sequence[SourceDocument]) -> Iterator[str]:
     seen: dict[str, str] = {}
     for source in found:
-        what = named_in(source.document)
+        what = object_label(source.document)
         if what in seen:
             yield f"{source.where()}: {what} is also at {seen[what]}"
         seen[what] = source.where()
 
 
-def faults_of(source: Source) -> list[str]:
+def validation_errors(source: SourceDocument) -> list[str]:
     """What is wrong with a document, each with its file, line and field."""
-    from holdfast.api.resources.validation import check
-    from holdfast.api.resources.writable import read_object
-    from holdfast.api.serialization.field_errors import Faulty
+    from holdfast.api.resources.validation import validate_object
+    from holdfast.api.resources.writable import parse_object
+    from holdfast.api.serialization.field_errors import InvalidDocument
 
     try:
-        found: Sequence[Fault] = check(read_object(source.document))
-    except Faulty as faulty:
+        found: Sequence[FieldError] = validate_object(parse_object(source.document))
+    except InvalidDocument as faulty:
         found = faulty.faults
     return [source.told(fault.pointer, fault.message, fault.hint) for fault in found]
 
 
-def refuse_faulty(sources: Sequence[Source]) -> None:
+def require_valid(sources: Sequence[SourceDocument]) -> None:
     """Raise `Trouble` with everything that is wrong, if something is."""
-    found = [(source, line) for source in sources for line in faults_of(source)]
+    found = [(source, line) for source in sources for line in validation_errors(source)]
     if found:
         count = f"{len(found)} mistake{'s' if len(found) > 1 else ''}"
-        raise misused(f"nothing was sent: {count}", explained_by(found[0][0]), [line for _, line in found])
+        raise usage_error(f"nothing was sent: {count}", schema_hint(found[0][0]), [line for _, line in found])
 
 
-def explained_by(source: Source) -> str:
+def schema_hint(source: SourceDocument) -> str:
     """Where the fields of a document are explained."""
-    kind = find(source.document["kind"])
+    kind = find_kind(source.document["kind"])
     return f"`holdfast schema {kind.name.lower()}` explains the fields" if kind else "`holdfast schema` lists the kinds"
 
 
-def with_tenant(source: Source, context: Context) -> Source:
+def with_tenant(source: SourceDocument, context: CliContext) -> SourceDocument:
     """The document with the context's tenant, where it needs one and names none. Raises `Trouble` without one."""
-    kind = find(source.document["kind"])
+    kind = find_kind(source.document["kind"])
     meta = source.document["metadata"]
     if kind is None or not kind.tenanted or meta.get("tenant"):
         return source
     if not context.tenant:
         said = f"{source.where()}: {kind.name.lower()}/{meta['name']}: which tenant's?"
-        raise misused(said, "write metadata.tenant, or give --tenant NAME")
-    return Source({**source.document, "metadata": {**meta, "tenant": context.tenant}}, source.loaded)
+        raise usage_error(said, "write metadata.tenant, or give --tenant NAME")
+    return SourceDocument({**source.document, "metadata": {**meta, "tenant": context.tenant}}, source.loaded)
 
 
-def by_region(sources: Sequence[Source], context: Context, asked: str) -> list[tuple[str, list[Source]]]:
+def by_region(
+    sources: Sequence[SourceDocument], context: CliContext, asked: str
+) -> list[tuple[str, list[SourceDocument]]]:
     """Which server gets what: what only a region keeps goes there, everything else to the platform.
 
     `asked` is what a flag said. Where nothing is for a region somebody meant something else by it, and is told.
     """
-    here: list[Source] = []
-    there: list[Source] = []
+    here: list[SourceDocument] = []
+    there: list[SourceDocument] = []
     for source in sources:
-        kind = find(source.document["kind"])
+        kind = find_kind(source.document["kind"])
         (there if kind is not None and "platform" not in kind.ledger else here).append(source)
     if asked and not there and here:
         first = here[0]
-        said = f"--region {asked}: {named_in(first.document)} is kept by the platform and not in regions"
-        raise misused(f"{first.where()}: {said}", "leave --region out; where a workload may be, spec.placement says")
+        said = f"--region {asked}: {object_label(first.document)} is kept by the platform and not in regions"
+        raise usage_error(
+            f"{first.where()}: {said}", "leave --region out; where a workload may be, spec.placement says"
+        )
     return [(region, group) for region, group in (("", here), (asked or context.region, there)) if group]

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 
-class Ending(IntEnum):
+class CliExitCode(IntEnum):
     """How the program ended. docs/cli.md has the same table."""
 
     DONE = 0
@@ -23,16 +23,16 @@ class Ending(IntEnum):
 
 
 #: Answers that say nothing about the request: the same one may be done in a moment.
-UNSERVED = (429, 502, 503, 504)
+UNAVAILABLE_STATUSES = (429, 502, 503, 504)
 #: The file and line of a JSON pointer.
-Where = Callable[[str], str]
+FieldLocator = Callable[[str], str]
 
 
-class Trouble(Exception):
+class CliError(Exception):
     """What the user is told, and how the program ends. `lines` are further facts, one each."""
 
     def __init__(
-        self, message: str, *, ending: Ending = Ending.REFUSED, hint: str = "", lines: Sequence[str] = ()
+        self, message: str, *, ending: CliExitCode = CliExitCode.REFUSED, hint: str = "", lines: Sequence[str] = ()
     ) -> None:
         super().__init__(message)
         self.ending = ending
@@ -40,42 +40,42 @@ class Trouble(Exception):
         self.lines = tuple(lines)
 
 
-def misused(message: str, hint: str = "", lines: Sequence[str] = ()) -> Trouble:
+def usage_error(message: str, hint: str = "", lines: Sequence[str] = ()) -> CliError:
     """The command or the file is wrong; nothing was sent."""
-    return Trouble(message, ending=Ending.USAGE, hint=hint, lines=lines)
+    return CliError(message, ending=CliExitCode.USAGE, hint=hint, lines=lines)
 
 
-def tell(trouble: Trouble) -> None:
+def print_error(trouble: CliError) -> None:
     """Say it on stderr."""
-    from holdfast.cli.output.printer import harmless
-    from holdfast.core.model.objects.principals import blotted
+    from holdfast.cli.output.printer import escape_controls
+    from holdfast.core.model.objects.principals import redact_secrets
 
     words = [f"error: {trouble}", *(f"  {line}" for line in trouble.lines)]
     if trouble.hint:
         words.append(f"hint: {trouble.hint}")
     sys.stdout.flush()
-    print(*(harmless(blotted(word)) for word in words), sep="\n", file=sys.stderr)
+    print(*(escape_controls(redact_secrets(word)) for word in words), sep="\n", file=sys.stderr)
 
 
-def ending_of(problem: Mapping[str, Any]) -> Ending:
+def exit_code_of(problem: Mapping[str, Any]) -> CliExitCode:
     """How the program ends on a problem."""
     status = problem.get("status")
     if status in (401, 403):
-        return Ending.DENIED
+        return CliExitCode.DENIED
     if problem.get("code") == "outcome-unknown":
-        return Ending.UNKNOWN
-    return Ending.UNREACHABLE if status in UNSERVED else Ending.REFUSED
+        return CliExitCode.UNKNOWN
+    return CliExitCode.UNREACHABLE if status in UNAVAILABLE_STATUSES else CliExitCode.REFUSED
 
 
-def from_problem(problem: Mapping[str, Any], what: str = "", where: Where | None = None) -> Trouble:
+def from_problem(problem: Mapping[str, Any], what: str = "", where: FieldLocator | None = None) -> CliError:
     """A server's problem as trouble. `where` says at which file and line each pointer is, when files were sent."""
     code = str(problem.get("code", ""))
     said = str(problem.get("detail") or problem.get("title") or "refused")
     lines = [_fault(fault, where) for fault in problem.get("errors") or ()]
     message = f"{what}: {said}" if what and what not in said else said
     hint = _hint(problem, code, what)
-    ending = ending_of(problem)
-    return Trouble(f"{message} ({code})" if code else message, ending=ending, hint=hint, lines=lines)
+    ending = exit_code_of(problem)
+    return CliError(f"{message} ({code})" if code else message, ending=ending, hint=hint, lines=lines)
 
 
 def _hint(problem: Mapping[str, Any], code: str, what: str) -> str:
@@ -83,16 +83,16 @@ def _hint(problem: Mapping[str, Any], code: str, what: str) -> str:
     facts = problem.get("facts") or {}
     if code == "not-found":
         return _listing(str(facts.get("kind") or what.partition("/")[0]), what)
-    hint = NEXT.get(code) or str(problem.get("hint") or "")
+    hint = PROBLEM_HINTS.get(code) or str(problem.get("hint") or "")
     kind, _, name = what.partition("/")
     return hint.replace("KIND", kind).replace("NAME", name) if what else hint
 
 
 def _listing(word: str, what: str) -> str:
     """How to see which there are, of a kind of which one is missing."""
-    from holdfast.api.kinds import find
+    from holdfast.api.kinds import find_kind
 
-    kind = find(word)
+    kind = find_kind(word)
     if kind is None:
         return ""
     tenant = f" --tenant {what.split('/')[1]}" if kind.tenanted and what.count("/") > 1 else ""
@@ -100,23 +100,23 @@ def _listing(word: str, what: str) -> str:
     return f"`holdfast get {kind.plural}{tenant}{region}` shows which there are"
 
 
-def _fault(fault: Mapping[str, Any], where: Where | None) -> str:
+def _fault(fault: Mapping[str, Any], where: FieldLocator | None) -> str:
     pointer = str(fault.get("pointer", ""))
-    line = fault_line(pointer, str(fault.get("detail", "")), str(fault.get("hint") or ""))
+    line = format_field_error(pointer, str(fault.get("detail", "")), str(fault.get("hint") or ""))
     return f"{where(pointer)}: {line}" if where is not None else line
 
 
-def fault_line(pointer: str, message: str, hint: str = "") -> str:
+def format_field_error(pointer: str, message: str, hint: str = "") -> str:
     """What is wrong with one field: `spec.replicas: ...; hint`."""
-    from holdfast.api.serialization.field_errors import dotted
+    from holdfast.api.serialization.field_errors import dotted_path
 
-    place = dotted(pointer)
+    place = dotted_path(pointer)
     said = f"{message}; {hint}" if hint else message
     return f"{place}: {said}" if place else said
 
 
 #: What to run next, where this program knows better than the server what its user has at hand.
-NEXT = {
+PROBLEM_HINTS = {
     "unauthenticated": "set HOLDFAST_TOKEN or --token-file, or `holdfast config set tokenFile=PATH`",
     "no-right": "`holdfast whoami` shows your rights",
     "wrong-scope": "`holdfast whoami` shows where your rights hold",

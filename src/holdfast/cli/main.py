@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 #: The options of `get` that are understood here: what they set, and whether a value follows.
-PLAIN = {
+FAST_OPTIONS = {
     "--output": ("output", True),
     "-o": ("output", True),
     "--selector": ("selector", True),
@@ -38,10 +38,10 @@ CHOICES = {"output": ("table", "wide", "json", "yaml", "name"), "read": ("any", 
 
 def main() -> None:
     """Run the command in `sys.argv`, and end with its exit code."""
-    plain = plainly(sys.argv[1:])
+    plain = parse_fast_get(sys.argv[1:])
     try:
         if plain is not None:
-            sys.exit(_got(plain))
+            sys.exit(_run_fast_get(plain))
         from holdfast.cli.app import app
 
         app()
@@ -49,7 +49,7 @@ def main() -> None:
         sys.exit(130)  # while it was still importing
 
 
-def plainly(words: Sequence[str]) -> dict[str, Any] | None:
+def parse_fast_get(words: Sequence[str]) -> dict[str, Any] | None:
     """What a plain `get` sets; None for anything else."""
     found: dict[str, Any] = {"words": []}
     rest = iter(words)
@@ -57,7 +57,7 @@ def plainly(words: Sequence[str]) -> dict[str, Any] | None:
         return None
     for word in rest:
         option, equals, value = word.partition("=")
-        name, takes = PLAIN.get(option if option.startswith("--") else word, ("", False))
+        name, takes = FAST_OPTIONS.get(option if option.startswith("--") else word, ("", False))
         if name:
             if not takes and equals:
                 return None
@@ -69,22 +69,22 @@ def plainly(words: Sequence[str]) -> dict[str, Any] | None:
             return None
         else:
             found["words"].append(word)
-    return found if found["words"] and _known(found) else None
+    return found if found["words"] and _has_known_choices(found) else None
 
 
-def _known(found: dict[str, Any]) -> bool:
+def _has_known_choices(found: dict[str, Any]) -> bool:
     """Whether the words that are chosen from a few are among them; the application says which there are."""
     return all(found.get(name, words[0]) in words for name, words in CHOICES.items())
 
 
-def _got(found: dict[str, Any]) -> int:
+def _run_fast_get(found: dict[str, Any]) -> int:
     from holdfast.cli.objects import listing
-    from holdfast.cli.options import Options, ended
+    from holdfast.cli.options import GlobalOptions, run_command
 
-    options = Options(**{name: found.pop(name) for name in Options._fields if name in found})
-    found["output"] = listing.Form(found.get("output", "table"))
-    found["read"] = listing.Level(found.get("read", "any"))
-    return ended(lambda: listing.get(options, listing.Asked(**found)))
+    options = GlobalOptions(**{name: found.pop(name) for name in GlobalOptions._fields if name in found})
+    found["output"] = listing.ListFormat(found.get("output", "table"))
+    found["read"] = listing.ReadOption(found.get("read", "any"))
+    return run_command(lambda: listing.get(options, listing.GetQuery(**found)))
 
 
 def __getattr__(name: str) -> Any:

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.cli.errors import Ending, Trouble, misused, tell
+from holdfast.cli.errors import CliError, CliExitCode, print_error, usage_error
 
 #: As a shell says of a program that a closed pipe has ended.
-ENDED_BY_PIPE = 141
+PIPE_CLOSED = 141
 TIMEOUT_MS = 30_000
 
 
-class Options(NamedTuple):
+class GlobalOptions(NamedTuple):
     """What was given for all commands; empty where nothing was."""
 
     context: str = ""
@@ -31,34 +31,34 @@ class Options(NamedTuple):
     @property
     def timeout_ms(self) -> int:
         """How long to try, in all."""
-        return duration(self.timeout, "--timeout") if self.timeout else TIMEOUT_MS
+        return parse_duration_option(self.timeout, "--timeout") if self.timeout else TIMEOUT_MS
 
 
-def ended(action: Callable[[], int | None], verbose: int = 0) -> int:
+def run_command(action: Callable[[], int | None], verbose: int = 0) -> int:
     """Do it; the exit code. Whatever goes wrong is told, and never with a stack trace."""
     try:
         code = action()
         sys.stdout.flush()
-        return code or Ending.DONE
-    except Trouble as trouble:
-        tell(trouble)
+        return code or CliExitCode.DONE
+    except CliError as trouble:
+        print_error(trouble)
         return trouble.ending
     except KeyboardInterrupt:
-        return Ending.INTERRUPTED
+        return CliExitCode.INTERRUPTED
     except BrokenPipeError:
-        forget_stdout()
-        return ENDED_BY_PIPE
+        discard_stdout()
+        return PIPE_CLOSED
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("typer", "click"):
             raise  # how typer ends by itself, as after a question that was answered with Ctrl-C
-        from holdfast.cli.connect import as_trouble
+        from holdfast.cli.connect import to_cli_error
 
-        told = as_trouble(error, verbose)
-        tell(told)
+        told = to_cli_error(error, verbose)
+        print_error(told)
         return told.ending
 
 
-def forget_stdout() -> None:
+def discard_stdout() -> None:
     """Let the interpreter's last flush go nowhere: whoever read has gone away, and knows it."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,31 +66,31 @@ def forget_stdout() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
-def duration(text: str, option: str) -> int:
+def parse_duration_option(text: str, option: str) -> int:
     """Milliseconds from `30s`, `5m`, `30d`."""
     from holdfast.core.model.values.quantities import BadQuantity, parse_duration
 
     try:
         return parse_duration(text)
     except BadQuantity as error:
-        raise misused(f"{option}: {error}") from None
+        raise usage_error(f"{option}: {error}") from None
 
 
-def moment_of(text: str, option: str) -> str:
+def parse_time_option(text: str, option: str) -> str:
     """A time of the API from a time, or from how long ago it was."""
     from holdfast.cli.output import printer
 
-    if not text or printer.moment(text) is not None:
+    if not text or printer.parse_instant(text) is not None:
         return text
     if not text[0].isdigit() or "-" in text:
-        raise misused(f"{option} {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
-    return printer.later(-duration(text, option))
+        raise usage_error(f"{option} {text}: neither a time nor how long ago", "such as 1h, 2d or 2026-11-15T17:00:00Z")
+    return printer.instant_in(-parse_duration_option(text, option))
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Say something that is not data, after what was printed before it."""
-    from holdfast.cli.output.printer import harmless
-    from holdfast.core.model.objects.principals import blotted
+    from holdfast.cli.output.printer import escape_controls
+    from holdfast.core.model.objects.principals import redact_secrets
 
     sys.stdout.flush()
-    print(harmless(blotted(text)), file=sys.stderr)
+    print(escape_controls(redact_secrets(text)), file=sys.stderr)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.cli.connect import Client, as_trouble, connect
-from holdfast.cli.context import Context
-from holdfast.cli.options import Options, note
+from holdfast.cli.connect import ApiClient, connect, to_cli_error
+from holdfast.cli.context import CliContext
+from holdfast.cli.options import GlobalOptions, print_note
 
-Asking = Callable[[Client], Mapping[str, Any]]
+RegionQuery = Callable[[ApiClient], Mapping[str, Any]]
 
 
-def regions(options: Options, context: Context, named: str = "") -> dict[str, Client]:
+def region_clients(options: GlobalOptions, context: CliContext, named: str = "") -> dict[str, ApiClient]:
     """By name: clients of the regions that are meant. `named` is the one that a slot names.
 
     A region's own server is asked as it is.
@@ -31,7 +31,7 @@ def regions(options: Options, context: Context, named: str = "") -> dict[str, Cl
     return {name: client.region(name) for name in joined}
 
 
-def answers(asked: Mapping[str, Client], ask: Asking, verbose: int = 0) -> dict[str, Mapping[str, Any]]:
+def ask_regions(asked: Mapping[str, ApiClient], ask: RegionQuery, verbose: int = 0) -> dict[str, Mapping[str, Any]]:
     """What each says. One that cannot be asked is told of on stderr, and does not keep back the others."""
     found: dict[str, Mapping[str, Any]] = {}
     failed: Exception | None = None
@@ -41,7 +41,7 @@ def answers(asked: Mapping[str, Client], ask: Asking, verbose: int = 0) -> dict[
         except Exception as error:
             failed = error
             if len(asked) > 1:
-                note(f"region {name} is not shown: {as_trouble(error, verbose)}")
+                print_note(f"region {name} is not shown: {to_cli_error(error, verbose)}")
     if failed is not None and not found:
         raise failed
     return found

@@ -15,37 +15,48 @@ from copy import copy
 from typing import Any, TypeVar
 
 from holdfast.client import commands, machine_session, objects, reports, watch
-from holdfast.client.commands import Landed
-from holdfast.client.config import Access, Means, random_part
-from holdfast.client.effects import Call, Document, Emit, Event, Next, Open, Pause, Send, Step, resume
-from holdfast.client.machine_session import Renewal, Reopen
-from holdfast.client.objects import PAGE, Applied, Listed, Written
-from holdfast.client.reports import Allowed
-from holdfast.client.requester import Caller
-from holdfast.client.watch import Predicate, Watching
+from holdfast.client.commands import CommandResult
+from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
+from holdfast.client.effects import (
+    ClientEffect,
+    Document,
+    EmitEvent,
+    OpenStream,
+    Operation,
+    ReadMessage,
+    SendRequest,
+    Sleep,
+    WatchEvent,
+    resume,
+)
+from holdfast.client.machine_session import LeaseRenewal, Reopen
+from holdfast.client.objects import PAGE, BatchItemResult, ListResult, WriteResult
+from holdfast.client.reports import AccessReview
+from holdfast.client.requester import Requester
+from holdfast.client.watch import Predicate, WatchStream
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import Declined, Transport, TransportError
+from holdfast.host.ports.transport import StreamDeclined, Transport, TransportError
 
 T = TypeVar("T")
 
 
-class Holdfast:
+class AsyncClient:
     """A client of one ledger's servers."""
 
     def __init__(
         self,
         transport: Transport,
         clock: Clock,
-        access: Access,
+        access: ClientConfig,
         *,
         keys: Callable[[], str] | None = None,
-        jitter: Callable[[], float] = random_part,
+        jitter: Callable[[], float] = random_fraction,
     ) -> None:
         self._transport = transport
         self._clock = clock
-        self._caller = Caller(access, Means(clock.boot, clock.wall, keys, jitter))
+        self._caller = Requester(access, ClientRuntime(clock.boot, clock.wall, keys, jitter))
 
-    def region(self, name: str) -> Holdfast:
+    def region(self, name: str) -> AsyncClient:
         """The same client, at a region, through the platform."""
         other = copy(self)
         other._caller = self._caller.through(name)
@@ -54,12 +65,12 @@ class Holdfast:
     # Objects
 
     async def get(self, kind: str, name: str, tenant: str = "", *, read: str = "") -> Document:
-        """One object. `NotFound` when there is none."""
+        """One object. `NotFoundError` when there is none."""
         return await self.run(objects.get(self._caller, kind, name, tenant, read=read))
 
     async def list(
         self, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
-    ) -> Listed:
+    ) -> ListResult:
         """All objects of a kind, at one point of the log; `limit` is the size of a page."""
         return await self.run(
             objects.list_all(self._caller, kind, tenant=tenant, selector=selector, limit=limit, read=read)
@@ -73,7 +84,7 @@ class Holdfast:
         create_only: bool = False,
         dry_run: bool = False,
         idempotency_key: str = "",
-    ) -> Written:
+    ) -> WriteResult:
         """Make the object what the document says."""
         call = objects.put(
             self._caller,
@@ -94,8 +105,8 @@ class Holdfast:
         if_match: str | None = None,
         dry_run: bool = False,
         idempotency_key: str = "",
-    ) -> Written:
-        """Delete an object. `NotFound` when there is none."""
+    ) -> WriteResult:
+        """Delete an object. `NotFoundError` when there is none."""
         call = objects.delete(
             self._caller, kind, name, tenant, if_match=if_match, dry_run=dry_run, idempotency_key=idempotency_key
         )
@@ -103,13 +114,13 @@ class Holdfast:
 
     async def batch(
         self, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
-    ) -> tuple[Applied, ...]:
+    ) -> tuple[BatchItemResult, ...]:
         """Put many documents, each judged by itself, in order."""
         return await self.run(objects.batch(self._caller, documents, dry_run=dry_run, idempotency_key=idempotency_key))
 
     async def edit(
         self, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
-    ) -> Written:
+    ) -> WriteResult:
         """Get, change, put: again with the newest when somebody else was faster."""
         return await self.run(objects.edit(self._caller, kind, name, change, tenant))
 
@@ -124,9 +135,9 @@ class Holdfast:
         name: str | None = None,
         since: str | None = None,
         initial: bool = False,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Changes, from now, from what there is (`initial`), or from a token. It never ends by itself: close it."""
-        watching = Watching(
+        watching = WatchStream(
             self._caller, kind, tenant=tenant, selector=selector, name=name, since=since, initial=initial
         )
         return self._events(watching.run())
@@ -134,14 +145,15 @@ class Holdfast:
     async def wait_for(
         self, kind: str, name: str, predicate: Predicate, timeout_ms: int, tenant: str = ""
     ) -> Document | None:
-        """The object when the predicate first holds; `NotInTime` otherwise. The predicate sees None for no object."""
+        """The object when the predicate first holds; `WaitTimeoutError` otherwise. The predicate sees None for no
+        object."""
         return await self.run(watch.wait_for(self._caller, kind, name, predicate, timeout_ms, tenant))
 
     # Commands and questions
 
     async def command(
         self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any
-    ) -> Landed:
+    ) -> CommandResult:
         """Send a command by its tag, if the object that it changes is at `if_match`."""
         sent = commands.command(self._caller, tag, fields, if_match=if_match, idempotency_key=idempotency_key)
         return await self.run(sent)
@@ -160,7 +172,7 @@ class Holdfast:
 
     async def can_i(
         self, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
-    ) -> Allowed:
+    ) -> AccessReview:
         """Whether this client may send a command, or has a right."""
         return await self.run(
             reports.can_i(self._caller, command, right=right, tenant=tenant, region=region, node=node)
@@ -194,23 +206,23 @@ class Holdfast:
         """Begin a machine's life at the ledger."""
         return await self.run(machine_session.open_session(self._caller, actor))
 
-    async def renew(self, session: str) -> Renewal:
+    async def renew(self, session: str) -> LeaseRenewal:
         """A machine's heartbeat."""
         return await self.run(machine_session.renew(self._caller, session))
 
-    async def send(self, envelope: bytes) -> Landed:
+    async def send(self, envelope: bytes) -> CommandResult:
         """Send an envelope that is encoded already."""
         return await self.run(machine_session.send(self._caller, envelope))
 
-    def speaker(self, actor: str, reopen: Reopen | None = None) -> Speaker:
+    def speaker(self, actor: str, reopen: Reopen | None = None) -> AsyncMachineSession:
         """A machine that speaks through this client."""
-        return Speaker(self, machine_session.Speaker(self._caller, actor, reopen))
+        return AsyncMachineSession(self, machine_session.MachineSession(self._caller, actor, reopen))
 
     # Driving
 
-    async def run(self, call: Call[T]) -> T:
+    async def run(self, call: Operation[T]) -> T:
         """Drive a call to its result."""
-        hands = _Hands(self._transport, self._clock)
+        hands = _EffectRunner(self._transport, self._clock)
         try:
             step = next(call)
             while True:
@@ -222,12 +234,12 @@ class Holdfast:
             call.close()
             await hands.let_go()
 
-    async def _events(self, watching: Call[None]) -> AsyncGenerator[Event, None]:
-        hands = _Hands(self._transport, self._clock)
+    async def _events(self, watching: Operation[None]) -> AsyncGenerator[WatchEvent, None]:
+        hands = _EffectRunner(self._transport, self._clock)
         try:
             step = next(watching)
             while True:
-                if isinstance(step, Emit):
+                if isinstance(step, EmitEvent):
                     yield step.event
                 step = resume(watching, await hands.do(step))
         finally:
@@ -235,10 +247,10 @@ class Holdfast:
             await hands.let_go()
 
 
-class Speaker:
+class AsyncMachineSession:
     """A machine that speaks in sessions (`client.speaker`)."""
 
-    def __init__(self, client: Holdfast, inner: machine_session.Speaker) -> None:
+    def __init__(self, client: AsyncClient, inner: machine_session.MachineSession) -> None:
         self._client = client
         self._inner = inner
 
@@ -251,7 +263,7 @@ class Speaker:
         """Begin a life."""
         return await self._client.run(self._inner.open())
 
-    async def renew(self) -> Renewal:
+    async def renew(self) -> LeaseRenewal:
         """A heartbeat of this life."""
         return await self._client.run(self._inner.renew())
 
@@ -259,12 +271,12 @@ class Speaker:
         """A command under the next number, to be sent and repeated by the client's `send`."""
         return self._inner.envelope(command, **fields)
 
-    async def send(self, command: Any, **fields: Any) -> Landed:
+    async def send(self, command: Any, **fields: Any) -> CommandResult:
         """Send a command under the next number of this life."""
         return await self._client.run(self._inner.send(command, **fields))
 
 
-class _Hands:
+class _EffectRunner:
     """Does what one call wants done."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
@@ -272,24 +284,24 @@ class _Hands:
         self._clock = clock
         self._stream: AsyncIterator[bytes] | None = None
 
-    async def do(self, step: Step) -> Any:
+    async def do(self, step: ClientEffect) -> Any:
         """What came of it; an error of the transport is handed back, since it is for the call to know."""
         try:
             return await self._do(step)
         except TransportError as error:
             # That a request was answered with something else than was expected is an answer, too.
-            return error.reply if isinstance(error, Declined) and isinstance(step, Send) else error
+            return error.reply if isinstance(error, StreamDeclined) and isinstance(step, SendRequest) else error
 
-    async def _do(self, step: Step) -> Any:
+    async def _do(self, step: ClientEffect) -> Any:
         match step:
-            case Send(server, request, timeout_ms):
+            case SendRequest(server, request, timeout_ms):
                 return await self._transport.ask(server, request, timeout_ms)
-            case Pause(ms):
+            case Sleep(ms):
                 await self._clock.sleep(ms)
-            case Open(server, request, idle_ms):
+            case OpenStream(server, request, idle_ms):
                 await self.let_go()
                 self._stream = self._transport.stream(server, request, idle_ms)
-            case Next():
+            case ReadMessage():
                 assert self._stream is not None, "a line was wanted, and no stream is open"
                 return await anext(self._stream, None)
         return None

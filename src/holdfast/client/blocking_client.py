@@ -16,15 +16,26 @@ from copy import copy
 from typing import Any, Protocol, TypeVar
 
 from holdfast.client import commands, machine_session, objects, reports, watch
-from holdfast.client.commands import Landed
-from holdfast.client.config import Access, Means, random_part
-from holdfast.client.effects import Call, Document, Emit, Event, Next, Open, Pause, Send, Step, resume
-from holdfast.client.machine_session import Renewal, Reopen
-from holdfast.client.objects import PAGE, Applied, Listed, Written
-from holdfast.client.reports import Allowed
-from holdfast.client.requester import Caller
-from holdfast.client.watch import Predicate, Watching
-from holdfast.host.ports.transport import Declined, Reply, Request, TransportError
+from holdfast.client.commands import CommandResult
+from holdfast.client.config import ClientConfig, ClientRuntime, random_fraction
+from holdfast.client.effects import (
+    ClientEffect,
+    Document,
+    EmitEvent,
+    OpenStream,
+    Operation,
+    ReadMessage,
+    SendRequest,
+    Sleep,
+    WatchEvent,
+    resume,
+)
+from holdfast.client.machine_session import LeaseRenewal, Reopen
+from holdfast.client.objects import PAGE, BatchItemResult, ListResult, WriteResult
+from holdfast.client.reports import AccessReview
+from holdfast.client.requester import Requester
+from holdfast.client.watch import Predicate, WatchStream
+from holdfast.host.ports.transport import Reply, Request, StreamDeclined, TransportError
 
 T = TypeVar("T")
 
@@ -36,10 +47,10 @@ class BlockingTransport(Protocol):
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
-        """What the peer sends, until it ends. `Declined`, `NoAnswer` as in `Transport.stream`."""
+        """What the peer sends, until it ends. `StreamDeclined`, `NoAnswer` as in `Transport.stream`."""
 
 
-def even_ms() -> int:
+def monotonic_ms() -> int:
     """This machine's even clock."""
     return time.monotonic_ns() // 1_000_000
 
@@ -49,25 +60,25 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class HoldfastSync:
+class Client:
     """A client of one ledger's servers."""
 
     def __init__(
         self,
         transport: BlockingTransport,
-        access: Access,
+        access: ClientConfig,
         *,
-        now: Callable[[], int] = even_ms,
+        now: Callable[[], int] = monotonic_ms,
         wall: Callable[[], int] = wall_ms,
         sleep: Callable[[float], None] = time.sleep,
         keys: Callable[[], str] | None = None,
-        jitter: Callable[[], float] = random_part,
+        jitter: Callable[[], float] = random_fraction,
     ) -> None:
         self._transport = transport
         self._sleep = sleep
-        self._caller = Caller(access, Means(now, wall, keys, jitter))
+        self._caller = Requester(access, ClientRuntime(now, wall, keys, jitter))
 
-    def region(self, name: str) -> HoldfastSync:
+    def region(self, name: str) -> Client:
         """The same client, at a region, through the platform."""
         other = copy(self)
         other._caller = self._caller.through(name)
@@ -76,10 +87,10 @@ class HoldfastSync:
     # Objects
 
     def get(self, kind: str, name: str, tenant: str = "", *, read: str = "") -> Document:
-        """One object. `NotFound` when there is none."""
+        """One object. `NotFoundError` when there is none."""
         return self.run(objects.get(self._caller, kind, name, tenant, read=read))
 
-    def list(self, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = "") -> Listed:
+    def list(self, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = "") -> ListResult:
         """All objects of a kind, at one point of the log; `limit` is the size of a page."""
         return self.run(objects.list_all(self._caller, kind, tenant=tenant, selector=selector, limit=limit, read=read))
 
@@ -91,7 +102,7 @@ class HoldfastSync:
         create_only: bool = False,
         dry_run: bool = False,
         idempotency_key: str = "",
-    ) -> Written:
+    ) -> WriteResult:
         """Make the object what the document says."""
         call = objects.put(
             self._caller,
@@ -112,8 +123,8 @@ class HoldfastSync:
         if_match: str | None = None,
         dry_run: bool = False,
         idempotency_key: str = "",
-    ) -> Written:
-        """Delete an object. `NotFound` when there is none."""
+    ) -> WriteResult:
+        """Delete an object. `NotFoundError` when there is none."""
         call = objects.delete(
             self._caller, kind, name, tenant, if_match=if_match, dry_run=dry_run, idempotency_key=idempotency_key
         )
@@ -121,11 +132,13 @@ class HoldfastSync:
 
     def batch(
         self, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
-    ) -> tuple[Applied, ...]:
+    ) -> tuple[BatchItemResult, ...]:
         """Put many documents, each judged by itself, in order."""
         return self.run(objects.batch(self._caller, documents, dry_run=dry_run, idempotency_key=idempotency_key))
 
-    def edit(self, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = "") -> Written:
+    def edit(
+        self, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
+    ) -> WriteResult:
         """Get, change, put: again with the newest when somebody else was faster."""
         return self.run(objects.edit(self._caller, kind, name, change, tenant))
 
@@ -140,9 +153,9 @@ class HoldfastSync:
         name: str | None = None,
         since: str | None = None,
         initial: bool = False,
-    ) -> Generator[Event, None, None]:
+    ) -> Generator[WatchEvent, None, None]:
         """Changes, from now, from what there is (`initial`), or from a token. It never ends by itself: close it."""
-        watching = Watching(
+        watching = WatchStream(
             self._caller, kind, tenant=tenant, selector=selector, name=name, since=since, initial=initial
         )
         return self._events(watching.run())
@@ -150,12 +163,15 @@ class HoldfastSync:
     def wait_for(
         self, kind: str, name: str, predicate: Predicate, timeout_ms: int, tenant: str = ""
     ) -> Document | None:
-        """The object when the predicate first holds; `NotInTime` otherwise. The predicate sees None for no object."""
+        """The object when the predicate first holds; `WaitTimeoutError` otherwise. The predicate sees None for no
+        object."""
         return self.run(watch.wait_for(self._caller, kind, name, predicate, timeout_ms, tenant))
 
     # Commands and questions
 
-    def command(self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any) -> Landed:
+    def command(
+        self, tag: str, /, *, if_match: str | None = None, idempotency_key: str = "", **fields: Any
+    ) -> CommandResult:
         """Send a command by its tag, if the object that it changes is at `if_match`."""
         sent = commands.command(self._caller, tag, fields, if_match=if_match, idempotency_key=idempotency_key)
         return self.run(sent)
@@ -174,7 +190,7 @@ class HoldfastSync:
 
     def can_i(
         self, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
-    ) -> Allowed:
+    ) -> AccessReview:
         """Whether this client may send a command, or has a right."""
         return self.run(reports.can_i(self._caller, command, right=right, tenant=tenant, region=region, node=node))
 
@@ -204,23 +220,23 @@ class HoldfastSync:
         """Begin a machine's life at the ledger."""
         return self.run(machine_session.open_session(self._caller, actor))
 
-    def renew(self, session: str) -> Renewal:
+    def renew(self, session: str) -> LeaseRenewal:
         """A machine's heartbeat."""
         return self.run(machine_session.renew(self._caller, session))
 
-    def send(self, envelope: bytes) -> Landed:
+    def send(self, envelope: bytes) -> CommandResult:
         """Send an envelope that is encoded already."""
         return self.run(machine_session.send(self._caller, envelope))
 
-    def speaker(self, actor: str, reopen: Reopen | None = None) -> SpeakerSync:
+    def speaker(self, actor: str, reopen: Reopen | None = None) -> BlockingMachineSession:
         """A machine that speaks through this client."""
-        return SpeakerSync(self, machine_session.Speaker(self._caller, actor, reopen))
+        return BlockingMachineSession(self, machine_session.MachineSession(self._caller, actor, reopen))
 
     # Driving
 
-    def run(self, call: Call[T]) -> T:
+    def run(self, call: Operation[T]) -> T:
         """Drive a call to its result."""
-        hands = _Hands(self._transport, self._sleep)
+        hands = _EffectRunner(self._transport, self._sleep)
         try:
             step = next(call)
             while True:
@@ -232,12 +248,12 @@ class HoldfastSync:
             call.close()
             hands.let_go()
 
-    def _events(self, watching: Call[None]) -> Generator[Event, None, None]:
-        hands = _Hands(self._transport, self._sleep)
+    def _events(self, watching: Operation[None]) -> Generator[WatchEvent, None, None]:
+        hands = _EffectRunner(self._transport, self._sleep)
         try:
             step = next(watching)
             while True:
-                if isinstance(step, Emit):
+                if isinstance(step, EmitEvent):
                     yield step.event
                 step = resume(watching, hands.do(step))
         finally:
@@ -245,10 +261,10 @@ class HoldfastSync:
             hands.let_go()
 
 
-class SpeakerSync:
+class BlockingMachineSession:
     """A machine that speaks in sessions (`client.speaker`)."""
 
-    def __init__(self, client: HoldfastSync, inner: machine_session.Speaker) -> None:
+    def __init__(self, client: Client, inner: machine_session.MachineSession) -> None:
         self._client = client
         self._inner = inner
 
@@ -261,7 +277,7 @@ class SpeakerSync:
         """Begin a life."""
         return self._client.run(self._inner.open())
 
-    def renew(self) -> Renewal:
+    def renew(self) -> LeaseRenewal:
         """A heartbeat of this life."""
         return self._client.run(self._inner.renew())
 
@@ -269,12 +285,12 @@ class SpeakerSync:
         """A command under the next number, to be sent and repeated by the client's `send`."""
         return self._inner.envelope(command, **fields)
 
-    def send(self, command: Any, **fields: Any) -> Landed:
+    def send(self, command: Any, **fields: Any) -> CommandResult:
         """Send a command under the next number of this life."""
         return self._client.run(self._inner.send(command, **fields))
 
 
-class _Hands:
+class _EffectRunner:
     """Does what one call wants done."""
 
     def __init__(self, transport: BlockingTransport, sleep: Callable[[float], None]) -> None:
@@ -282,24 +298,24 @@ class _Hands:
         self._sleep = sleep
         self._stream: Iterator[bytes] | None = None
 
-    def do(self, step: Step) -> Any:
+    def do(self, step: ClientEffect) -> Any:
         """What came of it; an error of the transport is handed back, since it is for the call to know."""
         try:
             return self._do(step)
         except TransportError as error:
             # That a request was answered with something else than was expected is an answer, too.
-            return error.reply if isinstance(error, Declined) and isinstance(step, Send) else error
+            return error.reply if isinstance(error, StreamDeclined) and isinstance(step, SendRequest) else error
 
-    def _do(self, step: Step) -> Any:
+    def _do(self, step: ClientEffect) -> Any:
         match step:
-            case Send(server, request, timeout_ms):
+            case SendRequest(server, request, timeout_ms):
                 return self._transport.ask(server, request, timeout_ms)
-            case Pause(ms):
+            case Sleep(ms):
                 self._sleep(ms / 1000)
-            case Open(server, request, idle_ms):
+            case OpenStream(server, request, idle_ms):
                 self.let_go()
                 self._stream = self._transport.stream(server, request, idle_ms)
-            case Next():
+            case ReadMessage():
                 assert self._stream is not None, "a line was wanted, and no stream is open"
                 return next(self._stream, None)
         return None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import Call, Document
-from holdfast.client.requester import Caller, document_in, matching
+from holdfast.client.effects import Document, Operation
+from holdfast.client.requester import Requester, decode_document, if_match_header
 
 
-class Landed(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """Where and when a command stands in the log. `answer` is everything that the server said."""
 
     revision: str
@@ -18,8 +18,8 @@ class Landed(Struct, frozen=True):
 
 
 def command(
-    caller: Caller, tag: str, fields: Document, *, if_match: str | None = None, idempotency_key: str = ""
-) -> Call[Landed]:
+    caller: Requester, tag: str, fields: Document, *, if_match: str | None = None, idempotency_key: str = ""
+) -> Operation[CommandResult]:
     """Send a command by its tag. Names of fields may be written as in Python: `end_at` is sent as `endAt`.
 
     `Conflict` when the object that it changes is not at `if_match`.
@@ -28,14 +28,14 @@ def command(
         raise ValueError(f"not the tag of a command: {tag!r}")
     body = msgspec.json.encode({camel(name): value for name, value in fields.items()})
     key = caller.key(idempotency_key)
-    request = caller.request("POST", f"/v1/commands/{tag}", (), matching(if_match), body)
+    request = caller.request("POST", f"/v1/commands/{tag}", (), if_match_header(if_match), body)
     reply = yield from caller.write(request, key)
-    return landed(document_in(reply, wrote=key))
+    return command_result(decode_document(reply, wrote=key))
 
 
-def landed(answer: Document) -> Landed:
+def command_result(answer: Document) -> CommandResult:
     """What an answer to a command says."""
-    return Landed(str(answer.get("revision", "")), str(answer.get("at", "")), answer)
+    return CommandResult(str(answer.get("revision", "")), str(answer.get("at", "")), answer)
 
 
 def camel(name: str) -> str:

@@ -11,7 +11,7 @@ from holdfast import __version__
 from holdfast.core.model.values.addresses import is_exposed
 
 
-class Access(Struct, frozen=True, kw_only=True):
+class ClientConfig(Struct, frozen=True, kw_only=True):
     """What a client needs to know before its first call.
 
     One request is repeated for `patience_ms`, counted anew for each page of a list and each slice of a batch. An
@@ -52,19 +52,19 @@ def new_key(at: int) -> str:
     return f"{at:013d}-{os.urandom(12).hex()}"
 
 
-def made_at(key: str) -> int:
+def key_created_at(key: str) -> int:
     """When a key of ours was made, in milliseconds since 1970; 0 for a key that somebody else made."""
     at, dash, rest = key.partition("-")
     is_ours = dash and len(at) == 13 and at.isascii() and at.isdigit() and len(rest) == 24
     return int(at) if is_ours else 0
 
 
-def random_part() -> float:
+def random_fraction() -> float:
     """Somewhere in [0, 1), so that clients which failed together do not come back together."""
     return int.from_bytes(os.urandom(4)) / (1 << 32)
 
 
-class Means(Struct, frozen=True):
+class ClientRuntime(Struct, frozen=True):
     """Time and chance, which come in through the door. Milliseconds."""
 
     #: An even clock, for durations.
@@ -73,4 +73,4 @@ class Means(Struct, frozen=True):
     wall: Callable[[], int]
     #: Keys of one's own; None: new ones, which say when they were made.
     keys: Callable[[], str] | None = None
-    jitter: Callable[[], float] = random_part
+    jitter: Callable[[], float] = random_fraction

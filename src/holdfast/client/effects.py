@@ -22,7 +22,7 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 
-class Event(Struct, frozen=True):
+class WatchEvent(Struct, frozen=True):
     """A change that a watch saw. `type` is ADDED, MODIFIED, DELETED or BOOKMARK; `token` is where to resume after it.
 
     A BOOKMARK carries no object: everything up to its token has been handed out.
@@ -33,7 +33,7 @@ class Event(Struct, frozen=True):
     token: str
 
 
-class Send(Struct, frozen=True):
+class SendRequest(Struct, frozen=True):
     """One request to one server."""
 
     server: str
@@ -41,13 +41,13 @@ class Send(Struct, frozen=True):
     timeout_ms: int
 
 
-class Pause(Struct, frozen=True):
+class Sleep(Struct, frozen=True):
     """Nothing, for a while."""
 
     ms: int
 
 
-class Open(Struct, frozen=True):
+class OpenStream(Struct, frozen=True):
     """A stream from one server."""
 
     server: str
@@ -55,21 +55,21 @@ class Open(Struct, frozen=True):
     idle_ms: int
 
 
-class Next(Struct, frozen=True):
+class ReadMessage(Struct, frozen=True):
     """The next line of that stream."""
 
 
-class Emit(Struct, frozen=True):
+class EmitEvent(Struct, frozen=True):
     """Hand out an event."""
 
-    event: Event
+    event: WatchEvent
 
 
-Step = Send | Pause | Open | Next | Emit
+ClientEffect = SendRequest | Sleep | OpenStream | ReadMessage | EmitEvent
 #: A call under way: it yields steps and returns a result. What it is resumed with depends on the step.
-Call = Generator[Step, Any, T]
+Operation = Generator[ClientEffect, Any, T]
 
 
-def resume(call: Call[Any], came: Any) -> Step:
+def resume(call: Operation[Any], came: Any) -> ClientEffect:
     """Resume a call with what came of its step, an error as one. Its next step; `StopIteration` with its result."""
     return call.throw(came) if isinstance(came, TransportError) else call.send(came)

@@ -6,8 +6,8 @@
                    ├─ OutcomeUnknown                                it may have been done: repeat it with its key
                    └─ NotInTime                                     what was waited for did not come about
 
-`OutcomeUnknown` is no kind of `Unavailable`: whoever handles the one by doing something else must not take the other
-for it.
+`OutcomeUnknownError` is no kind of `UnavailableError`: whoever handles the one by doing something else must not take
+the other for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.host.ports.transport import Reply, TransportError, Unreachable, named
+from holdfast.host.ports.transport import Reply, TransportError, Unreachable, first_value
 
 #: The longest part of an answer that is not a problem document that is shown to people.
-SHOWN = 300
+DETAIL_MAX = 300
 
 
-class Fault(Struct, frozen=True):
+class FieldProblem(Struct, frozen=True):
     """What is wrong with one field: a JSON pointer, what it says, what to do."""
 
     pointer: str = ""
@@ -31,7 +31,7 @@ class Fault(Struct, frozen=True):
     hint: str = ""
 
 
-class Problem(Struct, frozen=True, rename="camel"):
+class ProblemReport(Struct, frozen=True, rename="camel"):
     """Why something was not done (RFC 9457). `status` is 0 where no server answered."""
 
     code: str = ""
@@ -39,7 +39,7 @@ class Problem(Struct, frozen=True, rename="camel"):
     title: str = ""
     detail: str = ""
     facts: dict[str, Any] = {}
-    errors: tuple[Fault, ...] = ()
+    errors: tuple[FieldProblem, ...] = ()
     hint: str = ""
     retry_after_ms: int = 0
     lane: str = ""
@@ -55,28 +55,28 @@ class Problem(Struct, frozen=True, rename="camel"):
 class HoldfastError(Exception):
     """A call did not do what it was asked to."""
 
-    def __init__(self, problem: Problem, message: str = "") -> None:
+    def __init__(self, problem: ProblemReport, message: str = "") -> None:
         super().__init__(message or problem.shown())
         self.problem = problem
         #: What a batch had done before this happened, document by document (`objects.Applied`).
         self.done: tuple[Any, ...] = ()
 
 
-class Refusal(HoldfastError):
+class RefusedError(HoldfastError):
     """A server looked at the request and said no. Nothing was changed by it."""
 
     #: Where in the log the server stood when it said so; empty where it does not say.
     token = ""
 
 
-class NotFound(Refusal):
+class NotFoundError(RefusedError):
     """There is no such object, or no such kind here."""
 
 
-class Conflict(Refusal):
+class ConflictError(RefusedError):
     """The object is not what the request took it for. `revision` is what it is at now, where the server says so."""
 
-    def __init__(self, problem: Problem, revision: str = "") -> None:
+    def __init__(self, problem: ProblemReport, revision: str = "") -> None:
         super().__init__(problem)
         self.revision = revision
 
@@ -86,78 +86,78 @@ class Conflict(Refusal):
         return self.problem.status == 412 or self.problem.code == "stale"
 
 
-class Denied(Refusal):
+class PermissionDeniedError(RefusedError):
     """The server does not know who is asking (401), or knows and does not allow it (403)."""
 
 
-class Gone(Refusal):
+class RevisionGoneError(RefusedError):
     """The place in the log to read from is not there any more, or is in another log."""
 
 
-class NoSession(Refusal):
+class SessionEndedError(RefusedError):
     """The session of this machine has ended."""
 
 
-class Unavailable(HoldfastError):
+class UnavailableError(HoldfastError):
     """No server gave an answer in time. Nothing was changed by this request."""
 
 
-class OutcomeUnknown(HoldfastError):
+class OutcomeUnknownError(HoldfastError):
     """The write may have been done or not. Repeated with the same key, it is done at most once."""
 
-    def __init__(self, problem: Problem, key: str = "") -> None:
+    def __init__(self, problem: ProblemReport, key: str = "") -> None:
         again = f"repeat it with the idempotency key {key}" if key else "look before you repeat it"
         super().__init__(problem, f"{problem.shown()}\nit may have been done: {again}")
         self.key = key
 
 
-class NotInTime(HoldfastError):
+class WaitTimeoutError(HoldfastError):
     """What was waited for did not come about in time. `last` is the object as it was seen last, None without it."""
 
-    def __init__(self, problem: Problem, last: dict[str, Any] | None) -> None:
+    def __init__(self, problem: ProblemReport, last: dict[str, Any] | None) -> None:
         super().__init__(problem)
         self.last = last
 
 
-def problem_in(reply: Reply) -> Problem:
+def problem_from_reply(reply: Reply) -> ProblemReport:
     """What a reply that is no success says, whoever wrote it: proxies in between do not write problems."""
     try:
-        problem = msgspec.json.decode(reply.body, type=Problem)
+        problem = msgspec.json.decode(reply.body, type=ProblemReport)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        problem = Problem(detail=reply.body[:SHOWN].decode(errors="replace").strip())
+        problem = ProblemReport(detail=reply.body[:DETAIL_MAX].decode(errors="replace").strip())
     code = problem.code or f"http-{reply.status}"
     return msgspec.structs.replace(problem, code=code, status=reply.status)
 
 
-def problem_of(server: str, error: TransportError) -> Problem:
+def problem_from_transport(server: str, error: TransportError) -> ProblemReport:
     """A server that could not be talked to, as a problem."""
     code = "unreachable" if isinstance(error, Unreachable) else "no-answer"
-    return Problem(code=code, detail=f"{server}: {error}")
+    return ProblemReport(code=code, detail=f"{server}: {error}")
 
 
-def refusal(problem: Problem, reply: Reply = Reply()) -> Refusal:  # noqa: B008 - frozen
+def refused_error(problem: ProblemReport, reply: Reply = Reply()) -> RefusedError:  # noqa: B008 - frozen
     """The error that callers branch on."""
     error = _refusal(problem, etag_of(reply))
-    error.token = named(reply.headers, "holdfast-token")
+    error.token = first_value(reply.headers, "holdfast-token")
     return error
 
 
-def _refusal(problem: Problem, etag: str) -> Refusal:
+def _refusal(problem: ProblemReport, etag: str) -> RefusedError:
     if problem.code == "no-session":
-        return NoSession(problem)
+        return SessionEndedError(problem)
     match problem.status:
         case 401 | 403:
-            return Denied(problem)
+            return PermissionDeniedError(problem)
         case 404:
-            return NotFound(problem)
+            return NotFoundError(problem)
         case 409 | 412:
             told = problem.facts.get("revision") or problem.facts.get("current") or ""
-            return Conflict(problem, etag or str(told))
+            return ConflictError(problem, etag or str(told))
         case 410:
-            return Gone(problem)
-    return Refusal(problem)
+            return RevisionGoneError(problem)
+    return RefusedError(problem)
 
 
 def etag_of(reply: Reply) -> str:
     """The revision in an answer's ETag; empty without one."""
-    return named(reply.headers, "etag").removeprefix("W/").strip('"')
+    return first_value(reply.headers, "etag").removeprefix("W/").strip('"')

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import Call, Document
-from holdfast.client.errors import Conflict, Gone, HoldfastError, Problem, etag_of
+from holdfast.client.effects import Document, Operation
+from holdfast.client.errors import ConflictError, HoldfastError, ProblemReport, RevisionGoneError, etag_of
 from holdfast.client.paths import ALL_TENANTS, TENANTED, collection, plural, single
-from holdfast.client.requester import LINEAR, Caller, decoded, document_in, matching
-from holdfast.host.ports.transport import Pairs, Reply, named
+from holdfast.client.requester import LINEAR, Requester, decode_document, decode_reply, if_match_header
+from holdfast.host.ports.transport import Pairs, Reply, first_value
 
 PAGE = 500
 #: A batch goes in slices of so many documents, and of so many bytes: half of what a server takes by default.
@@ -24,14 +24,14 @@ LIST_STARTS = 5
 EDITS = 8
 
 
-class Listed(Struct, frozen=True):
+class ListResult(Struct, frozen=True):
     """All objects of a list, as they were at one point of the log: a watch since `token` goes on from there."""
 
     items: tuple[Document, ...]
     token: str
 
 
-class Written(Struct, frozen=True):
+class WriteResult(Struct, frozen=True):
     """What a write left behind. `outcome`: created, configured, unchanged; of a delete: deleted, or deleting while
     something still holds the object."""
 
@@ -40,13 +40,13 @@ class Written(Struct, frozen=True):
     revision: str
 
 
-class Applied(Struct, frozen=True):
+class BatchItemResult(Struct, frozen=True):
     """What became of one document of a batch: created, configured or unchanged; or, with a problem, refused, or
     unknown: it may have been done."""
 
     outcome: str
     object: Document = {}
-    problem: Problem | None = None
+    problem: ProblemReport | None = None
 
 
 class _PageMeta(Struct, rename={"going_on": "continue"}):
@@ -60,31 +60,32 @@ class _Page(Struct):
 
 
 class _Batch(Struct):
-    items: list[Applied]
+    items: list[BatchItemResult]
 
 
-def get(caller: Caller, kind: str, name: str, tenant: str = "", *, read: str = "") -> Call[Document]:
-    """One object. `NotFound` when there is none."""
+def get(caller: Requester, kind: str, name: str, tenant: str = "", *, read: str = "") -> Operation[Document]:
+    """One object. `NotFoundError` when there is none."""
     path = single(kind, name, tenant or caller.access.tenant)
-    return document_in((yield from caller.read("GET", path, level=read)))
+    return decode_document((yield from caller.read("GET", path, level=read)))
 
 
 def list_all(
-    caller: Caller, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
-) -> Call[Listed]:
-    """All objects, in pages of `limit`, of one point of the log. `Gone` when that point went away too often."""
+    caller: Requester, kind: str, *, tenant: str = "", selector: str = "", limit: int = PAGE, read: str = ""
+) -> Operation[ListResult]:
+    """All objects, in pages of `limit`, of one point of the log. `RevisionGoneError` when that point went away too
+    often."""
     path, query = collection(kind), (*selection(caller, kind, tenant, selector), ("limit", str(limit)))
     for start in range(LIST_STARTS):
         first = yield from caller.read("GET", path, query, level=read)
         try:
             return (yield from _join(caller, path, query, first))
-        except Gone:
+        except RevisionGoneError:
             if start == LIST_STARTS - 1:
                 raise
     raise AssertionError("a list is returned or raises")
 
 
-def selection(caller: Caller, kind: str, tenant: str, selector: str) -> Pairs:
+def selection(caller: Requester, kind: str, tenant: str, selector: str) -> Pairs:
     """What a list or a watch is narrowed down to."""
     if not tenant and plural(kind) in TENANTED:
         tenant = caller.access.tenant
@@ -92,39 +93,40 @@ def selection(caller: Caller, kind: str, tenant: str, selector: str) -> Pairs:
     return tuple((name, value) for name, value in asked if value)
 
 
-def _join(caller: Caller, path: str, query: Pairs, first: Reply) -> Call[Listed]:
+def _join(caller: Requester, path: str, query: Pairs, first: Reply) -> Operation[ListResult]:
     """The first page and all that follow it. What they show was fixed by the first: they name no level."""
-    page = decoded(first, _Page)
-    items, token = page.items, page.metadata.token or named(first.headers, "holdfast-token")
+    page = decode_reply(first, _Page)
+    items, token = page.items, page.metadata.token or first_value(first.headers, "holdfast-token")
     while page.metadata.going_on:
         further = (*query, ("continue", page.metadata.going_on))
-        page = decoded((yield from caller.ask(caller.request("GET", path, further))), _Page)
+        page = decode_reply((yield from caller.ask(caller.request("GET", path, further))), _Page)
         items += page.items
-    return Listed(tuple(items), token)
+    return ListResult(tuple(items), token)
 
 
 def put(
-    caller: Caller,
+    caller: Requester,
     document: Document,
     *,
     if_match: str | None = None,
     create_only: bool = False,
     dry_run: bool = False,
     idempotency_key: str = "",
-) -> Call[Written]:
-    """Make the object what the document says. `Conflict` when it is not at `if_match`, or exists and should not."""
+) -> Operation[WriteResult]:
+    """Make the object what the document says. `ConflictError` when it is not at `if_match`, or exists and should
+    not."""
     document = owned(caller, document)
     metadata = document["metadata"]
     path = single(document["kind"], metadata["name"], metadata.get("tenant", ""))
-    headers = (*matching(if_match), *((("if-none-match", "*"),) if create_only else ()))
+    headers = (*if_match_header(if_match), *((("if-none-match", "*"),) if create_only else ()))
     request = caller.request("PUT", path, _dry(dry_run), headers, msgspec.json.encode(document))
     key = caller.key(idempotency_key)
     reply = yield from caller.write(request, key, changes=not dry_run)
-    return _written(reply, None if dry_run else key, "")
+    return _write_result(reply, None if dry_run else key, "")
 
 
 def delete(
-    caller: Caller,
+    caller: Requester,
     kind: str,
     name: str,
     tenant: str = "",
@@ -132,22 +134,22 @@ def delete(
     if_match: str | None = None,
     dry_run: bool = False,
     idempotency_key: str = "",
-) -> Call[Written]:
-    """Delete an object. `NotFound` when there is none."""
+) -> Operation[WriteResult]:
+    """Delete an object. `NotFoundError` when there is none."""
     path = single(kind, name, tenant or caller.access.tenant)
     key = caller.key(idempotency_key)
-    request = caller.request("DELETE", path, _dry(dry_run), matching(if_match))
+    request = caller.request("DELETE", path, _dry(dry_run), if_match_header(if_match))
     reply = yield from caller.write(request, key, changes=not dry_run)
-    return _written(reply, None if dry_run else key, "deleted")
+    return _write_result(reply, None if dry_run else key, "deleted")
 
 
 def batch(
-    caller: Caller, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
-) -> Call[tuple[Applied, ...]]:
+    caller: Requester, documents: Iterable[Document], *, dry_run: bool = False, idempotency_key: str = ""
+) -> Operation[tuple[BatchItemResult, ...]]:
     """Put many documents, each judged by itself, in order. What is raised says in `done` what was done before it."""
     whole = [owned(caller, document) for document in documents]
     key = caller.key(idempotency_key)
-    done: list[Applied] = []
+    done: list[BatchItemResult] = []
     slices = list(_slices([msgspec.json.encode(document) for document in whole]))
     for number, items in enumerate(slices):
         # A single slice has the key itself: its items are KEY.0, KEY.1 and so on at the server.
@@ -156,7 +158,7 @@ def batch(
         request = caller.request("POST", "/v1/batch", _dry(dry_run), body=body)
         try:
             reply = yield from caller.write(request, slice_key, changes=not dry_run)
-            done += decoded(reply, _Batch, wrote=None if dry_run else slice_key).items
+            done += decode_reply(reply, _Batch, wrote=None if dry_run else slice_key).items
         except HoldfastError as error:
             error.done = tuple(done)
             raise
@@ -176,20 +178,20 @@ def _slices(documents: list[bytes]) -> Iterator[list[bytes]]:
 
 
 def edit(
-    caller: Caller, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
-) -> Call[Written]:
+    caller: Requester, kind: str, name: str, change: Callable[[Document], Document | None], tenant: str = ""
+) -> Operation[WriteResult]:
     """Get, change, put: again with the newest when somebody else was faster. `change` gives the document to put, or
-    None to leave the object as it is. The last `Conflict` when others were always faster."""
+    None to leave the object as it is. The last `ConflictError` when others were always faster."""
     level = ""
     for attempt in range(EDITS):
         found = yield from get(caller, kind, name, tenant, read=level)
         revision = revision_of(found)
         wanted = change(found)
         if wanted is None:
-            return Written(found, "unchanged", revision)
+            return WriteResult(found, "unchanged", revision)
         try:
             return (yield from put(caller, wanted, if_match=revision))
-        except Conflict as conflict:
+        except ConflictError as conflict:
             if not conflict.is_stale or attempt == EDITS - 1:
                 raise
         level = LINEAR
@@ -202,7 +204,7 @@ def revision_of(document: Document) -> str:
     return str(metadata.get("revision", "")) if isinstance(metadata, dict) else ""
 
 
-def owned(caller: Caller, document: Document) -> Document:
+def owned(caller: Requester, document: Document) -> Document:
     """The document with the default tenant, where it needs one and names none. `ValueError` when it names nothing."""
     metadata = document.get("metadata")
     if not document.get("kind") or not isinstance(metadata, dict) or not metadata.get("name"):
@@ -216,10 +218,10 @@ def _dry(dry_run: bool) -> Pairs:
     return (("dryRun", "All"),) if dry_run else ()
 
 
-def _written(reply: Reply, wrote: str | None, otherwise: str) -> Written:
-    found = document_in(reply, wrote=wrote)
+def _write_result(reply: Reply, wrote: str | None, otherwise: str) -> WriteResult:
+    found = decode_document(reply, wrote=wrote)
     metadata = found.get("metadata")
     if otherwise and isinstance(metadata, dict) and metadata.get("deletion"):
         otherwise = "deleting"
-    outcome = named(reply.headers, "holdfast-outcome") or otherwise
-    return Written(found, outcome, etag_of(reply) or revision_of(found))
+    outcome = first_value(reply.headers, "holdfast-outcome") or otherwise
+    return WriteResult(found, outcome, etag_of(reply) or revision_of(found))

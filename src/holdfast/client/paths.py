@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.api.kinds import KINDS, find
+from holdfast.api.kinds import KINDS, find_kind
 
 #: Kinds whose objects belong to a tenant, which stands before their name.
 TENANTED = frozenset(word for word, kind in KINDS.items() if kind.tenanted)
@@ -15,7 +15,7 @@ def plural(kind: str) -> str:
 
     A kind that a newer server may have is called as English has it.
     """
-    known = find(kind)
+    known = find_kind(kind)
     if known is not None:
         return known.plural
     word = kind.lower()

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.client.effects import Call, Document
-from holdfast.client.requester import Caller, decoded, document_in
+from holdfast.client.effects import Document, Operation
+from holdfast.client.requester import Requester, decode_document, decode_reply
 
 
-class Allowed(Struct, frozen=True):
+class AccessReview(Struct, frozen=True):
     """Whether something may be done, and why, or why not."""
 
     allowed: bool
@@ -27,35 +27,35 @@ class _Audit(Struct):
     metadata: _AuditMeta = _AuditMeta()
 
 
-def status(caller: Caller) -> Call[Document]:
+def status(caller: Requester) -> Operation[Document]:
     """What the server that is asked says of itself: role, leader, token, conditions."""
-    return document_in((yield from caller.ask(caller.request("GET", "/v1/status"))))
+    return decode_document((yield from caller.ask(caller.request("GET", "/v1/status"))))
 
 
-def whoami(caller: Caller) -> Call[Document]:
+def whoami(caller: Requester) -> Operation[Document]:
     """The principal that this client acts as, with its rights and scope."""
-    return document_in((yield from caller.read("GET", "/v1/whoami")))
+    return decode_document((yield from caller.read("GET", "/v1/whoami")))
 
 
-def quota(caller: Caller, tenant: str = "") -> Call[Document]:
+def quota(caller: Requester, tenant: str = "") -> Operation[Document]:
     """How quotas stand: of one tenant, or of all that this client may see."""
     if "/" in tenant or tenant in (".", ".."):
         raise ValueError(f"not the name of a tenant: {tenant!r}")
-    return document_in((yield from caller.read("GET", f"/v1/quota/{tenant}" if tenant else "/v1/quota")))
+    return decode_document((yield from caller.read("GET", f"/v1/quota/{tenant}" if tenant else "/v1/quota")))
 
 
 def can_i(
-    caller: Caller, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
-) -> Call[Allowed]:
+    caller: Requester, command: str = "", *, right: str = "", tenant: str = "", region: str = "", node: str = ""
+) -> Operation[AccessReview]:
     """Whether this client may send a command, or has a right, in that place."""
     asked = {"command": command, "right": right, "tenant": tenant, "region": region, "node": node}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value})
-    return decoded((yield from caller.read("POST", "/v1/can-i", body=body)), Allowed)
+    return decode_reply((yield from caller.read("POST", "/v1/can-i", body=body)), AccessReview)
 
 
 def audit(
-    caller: Caller, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
-) -> Call[tuple[Document, ...]]:
+    caller: Requester, *, since: str = "", actor: str = "", command: str = "", limit: int = 100
+) -> Operation[tuple[Document, ...]]:
     """What was done lately and by whom, newest first: the newest `limit`, in as many pages as the server makes of them.
 
     A server looks at a part of its log for each page, so a page may be empty and yet not be the last.
@@ -65,28 +65,28 @@ def audit(
     while True:
         asked = (("since", since), ("actor", actor), ("command", command), ("limit", str(limit - len(found))))
         query = tuple((name, value) for name, value in (*asked, ("continue", going_on)) if value)
-        page = decoded((yield from caller.read("GET", "/v1/audit", query)), _Audit)
+        page = decode_reply((yield from caller.read("GET", "/v1/audit", query)), _Audit)
         found += page.items
         going_on = page.metadata.going_on
         if not going_on or len(found) >= limit:
             return tuple(found[:limit])
 
 
-def repairs(caller: Caller, *, tenant: str = "", limit: int = 0) -> Call[Document]:
+def repairs(caller: Requester, *, tenant: str = "", limit: int = 0) -> Operation[Document]:
     """What waits to be ended or put right, the most urgent first; `metadata.total` is how much there is in all."""
     asked = (("tenant", tenant), ("limit", str(limit) if limit else ""))
     query = tuple((name, value) for name, value in asked if value)
-    return document_in((yield from caller.read("GET", "/v1/repairs", query)))
+    return decode_document((yield from caller.read("GET", "/v1/repairs", query)))
 
 
-def queue(caller: Caller, *, workload: str = "", tenant: str = "", limit: int = 0) -> Call[Document]:
+def queue(caller: Requester, *, workload: str = "", tenant: str = "", limit: int = 0) -> Operation[Document]:
     """What waits to be placed in a region, first what is looked at first; `metadata.total` is how much there is."""
     asked = (("workload", workload), ("tenant", tenant), ("limit", str(limit) if limit else ""))
     query = tuple((name, value) for name, value in asked if value)
-    return document_in((yield from caller.read("GET", "/v1/queue", query)))
+    return decode_document((yield from caller.read("GET", "/v1/queue", query)))
 
 
-def decisions(caller: Caller, *, limit: int = 50, **asked: str) -> Call[Document]:
+def decisions(caller: Requester, *, limit: int = 50, **asked: str) -> Operation[Document]:
     """What a region's schedulers decided, newest first: the newest `limit`, in as many pages as the server makes.
 
     What may be asked for: `workload`, `slot`, `node`, `tenant`, `since`, `until`, `outcome`. A page may be empty and
@@ -97,15 +97,15 @@ def decisions(caller: Caller, *, limit: int = 50, **asked: str) -> Call[Document
     while True:
         said = (*asked.items(), ("limit", str(limit - len(found))), ("continue", going_on))
         query = tuple((name, value) for name, value in said if value)
-        page = document_in((yield from caller.read("GET", "/v1/decisions", query)))
+        page = decode_document((yield from caller.read("GET", "/v1/decisions", query)))
         found += page["items"]
         going_on = page["metadata"].get("continue", "")
         if not going_on or len(found) >= limit:
             return {**page, "items": found}
 
 
-def schema(caller: Caller, kind: str) -> Call[Document]:
+def schema(caller: Requester, kind: str) -> Operation[Document]:
     """The JSON Schema of a kind, by the name that documents write: `Workload`."""
     if not kind.isalnum():
         raise ValueError(f"not a kind: {kind!r}")
-    return document_in((yield from caller.ask(caller.request("GET", f"/v1/schemas/{kind}"))))
+    return decode_document((yield from caller.ask(caller.request("GET", f"/v1/schemas/{kind}"))))

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.client.config import Access, Means, made_at, new_key
-from holdfast.client.effects import Call, Document, Pause, Send
-from holdfast.client.errors import SHOWN, Gone, OutcomeUnknown, Problem, Unavailable
+from holdfast.client.config import ClientConfig, ClientRuntime, key_created_at, new_key
+from holdfast.client.effects import Document, Operation, SendRequest, Sleep
+from holdfast.client.errors import DETAIL_MAX, OutcomeUnknownError, ProblemReport, RevisionGoneError, UnavailableError
 from holdfast.client.paths import through
-from holdfast.client.retry import Tries
-from holdfast.client.server_pool import Servers, Tokens
-from holdfast.host.ports.transport import Pairs, Reply, Request, TransportError, named
+from holdfast.client.retry import RetryState
+from holdfast.client.server_pool import ReadYourWrites, ServerPool
+from holdfast.host.ports.transport import Pairs, Reply, Request, TransportError, first_value
 
 T = TypeVar("T")
 
@@ -24,18 +24,18 @@ SENT = "holdfast-sent"
 LATER_MS = 600_000
 
 
-class Caller:
+class Requester:
     """What the calls of one client share. Through a region it is the same client: servers and patience are shared,
     and that region's ledger has a token of its own."""
 
-    def __init__(self, access: Access, means: Means) -> None:
+    def __init__(self, access: ClientConfig, means: ClientRuntime) -> None:
         self.access = access
         self.means = means
         self.region = ""
-        self.servers = Servers(access.servers)
-        self.tokens = Tokens()
+        self.servers = ServerPool(access.servers)
+        self.tokens = ReadYourWrites()
 
-    def through(self, region: str) -> Caller:
+    def through(self, region: str) -> Requester:
         """The same client, at that region."""
         if not region or "/" in region or region in (".", ".."):
             raise ValueError(f"not the name of a region: {region!r}")
@@ -43,7 +43,7 @@ class Caller:
         other.region = region
         return other
 
-    def hurried(self, patience_ms: int) -> Caller:
+    def hurried(self, patience_ms: int) -> Requester:
         """The same client with no more patience than that."""
         other = copy(self)
         patience, timeout = min(self.access.patience_ms, patience_ms), min(self.access.timeout_ms, patience_ms)
@@ -70,12 +70,12 @@ class Caller:
             ours.append(("content-type", "application/json"))
         return Request(verb, through(self.region, path), query, (*ours, *headers), body)
 
-    def tries(self, *, forever: bool = False, writes: bool = False, key: str = "") -> Tries:
+    def tries(self, *, forever: bool = False, writes: bool = False, key: str = "") -> RetryState:
         """The attempts of one request, none made yet."""
         patience = None if forever else self.access.patience_ms
-        return Tries(self.means, self.servers, self.region, patience, writes=writes, key=key)
+        return RetryState(self.means, self.servers, self.region, patience, writes=writes, key=key)
 
-    def ask(self, request: Request, *, writes: bool = False, key: str = "") -> Call[Reply]:
+    def ask(self, request: Request, *, writes: bool = False, key: str = "") -> Operation[Reply]:
         """The answer to this request, the same in every attempt. Raises why there is none.
 
         The last attempt of a read ends with our patience. That of a write has all its time: one that is cut short would
@@ -85,7 +85,7 @@ class Caller:
         while True:
             limit = self.access.timeout_ms if writes else min(self.access.timeout_ms, tries.left_ms())
             try:
-                reply: Reply = yield Send(tries.server, request, limit)
+                reply: Reply = yield SendRequest(tries.server, request, limit)
             except TransportError as error:
                 tries.failed(error, was_hurried=limit < self.access.timeout_ms)
             else:
@@ -95,9 +95,9 @@ class Caller:
                 tries.answered(reply)
             wait = tries.pause_ms()
             if wait:
-                yield Pause(wait)
+                yield Sleep(wait)
 
-    def write(self, request: Request, key: str, *, changes: bool = True) -> Call[Reply]:
+    def write(self, request: Request, key: str, *, changes: bool = True) -> Operation[Reply]:
         """A write under this key. From its answer on, reads see what it did; a dry run `changes` nothing."""
         keyed = msgspec.structs.replace(request, headers=(*request.headers, (KEY, key), *self._first_sent(key)))
         reply = yield from self.ask(keyed, writes=changes, key=key)
@@ -108,7 +108,7 @@ class Caller:
     def _first_sent(self, key: str) -> Pairs:
         """When a write that is repeated much later was first sent: beyond their window keys are forgotten, and the
         server must not take it for a new one. Of a key that was just made nothing is said: our clock may be wrong."""
-        at = made_at(key)
+        at = key_created_at(key)
         if not at or self.means.wall() - at < LATER_MS:
             return ()
         from datetime import UTC, datetime
@@ -116,7 +116,7 @@ class Caller:
         said = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
         return ((SENT, said.replace("+00:00", "Z")),)
 
-    def read(self, verb: str, path: str, query: Pairs = (), *, level: str = "", body: bytes = b"") -> Call[Reply]:
+    def read(self, verb: str, path: str, query: Pairs = (), *, level: str = "", body: bytes = b"") -> Operation[Reply]:
         """A read that sees this client's own writes, or whatever the level says that the caller names.
 
         Where the log has lost them (it was restored, or trimmed), it says so once by going on without them.
@@ -125,7 +125,7 @@ class Caller:
         chosen = level or (f"at-least={token}" if token else "")
         try:
             return (yield from self.ask(self._reading(verb, path, query, chosen, body)))
-        except Gone:
+        except RevisionGoneError:
             if level or not token:
                 raise
         self.tokens.forget(self.region, token)
@@ -136,26 +136,26 @@ class Caller:
         return self.request(verb, path, query, headers, body)
 
 
-def matching(if_match: str | None) -> Pairs:
+def if_match_header(if_match: str | None) -> Pairs:
     """The condition that the object is at this revision, or that there is one (`*`), as a header."""
     if if_match is None:
         return ()
     return (("if-match", if_match if if_match == "*" else f'"{if_match}"'),)
 
 
-def decoded(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T:
+def decode_reply(reply: Reply, shape: type[T], *, wrote: str | None = None) -> T:
     """What a success says, in JSON or msgpack. `wrote` is the key of the write that it answers, if it answers one: when
     the answer cannot be read, that write has an unknown outcome."""
-    decode = msgspec.msgpack.decode if "msgpack" in named(reply.headers, "content-type") else msgspec.json.decode
+    decode = msgspec.msgpack.decode if "msgpack" in first_value(reply.headers, "content-type") else msgspec.json.decode
     try:
         return decode(reply.body, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        shown = reply.body[:SHOWN].decode(errors="replace")
+        shown = reply.body[:DETAIL_MAX].decode(errors="replace")
         detail = f"the answer cannot be read ({error}): {shown}"
-        problem = Problem("not-understood", reply.status, detail=detail, hint="is this a Holdfast server?")
-        raise (Unavailable(problem) if wrote is None else OutcomeUnknown(problem, wrote)) from None
+        problem = ProblemReport("not-understood", reply.status, detail=detail, hint="is this a Holdfast server?")
+        raise (UnavailableError(problem) if wrote is None else OutcomeUnknownError(problem, wrote)) from None
 
 
-def document_in(reply: Reply, *, wrote: str | None = None) -> Document:
+def decode_document(reply: Reply, *, wrote: str | None = None) -> Document:
     """An answer that is one document."""
-    return decoded(reply, dict, wrote=wrote)
+    return decode_reply(reply, dict, wrote=wrote)

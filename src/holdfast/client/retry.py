@@ -9,24 +9,32 @@
 
 A server that was not tried since the last pause is tried at once. `Retry-After` holds for the server that said it, up
 to a limit. After an attempt that may have been executed, a refusal that was made before anybody looked for an earlier
-answer (no right, no session, too old) says nothing about that attempt, and is `OutcomeUnknown`.
+answer (no right, no session, too old) says nothing about that attempt, and is `OutcomeUnknownError`.
 """
 
 from __future__ import annotations
 
-from holdfast.client.config import Means
-from holdfast.client.errors import HoldfastError, OutcomeUnknown, Problem, Unavailable, problem_in, problem_of, refusal
-from holdfast.client.server_pool import Servers
-from holdfast.host.ports.transport import Reply, TransportError, Unreachable, named
+from holdfast.client.config import ClientRuntime
+from holdfast.client.errors import (
+    HoldfastError,
+    OutcomeUnknownError,
+    ProblemReport,
+    UnavailableError,
+    problem_from_reply,
+    problem_from_transport,
+    refused_error,
+)
+from holdfast.client.server_pool import ServerPool
+from holdfast.host.ports.transport import Reply, TransportError, Unreachable, first_value
 
 FIRST_PAUSE_MS = 100
-MOST_PAUSE_MS = 5_000
+MAX_PAUSE_MS = 5_000
 #: The longest that a server can make a client wait.
-RETRY_AFTER_MOST_MS = 15_000
+RETRY_AFTER_MAX_MS = 15_000
 
-RETRIED = frozenset({429, 502, 503, 504})
+RETRYABLE_STATUSES = frozenset({429, 502, 503, 504})
 #: Codes with which a server promises that it has not executed anything.
-NOT_DONE = frozenset(
+NOT_EXECUTED_CODES = frozenset(
     {
         "failed",
         "not-leading",
@@ -40,10 +48,10 @@ NOT_DONE = frozenset(
     }
 )
 #: Refusals that come before the search for an earlier answer, so that an earlier attempt may have landed all the same.
-SAYS_NOTHING_OF_EARLIER = frozenset({"no-session", "too-old-to-retry"})
+INCONCLUSIVE_CODES = frozenset({"no-session", "too-old-to-retry"})
 
 
-class Tries:
+class RetryState:
     """The attempts of one request, or of one watch to get a stream.
 
     `patience_ms` None: it never gives up. `writes` says whether anything is changed by the request, and `key` under
@@ -52,8 +60,8 @@ class Tries:
 
     def __init__(
         self,
-        means: Means,
-        servers: Servers,
+        means: ClientRuntime,
+        servers: ServerPool,
         region: str,
         patience_ms: int | None,
         *,
@@ -68,7 +76,7 @@ class Tries:
         self._until = None if patience_ms is None else means.now() + patience_ms
         self.server = servers.preferred
         self.may_be_done = False
-        self._problem = Problem(code="unreachable", detail="nothing was tried")
+        self._problem = ProblemReport(code="unreachable", detail="nothing was tried")
         self._pauses = 0
         #: Who was tried since the last pause, and who asked not to be, until when.
         self._tried: set[str] = set()
@@ -93,11 +101,11 @@ class Tries:
         """The server could not be talked to. That it did not answer an attempt `was_hurried` by the end of our patience
         says less than what a server said before."""
         if not (was_hurried and self._problem.status):
-            self._problem = problem_of(self.server, error)
+            self._problem = problem_from_transport(self.server, error)
         self.may_be_done |= not isinstance(error, Unreachable)
         self._go(self._servers.after(self.server))
 
-    def broke(self, problem: Problem) -> None:
+    def broke(self, problem: ProblemReport) -> None:
         """A stream ended that had begun: go on elsewhere, and not at once, lest we run round in circles."""
         self._problem = problem
         self._go(self._servers.after(self.server))
@@ -105,12 +113,12 @@ class Tries:
 
     def answered(self, reply: Reply) -> None:
         """The server answered with something else than success. Raises what ends the call, if that does."""
-        problem = self._problem = problem_in(reply)
-        if problem.status not in RETRIED:
+        problem = self._problem = problem_from_reply(reply)
+        if problem.status not in RETRYABLE_STATUSES:
             raise self._refused(problem, reply)
-        self.may_be_done |= problem.status != 429 and problem.code not in NOT_DONE
-        asked_ms = problem.retry_after_ms or _seconds(named(reply.headers, "retry-after")) * 1_000
-        self._not_before[self.server] = self._means.now() + min(asked_ms, RETRY_AFTER_MOST_MS)
+        self.may_be_done |= problem.status != 429 and problem.code not in NOT_EXECUTED_CODES
+        asked_ms = problem.retry_after_ms or _seconds(first_value(reply.headers, "retry-after")) * 1_000
+        self._not_before[self.server] = self._means.now() + min(asked_ms, RETRY_AFTER_MAX_MS)
         if problem.status == 429:
             self._go(self.server)
         else:
@@ -134,20 +142,20 @@ class Tries:
 
     def _back_off(self) -> int:
         """Between half of it and all of it, twice as long each time."""
-        most = min(MOST_PAUSE_MS, FIRST_PAUSE_MS << min(self._pauses, 16))
+        most = min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(self._pauses, 16))
         self._pauses += 1
         return most - int(self._means.jitter() * (most // 2))
 
-    def _refused(self, problem: Problem, reply: Reply) -> HoldfastError:
+    def _refused(self, problem: ProblemReport, reply: Reply) -> HoldfastError:
         if problem.status >= 500:
             return self._unfinished(problem, may_be_done=True)
-        says_nothing = problem.status in (401, 403) or problem.code in SAYS_NOTHING_OF_EARLIER
+        says_nothing = problem.status in (401, 403) or problem.code in INCONCLUSIVE_CODES
         if self._writes and self.may_be_done and says_nothing:
-            return OutcomeUnknown(problem, self._key)
-        return refusal(problem, reply)
+            return OutcomeUnknownError(problem, self._key)
+        return refused_error(problem, reply)
 
-    def _unfinished(self, problem: Problem, may_be_done: bool) -> HoldfastError:
-        return OutcomeUnknown(problem, self._key) if self._writes and may_be_done else Unavailable(problem)
+    def _unfinished(self, problem: ProblemReport, may_be_done: bool) -> HoldfastError:
+        return OutcomeUnknownError(problem, self._key) if self._writes and may_be_done else UnavailableError(problem)
 
 
 def _seconds(text: str) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.host.ports.transport import Reply, named
+from holdfast.host.ports.transport import Reply, first_value
 
 
-class Servers:
+class ServerPool:
     """The servers of one ledger, as whoever uses them has listed them. The one that worked last is asked first."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -28,11 +28,11 @@ class Servers:
         """
         if region:
             return ""  # Whatever that region's servers wrote: it is not one of these that they speak of.
-        leader = _plain(named(reply.headers, "holdfast-leader"))
+        leader = _plain(first_value(reply.headers, "holdfast-leader"))
         return leader if leader != asked and leader in self.names else ""
 
 
-class Tokens:
+class ReadYourWrites:
     """The newest revision token of this client's own writes, for each ledger it has written to.
 
     A ledger is named by the region through which it was reached; the one that is asked directly has the empty name.
@@ -47,8 +47,8 @@ class Tokens:
 
     def wrote(self, region: str, reply: Reply) -> None:
         """A write was answered: reads are to see it from now on."""
-        token = named(reply.headers, "holdfast-token")
-        ledger = named(reply.headers, "holdfast-ledger")
+        token = first_value(reply.headers, "holdfast-token")
+        ledger = first_value(reply.headers, "holdfast-ledger")
         if not token or (region and ledger and ledger != f"region/{region}"):
             return
         if _is_later(token, self._newest.get(region, "")):

@@ -10,7 +10,7 @@ from holdfast.client.objects import revision_of
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 
 
-class Known:
+class WatchCache:
     """Objects by identity, each with the revision at which it was handed out and what is needed to name it.
 
     With a `name` it knows that one object only. A deletion may say nothing but a uid: it is recognised by that, and

@@ -29,7 +29,7 @@ def seconds(text: str) -> float:
     return float(text)
 
 
-class Service:
+class ExampleService:
     """What the service is at the moment."""
 
     def __init__(self, name: str, slow_start: float, unready_after: float) -> None:
@@ -63,7 +63,7 @@ class Service:
 class Handler(BaseHTTPRequestHandler):
     """Answers requests."""
 
-    service: Service
+    service: ExampleService
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -108,7 +108,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--unready-after", type=seconds, default=0.0)
     said = parser.parse_args(words)
     port = int(os.environ.get("PORT", "8080"))
-    handler = type("Bound", (Handler,), {"service": Service(said.name, said.slow_start, said.unready_after)})
+    handler = type("Bound", (Handler,), {"service": ExampleService(said.name, said.slow_start, said.unready_after)})
     server = ThreadingHTTPServer(("", port), handler)
     server.daemon_threads = True
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())

@@ -6,7 +6,7 @@ do. `Stopped`: this server must not go on with what it has; somebody has to look
 
 from __future__ import annotations
 
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 
 
 class Unavailable(Exception):
@@ -87,6 +87,6 @@ class StateDiffers(Stopped):
     """The state here is not the one that the log's digest was taken of (RULES 16)."""
 
 
-def show_token(token: Token) -> str:
+def show_token(token: RevisionToken) -> str:
     """A token as people read it: log, term, batch, and the start of its digest."""
     return f"{token.log_id}:{token.term}:{token.seq}:{token.digest_start.hex()}"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How a metric moves: only up, anywhere, or as a distribution of milliseconds."""
 
     COUNT = "count"
@@ -21,12 +21,12 @@ class Kind(StrEnum):
 class Metric(Struct, frozen=True):
     """One metric."""
 
-    kind: Kind
+    kind: MetricKind
     sentence: str
     labels: tuple[str, ...] = ()
 
 
-_COUNT, _GAUGE, _TIME = Kind.COUNT, Kind.GAUGE, Kind.TIME
+_COUNT, _GAUGE, _TIME = MetricKind.COUNT, MetricKind.GAUGE, MetricKind.TIME
 
 METRICS: dict[str, Metric] = {
     "agent_caught": Metric(_COUNT, "looks of an agent that found something to do, and nobody had said so"),

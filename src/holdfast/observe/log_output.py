@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.observe import log_text
-from holdfast.observe.log_text import stacked, within_json
-from holdfast.observe.log_writer import LogWriter, to_descriptor
+from holdfast.observe.log_text import traceback_text, within_json
+from holdfast.observe.log_writer import LogOutputHandler, to_descriptor
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SERVER = "holdfast.server"
 
 
-class Lines(log_text.Lines):
+class TextFormatter(log_text.SafeFormatter):
     """A line for people: time, level, part, what happened; an exception below it."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Lines(log_text.Lines):
         return f"{super().formatTime(record, datefmt)}.{int(record.msecs):03d}Z"
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object a line: `at`, `level`, `part`, `event`, then the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -60,10 +60,10 @@ class JsonLines(logging.Formatter):
         return within_json(json.dumps(said, default=str, ensure_ascii=False))
 
 
-def set_up(level: str, form: str, out: TextIO | None = None) -> None:
+def configure_logging(level: str, form: str, out: TextIO | None = None) -> None:
     """Write what happens from now on, and nothing of it twice. Nobody waits for whoever reads it."""
-    writer = LogWriter(_to_stderr() if out is None else _to_text(out), first_rank=SERVER)
-    writer.setFormatter(JsonLines() if form == "json" else Lines())
+    writer = LogOutputHandler(_to_stderr() if out is None else _to_text(out), first_rank=SERVER)
+    writer.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -75,9 +75,9 @@ def set_up(level: str, form: str, out: TextIO | None = None) -> None:
     logging.getLogger(SERVER).setLevel(logging.INFO)
 
 
-def say(*texts: str) -> None:
+def print_status(*texts: str) -> None:
     """Tell whoever started this process, on standard error, as a last word or a first: it is waited for, a while."""
-    text = "\n".join(map(stacked, texts))
+    text = "\n".join(map(traceback_text, texts))
     writer = _writer()
     if writer is None:
         print(text, file=sys.stderr, flush=True)
@@ -86,8 +86,8 @@ def say(*texts: str) -> None:
         writer.flush()
 
 
-def _writer() -> LogWriter | None:
-    return next((one for one in logging.getLogger().handlers if isinstance(one, LogWriter)), None)
+def _writer() -> LogOutputHandler | None:
+    return next((one for one in logging.getLogger().handlers if isinstance(one, LogOutputHandler)), None)
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

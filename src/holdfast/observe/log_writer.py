@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 #: So much waits for a reader at the most; lines of the first rank may take as much again.
-ROOM_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
 #: So long the end of a process waits for a reader.
 FLUSH_S = 2.0
 
@@ -30,10 +30,10 @@ class _Dropped:
         self.count = 0
 
 
-class LogWriter(logging.Handler):
+class LogOutputHandler(logging.Handler):
     """Hands lines to `write`, from a thread of its own. `first_rank` is the logger whose lines come before others."""
 
-    def __init__(self, write: Callable[[bytes], None], first_rank: str = "", room_bytes: int = ROOM_BYTES) -> None:
+    def __init__(self, write: Callable[[bytes], None], first_rank: str = "", room_bytes: int = BUFFER_BYTES) -> None:
         super().__init__()
         self._write = write
         self._first_rank = first_rank

@@ -8,35 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.host.ports.transport import Reply, Request, Serving
-from holdfast.host.protocol.problem import problem
-from holdfast.host.runtime.telemetry import BUCKETS, Labels, Meters, Timing
-from holdfast.observe.catalog import METRICS, Kind
+from holdfast.host.ports.transport import Reply, Request, RequestHandler
+from holdfast.host.protocol.problem import problem_reply
+from holdfast.host.runtime.telemetry import BUCKETS, Histogram, Labels, Metrics
+from holdfast.observe.catalog import METRICS, MetricKind
 
 METRICS_PATH = "/metrics"
 MEDIA = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 #: So many series are told: a metric with one set of labels is one of them.
 SERIES_MAX = 2_000
-_KINDS = {Kind.COUNT: "counter", Kind.GAUGE: "gauge", Kind.TIME: "histogram"}
+_KINDS = {MetricKind.COUNT: "counter", MetricKind.GAUGE: "gauge", MetricKind.TIME: "histogram"}
 
 
-def exporting(meters: Meters) -> Serving:
+def metrics_handler(meters: Metrics) -> RequestHandler:
     """Answers whoever collects numbers, and nobody else."""
 
     async def answer(request: Request) -> Reply:
         if request.path != METRICS_PATH:
-            return problem(404, "no-such-route", f"there is nothing at {request.path[:200]} but {METRICS_PATH}")
+            return problem_reply(404, "no-such-route", f"there is nothing at {request.path[:200]} but {METRICS_PATH}")
         if request.verb != "GET":
-            return problem(405, "wrong-verb", f"{METRICS_PATH} knows GET")
-        return Reply(200, (MEDIA,), exported(meters).encode())
+            return problem_reply(405, "wrong-verb", f"{METRICS_PATH} knows GET")
+        return Reply(200, (MEDIA,), render_metrics(meters).encode())
 
     return answer
 
 
-def exported(meters: Meters) -> str:
+def render_metrics(meters: Metrics) -> str:
     """All of them, by name and labels; what was never counted is not there."""
-    kept: dict[tuple[str, Labels], float | Timing] = {**meters.counts, **meters.gauges, **meters.timings}
-    by_name: dict[str, list[tuple[Labels, float | Timing]]] = {}
+    kept: dict[tuple[str, Labels], float | Histogram] = {**meters.counts, **meters.gauges, **meters.timings}
+    by_name: dict[str, list[tuple[Labels, float | Histogram]]] = {}
     for name, labels in sorted(kept):
         by_name.setdefault(name, []).append((labels, kept[name, labels]))
     lines: list[str] = []
@@ -52,8 +52,8 @@ def exported(meters: Meters) -> str:
     return "\n".join([*lines, ""])
 
 
-def _lines(name: str, labels: Labels, value: float | Timing) -> Iterator[str]:
-    if not isinstance(value, Timing):
+def _lines(name: str, labels: Labels, value: float | Histogram) -> Iterator[str]:
+    if not isinstance(value, Histogram):
         yield f"{name}{_shown(labels)} {value}"
         return
     total = 0

@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.codec import Batch, Corrupt, Record, UpgradeNeeded, chain
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.state.ledger_state import Facts
+from holdfast.core.ledger.codec import Batch, Corrupt, LogRecord, UpgradeNeeded, chain
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.state.ledger_state import LedgerInfo
 from holdfast.core.ledger.state.snapshot import decode_manifest
-from holdfast.replay.divergence import Divergence, What, at_batch, at_event, cut, earliest
+from holdfast.replay.divergence import Divergence, DivergenceKind, at_batch, at_event, cut, earliest
 from holdfast.replay.effects import EFFECT_BYTES
-from holdfast.replay.recording import Entry, LedgerRecording, Recording, Run
-from holdfast.replay.refold import BOOKS, read_next, refold_ledger
+from holdfast.replay.recording import LedgerRecording, RecordedBatch, RecordedRun, Recording
+from holdfast.replay.refold import LEDGER_DEFINITIONS, read_next, refold_ledger
 
 Sides = tuple[str, str]
 
@@ -30,18 +30,18 @@ RECORDED_AND_NOW: Sides = ("recorded", "now")
 def compare(a: Recording, b: Recording, sides: Sides = RECORDED_AND_NOW) -> Divergence | None:
     """The first event, in ledger time, in which the two differ, naming both sides; None: they are alike."""
     if _made(a.run) != _made(b.run):
-        return Divergence(ledger="all ledgers", what=What.MADE_OTHERWISE, detail=_runs(a.run, b.run, sides))
+        return Divergence(ledger="all ledgers", what=DivergenceKind.MADE_OTHERWISE, detail=_runs(a.run, b.run, sides))
     theirs = {ledger.name: ledger for ledger in b.ledgers}
     found = [_ledgers(mine, theirs.pop(mine.name, None), sides) for mine in a.ledgers]
     return earliest([*found, *(_missing(name, sides[1]) for name in theirs)])
 
 
-def _made(run: Run | None) -> Run | None:
+def _made(run: RecordedRun | None) -> RecordedRun | None:
     """What a run was made from."""
     return run and replace(run, digest="")
 
 
-def _runs(a: Run | None, b: Run | None, sides: Sides) -> tuple[str, ...]:
+def _runs(a: RecordedRun | None, b: RecordedRun | None, sides: Sides) -> tuple[str, ...]:
     if a is None or b is None or (a.seed, a.scenario) != (b.seed, b.scenario):
         return _both(sides, _run(a), _run(b))
     if a.text == b.text:
@@ -51,12 +51,12 @@ def _runs(a: Run | None, b: Run | None, sides: Sides) -> tuple[str, ...]:
     return f"line {number} of the scenario {a.scenario} is another one:", *_both(sides, mine, other)
 
 
-def _run(run: Run | None) -> str:
+def _run(run: RecordedRun | None) -> str:
     return "no run, but real ledgers" if run is None else f"seed {run.seed} of {run.scenario}"
 
 
 def _missing(name: str, only: str) -> Divergence:
-    return Divergence(ledger=name, what=What.LOG_DIFFERS, detail=(f"there is such a ledger only {only}",))
+    return Divergence(ledger=name, what=DivergenceKind.LOG_DIFFERS, detail=(f"there is such a ledger only {only}",))
 
 
 def _ledgers(a: LedgerRecording, b: LedgerRecording | None, sides: Sides) -> Divergence | None:
@@ -64,11 +64,11 @@ def _ledgers(a: LedgerRecording, b: LedgerRecording | None, sides: Sides) -> Div
         return _missing(a.name, sides[0])
     if a.book != b.book or a.start != b.start:
         detail = _both(sides, _start(a), _start(b))
-        return Divergence(ledger=a.name, what=What.LOG_DIFFERS, detail=detail)
-    facts = Facts()
+        return Divergence(ledger=a.name, what=DivergenceKind.LOG_DIFFERS, detail=detail)
+    facts = LedgerInfo()
     if a.start is not None:
         manifest = decode_manifest(a.start.manifest)
-        facts = Facts(seq=manifest.seq, digest=manifest.digest)
+        facts = LedgerInfo(seq=manifest.seq, digest=manifest.digest)
     for mine, other in zip_longest(a.entries, b.entries):
         if mine != other:
             if mine is not None and other is not None and mine.raw == other.raw:
@@ -76,7 +76,7 @@ def _ledgers(a: LedgerRecording, b: LedgerRecording | None, sides: Sides) -> Div
             return _batches(a, facts, (mine, other), sides)
         facts = replace(facts, seq=facts.seq + 1, digest=mine.digest)
     if a.state != b.state:
-        return at_batch(a.name, replace(facts, seq=facts.seq - 1), What.STATE_DIFFERS,
+        return at_batch(a.name, replace(facts, seq=facts.seq - 1), DivergenceKind.STATE_DIFFERS,
                         *_both(sides, a.state.hex(), b.state.hex()))  # fmt: skip
     return None
 
@@ -88,10 +88,12 @@ def _start(ledger: LedgerRecording) -> str:
     return f"a {ledger.book} from the snapshot after batch {manifest.seq} with state {manifest.state.hex()}"
 
 
-def _effects(a: LedgerRecording, b: LedgerRecording, facts: Facts, mine: Entry, other: Entry) -> Divergence:
+def _effects(
+    a: LedgerRecording, b: LedgerRecording, facts: LedgerInfo, mine: RecordedBatch, other: RecordedBatch
+) -> Divergence:
     """The batch is the same and did something else: whichever side today's code is not like tells what it does now."""
     if mine.digest != other.digest:
-        return at_batch(a.name, facts, What.CHAIN_BROKEN, "the same bytes stand there with two digests")
+        return at_batch(a.name, facts, DivergenceKind.CHAIN_BROKEN, "the same bytes stand there with two digests")
     found = refold_ledger(a) or refold_ledger(b)
     if found is not None and found.seq <= facts.seq + 1:
         return found
@@ -100,8 +102,8 @@ def _effects(a: LedgerRecording, b: LedgerRecording, facts: Facts, mine: Entry, 
         for number, pair in enumerate(zip_longest(_split(mine.effects), _split(other.effects)))
         if pair[0] != pair[1]
     )
-    batch = read_next(BOOKS[a.book], facts, mine.raw, mine.digest)
-    return at_event(a.name, batch, index, What.EFFECT_DIFFERS, ("the same event did something else",))
+    batch = read_next(LEDGER_DEFINITIONS[a.book], facts, mine.raw, mine.digest)
+    return at_event(a.name, batch, index, DivergenceKind.EFFECT_DIFFERS, ("the same event did something else",))
 
 
 def _split(effects: bytes) -> Iterator[bytes]:
@@ -109,39 +111,45 @@ def _split(effects: bytes) -> Iterator[bytes]:
 
 
 def _batches(
-    ledger: LedgerRecording, facts: Facts, pair: tuple[Entry | None, Entry | None], sides: Sides
+    ledger: LedgerRecording, facts: LedgerInfo, pair: tuple[RecordedBatch | None, RecordedBatch | None], sides: Sides
 ) -> Divergence:
     """Where the first batches with other bytes differ."""
-    book = BOOKS[ledger.book]
+    book = LEDGER_DEFINITIONS[ledger.book]
     try:
         a, b = (None if entry is None else _read(book, facts, entry) for entry in pair)
     except (Corrupt, UpgradeNeeded) as error:
-        return at_batch(ledger.name, facts, What.LOG_DIFFERS, "and it cannot be read on one side:", str(error))
+        return at_batch(
+            ledger.name, facts, DivergenceKind.LOG_DIFFERS, "and it cannot be read on one side:", str(error)
+        )
     if a is None or b is None:
         batch, side = (a, sides[0]) if a is not None else (b, sides[1])
         assert batch is not None
-        return at_event(ledger.name, batch, 0, What.LOG_DIFFERS, (f"the log goes on only {side}",))
+        return at_event(ledger.name, batch, 0, DivergenceKind.LOG_DIFFERS, (f"the log goes on only {side}",))
     facts, index = replace(facts, at=a.records[0].at if a.records else 0), 0
     for mine, other in zip_longest(a.records, b.records):
         if mine is None or other is None:
             batch, side = (a, sides[0]) if mine is not None else (b, sides[1])
-            return at_event(ledger.name, batch, index, What.LOG_DIFFERS, (f"this command is there only {side}",))
+            return at_event(
+                ledger.name, batch, index, DivergenceKind.LOG_DIFFERS, (f"this command is there only {side}",)
+            )
         if mine != other:
             place, detail = _records(mine, other, sides)
-            return at_event(ledger.name, a, index + place, What.LOG_DIFFERS, detail)
+            return at_event(ledger.name, a, index + place, DivergenceKind.LOG_DIFFERS, detail)
         index += len(mine.events)
     if a.header != b.header:
-        return at_batch(ledger.name, facts, What.LOG_DIFFERS, *_both(sides, repr(a.header), repr(b.header)))
+        return at_batch(ledger.name, facts, DivergenceKind.LOG_DIFFERS, *_both(sides, repr(a.header), repr(b.header)))
     mine_evidence, other_evidence = (book.batches.evidence(entry.raw) for entry in pair if entry is not None)
     detail = _both(sides, repr(mine_evidence), repr(other_evidence))
-    return at_batch(ledger.name, facts, What.LOG_DIFFERS, "only in what was kept beside its records:", *detail)
+    return at_batch(
+        ledger.name, facts, DivergenceKind.LOG_DIFFERS, "only in what was kept beside its records:", *detail
+    )
 
 
-def _read(book: Book[Any], facts: Facts, entry: Entry) -> Batch[Any]:
+def _read(book: LedgerDefinition[Any], facts: LedgerInfo, entry: RecordedBatch) -> Batch[Any]:
     return read_next(book, facts, entry.raw, chain(facts.digest, entry.raw))
 
 
-def _records(a: Record[Any], b: Record[Any], sides: Sides) -> tuple[int, tuple[str, ...]]:
+def _records(a: LogRecord[Any], b: LogRecord[Any], sides: Sides) -> tuple[int, tuple[str, ...]]:
     """The first event that differs, and everything of two commands that does."""
     detail: list[str] = []
     for field in a.__struct_fields__[:-1]:

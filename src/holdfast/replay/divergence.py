@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.ledger.codec import Batch, Record, UpgradeNeeded, chain, encode
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.revision import revision, seq_of, show
-from holdfast.core.ledger.state.ledger_state import Facts
+from holdfast.core.ledger.codec import Batch, LogRecord, UpgradeNeeded, chain, encode
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.revision import format_revision, pack_revision, seq_of
+from holdfast.core.ledger.state.ledger_state import LedgerInfo
 from holdfast.core.model.values.structs import Instant, Revision
 
 #: How much of one row or value is told.
 _TEXT_MAX = 400
 
 
-class What(StrEnum):
+class DivergenceKind(StrEnum):
     """How they differ."""
 
     CANNOT_BE_READ = "cannot be read"
@@ -36,7 +36,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
     """Where something else happened for the first time: in which event of which command, and what is there now."""
 
     ledger: str
-    what: What
+    what: DivergenceKind
     detail: tuple[str, ...]
     #: Zero where it is in no batch.
     revision: Revision = 0
@@ -53,7 +53,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
         return seq_of(self.revision)
 
     def __str__(self) -> str:
-        where = f"{self.ledger} at {show(self.revision)}" if self.revision else self.ledger
+        where = f"{self.ledger} at {format_revision(self.revision)}" if self.revision else self.ledger
         who = " of ".join(part for part in (self.event, self.command) if part)
         by = f"{who} by {self.actor}" if self.actor else who
         first = ": ".join(part for part in (where, by, str(self.what)) if part)
@@ -65,9 +65,9 @@ def earliest(found: Iterable[Divergence | None]) -> Divergence | None:
     return min((one for one in found if one is not None), key=lambda one: (not one.at, one.at), default=None)
 
 
-def at_event(ledger: str, batch: Batch[Any], index: int, what: What, detail: Iterable[str]) -> Divergence:
+def at_event(ledger: str, batch: Batch[Any], index: int, what: DivergenceKind, detail: Iterable[str]) -> Divergence:
     """A divergence at the event with this index in its batch."""
-    position, told = revision(batch.header.seq, index), tuple(detail)
+    position, told = pack_revision(batch.header.seq, index), tuple(detail)
     for number, (record, event) in enumerate(events_of(batch)):
         if number == index:
             return Divergence(
@@ -77,14 +77,16 @@ def at_event(ledger: str, batch: Batch[Any], index: int, what: What, detail: Ite
     return Divergence(ledger=ledger, what=what, detail=told, revision=position)
 
 
-def at_batch(ledger: str, facts: Facts, what: What, *detail: str) -> Divergence:
+def at_batch(ledger: str, facts: LedgerInfo, what: DivergenceKind, *detail: str) -> Divergence:
     """A divergence at the batch after these facts, none of whose events can be named."""
-    return Divergence(ledger=ledger, what=what, detail=detail, revision=revision(facts.seq + 1), at=facts.at)
+    return Divergence(ledger=ledger, what=what, detail=detail, revision=pack_revision(facts.seq + 1), at=facts.at)
 
 
-def unreadable(ledger: str, book: Book[Any], facts: Facts, raw: bytes, error: UpgradeNeeded) -> Divergence:
+def unreadable(
+    ledger: str, book: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, error: UpgradeNeeded
+) -> Divergence:
     """The first event of an intact batch that this version cannot read: each is tried by itself."""
-    found = at_batch(ledger, facts, What.CANNOT_BE_READ, str(error))
+    found = at_batch(ledger, facts, DivergenceKind.CANNOT_BE_READ, str(error))
     try:
         header, records, _ = msgspec.msgpack.decode(raw)
         position = found.revision
@@ -95,7 +97,8 @@ def unreadable(ledger: str, book: Book[Any], facts: Facts, raw: bytes, error: Up
                     book.batches.read(alone, facts.digest, chain(facts.digest, alone))
                 except UpgradeNeeded as why:
                     return Divergence(
-                        ledger=ledger, what=What.CANNOT_BE_READ, detail=(str(why),), revision=position, at=first[0],
+                        ledger=ledger, what=DivergenceKind.CANNOT_BE_READ, detail=(str(why),), revision=position,
+                        at=first[0],
                         command=first[3], actor=first[2], event=str(event[0]),
                     )  # fmt: skip
                 position += 1
@@ -104,7 +107,7 @@ def unreadable(ledger: str, book: Book[Any], facts: Facts, raw: bytes, error: Up
     return found
 
 
-def events_of(batch: Batch[Any]) -> Iterator[tuple[Record[Any], Any]]:
+def events_of(batch: Batch[Any]) -> Iterator[tuple[LogRecord[Any], Any]]:
     """Every event of a batch and the record it is in."""
     return ((record, event) for record in batch.records for event in record.events)
 

@@ -20,12 +20,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch, encode
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.table import Table
-from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.sorted_list import SortedList
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -35,7 +35,7 @@ EFFECT_BYTES = 8
 _Apply = Callable[[Any, Any, Stamp], None]
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A row as an event left it; None: it is gone. A scalar has no key."""
 
     table: str
@@ -43,17 +43,17 @@ class Change(NamedTuple):
     row: Any
 
 
-class Effect(NamedTuple):
+class EventEffect(NamedTuple):
     """What one event did, and the digest of it and of everything before."""
 
     digest: bytes
-    changes: list[Change]
+    changes: list[RowChange]
 
 
-class Folded(NamedTuple):
+class FoldedBatch(NamedTuple):
     """The effects of a batch, up to the event at which folding failed, if it did."""
 
-    effects: list[Effect]
+    effects: list[EventEffect]
     error: Exception | None
 
     def digests(self) -> bytes:
@@ -91,13 +91,13 @@ class _Noted(Table[Any, Any]):
             self._touched.append(self)
         self.before[key] = self.get(key)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RowChange]:
         """What differs from before, in the order of the encoded keys; from now on it is before."""
         found = []
         for key, before in self.before.items():
             row = self.get(key)
             if not _same(row, before):
-                found.append(Change(self.name, key, _plain(row)))
+                found.append(RowChange(self.name, key, _plain(row)))
         self.before.clear()
         if len(found) > 1:
             found.sort(key=lambda change: encode(change.key))
@@ -107,7 +107,7 @@ class _Noted(Table[Any, Any]):
 class _Functions(dict[type, _Apply]):
     """What a book's events do, each after a word to whoever watches; also for events that do nothing it knows of."""
 
-    def __init__(self, book: Book[Any], begin: Callable[[], None]) -> None:
+    def __init__(self, book: LedgerDefinition[Any], begin: Callable[[], None]) -> None:
         self._begin = begin
         super().__init__({kind: self._watched(apply) for kind, apply in book.apply.items()})
 
@@ -128,10 +128,10 @@ def _nothing_applies(state: Any, event: Any, stamp: Stamp) -> None:
     raise LookupError(f"no function of this version applies {type(event).__name__}")
 
 
-class Watched(Generic[S]):
+class EffectTracker(Generic[S]):
     """A state that is folded on and says what changed. It takes the state over."""
 
-    def __init__(self, book: Book[S], state: S) -> None:
+    def __init__(self, book: LedgerDefinition[S], state: S) -> None:
         self.state = state
         self._book = replace(book, apply=_Functions(book, self._begin))
         self._touched: list[_Noted] = []
@@ -140,10 +140,10 @@ class Watched(Generic[S]):
         self._names = (*state.SCALARS, *state.DERIVED_SCALARS)
         self._scalars = {name: self._scalar(name) for name in self._names}
         self._chained = state.facts.digest
-        self._effects: list[Effect] = []
+        self._effects: list[EventEffect] = []
         self._is_under_way = False
 
-    def fold(self, batch: Batch[Any]) -> Folded:
+    def fold(self, batch: Batch[Any]) -> FoldedBatch:
         """Apply a batch from the log. After an error the state is of no use."""
         self._effects = []
         self._is_under_way = False
@@ -152,8 +152,8 @@ class Watched(Generic[S]):
             if self._is_under_way:
                 self._end()
         except Exception as error:  # code that cannot apply an event may fail in any way
-            return Folded(self._effects, error)
-        return Folded(self._effects, None)
+            return FoldedBatch(self._effects, error)
+        return FoldedBatch(self._effects, None)
 
     def _begin(self) -> None:
         if self._is_under_way:
@@ -166,15 +166,15 @@ class Watched(Generic[S]):
         self._touched.clear()
         changes += self._changed_scalars()
         self._chained = hashlib.blake2b(self._chained + encode(changes), digest_size=EFFECT_BYTES).digest()
-        self._effects.append(Effect(self._chained, changes))
+        self._effects.append(EventEffect(self._chained, changes))
 
-    def _changed_scalars(self) -> list[Change]:
+    def _changed_scalars(self) -> list[RowChange]:
         changes = []
         for name in self._names:
             value = self._scalar(name)
             if not _same(value, self._scalars[name]):
                 self._scalars[name] = value
-                changes.append(Change(name, None, value))
+                changes.append(RowChange(name, None, value))
         return changes
 
     def _scalar(self, name: str) -> Any:
@@ -190,4 +190,4 @@ def _same(row: Any, before: Any) -> bool:
 
 def _plain(row: Any) -> Any:
     """What is written of a row: of a list in order what it lists, however it lies."""
-    return tuple(row) if isinstance(row, Ordered) else row
+    return tuple(row) if isinstance(row, SortedList) else row

@@ -12,29 +12,29 @@ from typing import Any, Protocol
 
 from holdfast.core.ledger.builtin.log import LogStarted
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.snapshot import decode_manifest
-from holdfast.host.ports.snapshot_store import Snapshots
-from holdfast.host.ports.store import Head, Log, StoreCorrupt, Stored
+from holdfast.host.ports.snapshot_store import SnapshotStore
+from holdfast.host.ports.store import Head, LogStore, StoreCorrupt, StoredBatch
 from holdfast.host.storage.load import READ_BYTES, Damaged
 from holdfast.replay.divergence import events_of
-from holdfast.replay.effects import Watched
-from holdfast.replay.recording import PLATFORM_NAME, BookName, Entry, LedgerRecording, Start
-from holdfast.replay.refold import BOOKS, begun, read_next
+from holdfast.replay.effects import EffectTracker
+from holdfast.replay.recording import PLATFORM_NAME, LedgerKind, LedgerRecording, RecordedBatch, SnapshotStart
+from holdfast.replay.refold import LEDGER_DEFINITIONS, initial_state, read_next
 
 
-class Recorded(Log, Snapshots, Protocol):
+class RecordableStore(LogStore, SnapshotStore, Protocol):
     """What is asked of a store: it is only read."""
 
 
-async def record(store: Recorded, which: BookName, name: str) -> LedgerRecording:
+async def record(store: RecordableStore, which: LedgerKind, name: str) -> LedgerRecording:
     """A ledger as it is in its store now. `Damaged` where batches or every snapshot of them are missing.
 
-    `Trimmed` when a leader trims the log at this very time: record again.
+    `LogTrimmed` when a leader trims the log at this very time: record again.
     """
-    book, head = BOOKS[which], await store.head()
+    book, head = LEDGER_DEFINITIONS[which], await store.head()
     start, state = await _start(store, book, head)
     folding = _Folding(book, state)
     async for stored in _batches(store, state.facts.seq + 1, head):
@@ -42,26 +42,26 @@ async def record(store: Recorded, which: BookName, name: str) -> LedgerRecording
     return folding.recorded(which, name, start)
 
 
-def _record_log(name: str, log: Iterable[Stored]) -> LedgerRecording:
-    which = _book_of(name if name == PLATFORM_NAME else f"region/{name}")
-    folding = _Folding(BOOKS[which], BOOKS[which].empty())
+def record_log(name: str, log: Iterable[StoredBatch]) -> LedgerRecording:
+    which = ledger_kind(name if name == PLATFORM_NAME else f"region/{name}")
+    folding = _Folding(LEDGER_DEFINITIONS[which], LEDGER_DEFINITIONS[which].empty())
     for stored in log:
         folding.take(stored)
     return folding.recorded(which, name, None)
 
 
-def _book_of(ledger: str) -> BookName:
+def ledger_kind(ledger: str) -> LedgerKind:
     return "platform" if ledger == PLATFORM_NAME else "region"
 
 
-async def _ledger_of(store: Recorded) -> str:
+async def ledger_name_in(store: RecordableStore) -> str:
     """The name of the ledger that a store holds."""
     for _, raw in await store.manifests():
         with suppress(Corrupt):
             return decode_manifest(raw).ledger
     for stored in (await store.read(1, READ_BYTES))[:1]:
         # The first batch is the same for both kinds of ledger: it says which one begins here.
-        batch = BOOKS["region"].batches.read(stored.raw, b"", stored.digest)
+        batch = LEDGER_DEFINITIONS["region"].batches.read(stored.raw, b"", stored.digest)
         for _, event in events_of(batch):
             if isinstance(event, LogStarted):
                 return event.ledger
@@ -71,27 +71,29 @@ async def _ledger_of(store: Recorded) -> str:
 class _Folding:
     """A log on its way into a recording."""
 
-    def __init__(self, book: Book[Any], state: LedgerState) -> None:
+    def __init__(self, book: LedgerDefinition[Any], state: LedgerState) -> None:
         self._book = book
         #: None from where a batch could not be folded on.
-        self._watched: Watched[Any] | None = Watched(book, state)
-        self._entries: list[Entry] = []
+        self._watched: EffectTracker[Any] | None = EffectTracker(book, state)
+        self._entries: list[RecordedBatch] = []
 
-    def take(self, stored: Stored) -> None:
+    def take(self, stored: StoredBatch) -> None:
         """The next batch."""
         effects = b""
         if self._watched is not None:
             effects, whole = _fold(self._book, self._watched, stored)
             self._watched = self._watched if whole else None
-        self._entries.append(Entry(stored.raw, stored.digest, effects))
+        self._entries.append(RecordedBatch(stored.raw, stored.digest, effects))
 
-    def recorded(self, which: BookName, name: str, start: Start | None) -> LedgerRecording:
+    def recorded(self, which: LedgerKind, name: str, start: SnapshotStart | None) -> LedgerRecording:
         """All of it."""
         digest = b"" if self._watched is None else state_digest(self._watched.state)
         return LedgerRecording(name, which, start, tuple(self._entries), digest)
 
 
-async def _start(store: Recorded, book: Book[Any], head: Head) -> tuple[Start | None, LedgerState]:
+async def _start(
+    store: RecordableStore, book: LedgerDefinition[Any], head: Head
+) -> tuple[SnapshotStart | None, LedgerState]:
     if not head.floor:
         return None, book.empty()
     for seq, raw in reversed(await store.manifests()):
@@ -99,8 +101,8 @@ async def _start(store: Recorded, book: Book[Any], head: Head) -> tuple[Start | 
             continue
         try:
             parts = decode_manifest(raw).parts
-            start = Start(raw, tuple([await store.get_chunk(seq, part.name) for part in parts]))
-            return start, begun(book, start)
+            start = SnapshotStart(raw, tuple([await store.get_chunk(seq, part.name) for part in parts]))
+            return start, initial_state(book, start)
         except (Corrupt, StoreCorrupt):
             continue  # the next one leaves less of the log, and is as good
     raise Damaged(
@@ -109,7 +111,7 @@ async def _start(store: Recorded, book: Book[Any], head: Head) -> tuple[Start | 
     )
 
 
-async def _batches(store: Recorded, first: int, head: Head) -> AsyncIterator[Stored]:
+async def _batches(store: RecordableStore, first: int, head: Head) -> AsyncIterator[StoredBatch]:
     while first <= head.seq:
         found = await store.read(first, READ_BYTES)
         if not found:
@@ -119,7 +121,7 @@ async def _batches(store: Recorded, first: int, head: Head) -> AsyncIterator[Sto
         first += len(found)
 
 
-def _fold(book: Book[Any], folding: Watched[Any], stored: Stored) -> tuple[bytes, bool]:
+def _fold(book: LedgerDefinition[Any], folding: EffectTracker[Any], stored: StoredBatch) -> tuple[bytes, bool]:
     """The digests of what its events do, and whether all of them could be applied."""
     try:
         batch = read_next(book, folding.state.facts, stored.raw, stored.digest)

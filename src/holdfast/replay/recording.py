@@ -23,7 +23,7 @@ import msgspec
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.values.structs import Row
-from holdfast.replay.run_plan import Plan
+from holdfast.replay.run_plan import RunPlan
 
 PLATFORM_NAME = "platform"
 
@@ -39,7 +39,7 @@ _CHECKSUM_BYTES = 32
 _LEVEL = 6
 
 #: Whose code folds a log.
-BookName = Literal["region", "platform"]
+LedgerKind = Literal["region", "platform"]
 
 
 class RecordingError(Exception):
@@ -58,7 +58,7 @@ class RecordingTooNew(RecordingError):
     """The file is intact, and another version wrote it."""
 
 
-class Run(Row, frozen=True):
+class RecordedRun(Row, frozen=True):
     """The simulation that was recorded: with the same code the same seed gives the same recording."""
 
     seed: int
@@ -66,19 +66,19 @@ class Run(Row, frozen=True):
     #: The scenario as it was written down then: files change, recordings do not.
     text: str
     #: What went wrong and what people did; None: whatever the seed draws.
-    plan: Plan | None = None
+    plan: RunPlan | None = None
     #: Of everything that happened, and not only of the logs. Code that counts more gives another one.
     digest: str = ""
 
 
-class Start(Row, frozen=True):
+class SnapshotStart(Row, frozen=True):
     """The snapshot that a trimmed log is folded from: its manifest and its chunks, as they were stored."""
 
     manifest: bytes
     chunks: tuple[bytes, ...]
 
 
-class Entry(Row, frozen=True):
+class RecordedBatch(Row, frozen=True):
     """A batch as it stands in the log, and the digests of what its events did, one after another.
 
     A batch that whoever recorded it could not fold to its end has fewer digests than events.
@@ -93,16 +93,16 @@ class LedgerRecording(Row, frozen=True):
     """One ledger's log. `state` is the digest of what it folded to, and empty where it could not be folded."""
 
     name: str
-    book: BookName
-    start: Start | None
-    entries: tuple[Entry, ...]
+    book: LedgerKind
+    start: SnapshotStart | None
+    entries: tuple[RecordedBatch, ...]
     state: bytes
 
 
 class Recording(Row, frozen=True):
     """Everything in one file. There is no run where real ledgers were recorded."""
 
-    run: Run | None
+    run: RecordedRun | None
     ledgers: tuple[LedgerRecording, ...]
 
 

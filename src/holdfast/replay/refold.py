@@ -16,21 +16,30 @@ from typing import Any
 
 from holdfast.core.ledger.builtin.log import StateDigested
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.chunks import state_digest
-from holdfast.core.ledger.state.ledger_state import Facts, LedgerState
+from holdfast.core.ledger.state.ledger_state import LedgerInfo, LedgerState
 from holdfast.core.ledger.state.snapshot import decode_manifest, restore
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
-from holdfast.host.ports.store import Stored
+from holdfast.host.ports.store import StoredBatch
 from holdfast.host.storage.digests import is_due
-from holdfast.replay.divergence import Divergence, What, at_batch, at_event, cut, earliest, events_of, unreadable
-from holdfast.replay.effects import EFFECT_BYTES, Change, Folded, Watched
-from holdfast.replay.recording import BookName, Entry, LedgerRecording, Recording, Start
+from holdfast.replay.divergence import (
+    Divergence,
+    DivergenceKind,
+    at_batch,
+    at_event,
+    cut,
+    earliest,
+    events_of,
+    unreadable,
+)
+from holdfast.replay.effects import EFFECT_BYTES, EffectTracker, FoldedBatch, RowChange
+from holdfast.replay.recording import LedgerKind, LedgerRecording, RecordedBatch, Recording, SnapshotStart
 
-BOOKS: Mapping[BookName, Book[Any]] = {"region": REGION, "platform": PLATFORM}
+LEDGER_DEFINITIONS: Mapping[LedgerKind, LedgerDefinition[Any]] = {"region": REGION, "platform": PLATFORM}
 
 #: How many rows of one event are told.
 _ROWS_TOLD = 20
@@ -45,11 +54,11 @@ def refold(recording: Recording) -> Divergence | None:
 
 def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
     """The first event of one ledger that does something else now."""
-    book = BOOKS[ledger.book]
+    book = LEDGER_DEFINITIONS[ledger.book]
     try:
-        watched = Watched(book, begun(book, ledger.start))
+        watched = EffectTracker(book, initial_state(book, ledger.start))
     except (Corrupt, UpgradeNeeded) as error:
-        return Divergence(ledger=ledger.name, what=What.CANNOT_BE_READ, detail=("its snapshot:", str(error)))
+        return Divergence(ledger=ledger.name, what=DivergenceKind.CANNOT_BE_READ, detail=("its snapshot:", str(error)))
     logged = _logged(book, ledger.entries)
     taken: dict[int, bytes] = {}
     for entry in ledger.entries:
@@ -63,11 +72,15 @@ def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
         return None
     detail = (f"it was {ledger.state.hex()}", f"it is {now.hex()}")
     return Divergence(
-        ledger=ledger.name, what=What.STATE_DIFFERS, detail=detail, revision=revision(facts.seq), at=facts.at
+        ledger=ledger.name,
+        what=DivergenceKind.STATE_DIFFERS,
+        detail=detail,
+        revision=pack_revision(facts.seq),
+        at=facts.at,
     )
 
 
-def begun(book: Book[Any], start: Start | None) -> LedgerState:
+def initial_state(book: LedgerDefinition[Any], start: SnapshotStart | None) -> LedgerState:
     """The state that a recorded log is folded on. `Corrupt`, `UpgradeNeeded`."""
     state: LedgerState = book.empty()
     if start is not None:
@@ -75,7 +88,7 @@ def begun(book: Book[Any], start: Start | None) -> LedgerState:
     return state
 
 
-def read_next(book: Book[Any], facts: Facts, raw: bytes, digest: bytes) -> Batch[Any]:
+def read_next(book: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, digest: bytes) -> Batch[Any]:
     """The batch that follows. `Corrupt` if this is another one, `UpgradeNeeded` if it cannot be read."""
     batch: Batch[Any] = book.batches.read(raw, facts.digest, digest)
     if batch.header.seq != facts.seq + 1:
@@ -83,7 +96,7 @@ def read_next(book: Book[Any], facts: Facts, raw: bytes, digest: bytes) -> Batch
     return batch
 
 
-def as_of(book: Book[Any], log: Iterable[Stored], seq: int) -> Any:
+def as_of(book: LedgerDefinition[Any], log: Iterable[StoredBatch], seq: int) -> Any:
     """The state after a batch, by a log from its beginning."""
     state: Any = book.empty()
     for stored in log:
@@ -94,19 +107,19 @@ def as_of(book: Book[Any], log: Iterable[Stored], seq: int) -> Any:
 
 
 def _refold_entry(
-    ledger: str, book: Book[Any], watched: Watched[Any], entry: Entry, taken: dict[int, bytes]
+    ledger: str, book: LedgerDefinition[Any], watched: EffectTracker[Any], entry: RecordedBatch, taken: dict[int, bytes]
 ) -> Divergence | None:
     state = watched.state
     try:
         batch = read_next(book, state.facts, entry.raw, entry.digest)
     except Corrupt as error:
-        return at_batch(ledger, state.facts, What.CHAIN_BROKEN, str(error))
+        return at_batch(ledger, state.facts, DivergenceKind.CHAIN_BROKEN, str(error))
     except UpgradeNeeded as error:
         return unreadable(ledger, book, state.facts, entry.raw, error)
     return _first_other(ledger, batch, entry, watched.fold(batch)) or _other_digest(ledger, batch, taken)
 
 
-def _first_other(ledger: str, batch: Batch[Any], entry: Entry, folded: Folded) -> Divergence | None:
+def _first_other(ledger: str, batch: Batch[Any], entry: RecordedBatch, folded: FoldedBatch) -> Divergence | None:
     """The first event with another effect, or the one that cannot be applied, whichever is earlier.
 
     Where whoever recorded the batch could not fold all of it, there is nothing to compare the rest with.
@@ -115,13 +128,13 @@ def _first_other(ledger: str, batch: Batch[Any], entry: Entry, folded: Folded) -
     if not folded.digests().startswith(recorded):
         for index, effect in enumerate(folded.effects):
             if effect.digest != recorded[index * EFFECT_BYTES : (index + 1) * EFFECT_BYTES]:
-                return at_event(ledger, batch, index, What.EFFECT_DIFFERS, _told(effect.changes))
+                return at_event(ledger, batch, index, DivergenceKind.EFFECT_DIFFERS, _told(effect.changes))
     if folded.error is not None:
-        return at_event(ledger, batch, len(folded.effects), What.CANNOT_BE_APPLIED, _why(folded.error))
+        return at_event(ledger, batch, len(folded.effects), DivergenceKind.CANNOT_BE_APPLIED, _why(folded.error))
     return None
 
 
-def _logged(book: Book[Any], entries: Iterable[Entry]) -> set[int]:
+def _logged(book: LedgerDefinition[Any], entries: Iterable[RecordedBatch]) -> set[int]:
     """The batches of which the log has a digest: a large state takes long to digest, and most need not be."""
     logged: set[int] = set()
     for entry in entries:
@@ -140,11 +153,11 @@ def _other_digest(ledger: str, batch: Batch[Any], taken: dict[int, bytes]) -> Di
     for index, (_, event) in enumerate(events_of(batch)):
         if type(event) is StateDigested and event.digest != taken.get(event.seq, event.digest):
             told = f"after batch {event.seq} the servers had {event.digest.hex()}", f"it is {taken[event.seq].hex()}"
-            return at_event(ledger, batch, index, What.LOGGED_DIGEST_DIFFERS, told)
+            return at_event(ledger, batch, index, DivergenceKind.LOGGED_DIGEST_DIFFERS, told)
     return None
 
 
-def _told(changes: list[Change]) -> Iterator[str]:
+def _told(changes: list[RowChange]) -> Iterator[str]:
     if not changes:
         yield "now it changes nothing"
     for table, key, row in changes[:_ROWS_TOLD]:

@@ -7,7 +7,7 @@ from random import Random
 from msgspec import Struct
 
 
-class Fault(Struct, frozen=True, array_like=True):
+class PlannedFault(Struct, frozen=True, array_like=True):
     """Something that goes wrong at a time, somewhere, for a while."""
 
     at: int
@@ -18,7 +18,7 @@ class Fault(Struct, frozen=True, array_like=True):
     draw: int = 0
 
 
-class Act(Struct, frozen=True, array_like=True):
+class PlannedAction(Struct, frozen=True, array_like=True):
     """Something that people do at a time; `draw` says what exactly."""
 
     at: int
@@ -26,7 +26,7 @@ class Act(Struct, frozen=True, array_like=True):
     draw: int
 
 
-class Fitting(Struct, frozen=True, array_like=True):
+class PlannedVariant(Struct, frozen=True, array_like=True):
     """What is odd about a node, a workload or a tenant from the start; `draw` says how exactly (see `variety`)."""
 
     subject: str
@@ -34,13 +34,13 @@ class Fitting(Struct, frozen=True, array_like=True):
     draw: int
 
 
-class Plan(Struct, frozen=True, array_like=True):
+class RunPlan(Struct, frozen=True, array_like=True):
     """All of it: what happens in the order of time, and what is odd from the start."""
 
     length: int
-    faults: tuple[Fault, ...]
-    acts: tuple[Act, ...]
-    fittings: tuple[Fitting, ...] = ()
+    faults: tuple[PlannedFault, ...]
+    acts: tuple[PlannedAction, ...]
+    fittings: tuple[PlannedVariant, ...] = ()
 
     def odd(self, subject: str) -> list[tuple[str, Random]]:
         """What is odd about something: of which kind, and chance for how exactly."""

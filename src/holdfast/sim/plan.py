@@ -9,9 +9,9 @@ from random import Random
 
 from msgspec import Struct
 
-from holdfast.replay.run_plan import Act, Fault, Fitting, Plan
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.scenario import Scenario, draw
-from holdfast.sim.world.randomness import Chance
+from holdfast.sim.world.randomness import SeedStreams
 
 #: By then everybody has been asked to join and the first workloads are under way.
 BEGIN_MS = 6_000
@@ -23,7 +23,7 @@ LEAP_MS = 30_000, 240_000
 SCARCE = ("label", "gpu", "strict")
 
 
-class Cast(Struct, frozen=True):
+class Roster(Struct, frozen=True):
     """Whom a fault may strike, by what they are."""
 
     servers: dict[str, list[str]]
@@ -38,12 +38,12 @@ class Cast(Struct, frozen=True):
         raise AssertionError(f"{machine} has no store")
 
 
-def drawn(scenario: Scenario, cast: Cast, seed: int) -> Plan:
+def draw_plan(scenario: Scenario, cast: Roster, seed: int) -> RunPlan:
     """The plan of a seed."""
-    chance = Chance(seed).stream("plan")
+    chance = SeedStreams(seed).stream("plan")
     length = draw(scenario.length, chance)
     faults = [
-        Fault(draw(one.at, chance), one.what, one.where, draw(one.lasts, chance), chance.getrandbits(32))
+        PlannedFault(draw(one.at, chance), one.what, one.where, draw(one.lasts, chance), chance.getrandbits(32))
         for one in scenario.faults.planned
     ]
     kinds = scenario.faults.kinds
@@ -51,27 +51,29 @@ def drawn(scenario: Scenario, cast: Cast, seed: int) -> Plan:
     while kinds and at < length:
         what = _weighted(kinds, chance)
         faults.append(
-            Fault(at, what, _where(what, cast, chance), draw(scenario.faults.lasts, chance), chance.getrandbits(32))
+            PlannedFault(
+                at, what, _where(what, cast, chance), draw(scenario.faults.lasts, chance), chance.getrandbits(32)
+            )
         )
         at += draw(scenario.faults.every, chance)
     acts = []
     at = BEGIN_MS + draw(scenario.traffic.every, chance)
     while scenario.traffic.kinds and at < length:
-        acts.append(Act(at, _weighted(scenario.traffic.kinds, chance), chance.getrandbits(32)))
+        acts.append(PlannedAction(at, _weighted(scenario.traffic.kinds, chance), chance.getrandbits(32)))
         at += draw(scenario.traffic.every, chance)
     ordered = tuple(sorted(faults, key=lambda fault: fault.at))
-    odd = fittings(scenario, cast, Chance(seed).stream("fittings"))
-    return Plan(length, ordered, tuple(acts), (*odd, *sites(scenario, Chance(seed).stream("sites"))))
+    odd = draw_variants(scenario, cast, SeedStreams(seed).stream("fittings"))
+    return RunPlan(length, ordered, tuple(acts), (*odd, *draw_sites(scenario, SeedStreams(seed).stream("sites"))))
 
 
-def fittings(scenario: Scenario, cast: Cast, chance: Random) -> tuple[Fitting, ...]:
+def draw_variants(scenario: Scenario, cast: Roster, chance: Random) -> tuple[PlannedVariant, ...]:
     """What is odd in this world: each kind is drawn for each thing by itself."""
     variety, nodes = scenario.variety, [name for names in cast.nodes.values() for name in names]
     first = next(iter(scenario.workloads), "")
     workloads = _free(scenario)
     tenants = [f"tenant/{name}" for name in scenario.tenants]
     return tuple(
-        Fitting(subject, kind, chance.getrandbits(32))
+        PlannedVariant(subject, kind, chance.getrandbits(32))
         for subjects, kinds in ((nodes, variety.nodes), (workloads, variety.rules), (tenants, variety.tenants))
         for subject in subjects
         for kind, percent in kinds.items()
@@ -79,12 +81,12 @@ def fittings(scenario: Scenario, cast: Cast, chance: Random) -> tuple[Fitting, .
     )
 
 
-def sites(scenario: Scenario, chance: Random) -> tuple[Fitting, ...]:
+def draw_sites(scenario: Scenario, chance: Random) -> tuple[PlannedVariant, ...]:
     """Where workloads may be, and which regions have one scheduler more; of those that have two none has."""
     places, odd = scenario.variety.places, scenario.variety.regions
     alone = [f"region/{name}" for name, one in scenario.topology.regions.items() if one.schedulers + one.beside == 1]
     return tuple(
-        Fitting(subject, kind, chance.getrandbits(32))
+        PlannedVariant(subject, kind, chance.getrandbits(32))
         for subjects, kinds in ((_free(scenario), places), (alone, odd))
         for subject in subjects
         for kind, percent in kinds.items()
@@ -101,7 +103,7 @@ def _weighted(kinds: dict[str, int], chance: Random) -> str:
     return chance.choices(list(kinds), list(kinds.values()))[0]
 
 
-def _where(what: str, cast: Cast, chance: Random) -> str:
+def _where(what: str, cast: Roster, chance: Random) -> str:
     """Whom a fault of this kind strikes."""
     servers = [name for names in cast.servers.values() for name in names]
     schedulers = [name for names in cast.schedulers.values() for name in names]

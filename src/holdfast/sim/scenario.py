@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.core.model.values.quantities import BadQuantity, parse_duration
-from holdfast.core.model.values.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
 
@@ -32,30 +32,30 @@ FAULTS = (
 )  # fmt: skip
 ACTS = ("scale", "roll", "recreate", "cordon", "taint", "quota", "policy", "override", "emergency", "freeze")
 #: What may be odd about nodes, workloads and tenants (see `variety`).
-NODES_ODD = ("label", "taint", "kept", "device", "pool", "size", "ports", "one-user")
+NODE_VARIANTS = ("label", "taint", "kept", "device", "pool", "size", "ports", "one-user")
 RULES = (
     "spread-zones", "spread-pools", "apart-nodes", "apart-zones", "near-zone", "near-node", "label", "gpu", "tolerate",
     "strict", "batch", "budget", "ports",
 )  # fmt: skip
-TENANTS_ODD = ("quota", "protected", "reclaimable")
+TENANT_VARIANTS = ("quota", "protected", "reclaimable")
 #: What a run can be asked to have held.
 INVARIANTS = (*(one.id for one in PLATFORM.invariants), *(one.id for one in REGION.invariants))
 #: Where a workload may be; and of a region, one scheduler more: beside its leader, or apart if it has one there.
 PLACES = ("residency", "latency")
-REGIONS_ODD = ("scheduler",)
+REGION_VARIANTS = ("scheduler",)
 NETWORKS = ("calm", "rough", "stormy")
 STORES = ("calm", "foul", "treacherous")
 
 
-class BadScenario(Exception):
+class InvalidScenario(Exception):
     """A scenario file that cannot be played: which, and what is wrong with it."""
 
 
-class Written(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ScenarioPart(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A part of a file that people write."""
 
 
-class Regional(Written, frozen=True):
+class RegionShape(ScenarioPart, frozen=True):
     """A region: its servers, its schedulers apart, whether its leader schedules, and its nodes spread over zones. The
     agents of the last `one_user` of these are not root: they enforce nothing, and take one tenant at a time."""
 
@@ -69,7 +69,7 @@ class Regional(Written, frozen=True):
     memory: str = "8Gi"
 
 
-class Clockwork(Written, frozen=True):
+class LeaseTimes(ScenarioPart, frozen=True):
     """Times that all ledgers have from the start; what is not written is as ever."""
 
     lease: str = "10s"
@@ -78,20 +78,20 @@ class Clockwork(Written, frozen=True):
     fence: str = "25s"
 
 
-class Topology(Written, frozen=True):
+class Topology(ScenarioPart, frozen=True):
     """Where it takes place."""
 
-    times: Clockwork = Clockwork()
+    times: LeaseTimes = LeaseTimes()
     platform: int = 2
     #: Of two that nobody wrote down, one is scheduled from another machine, one by its leader.
-    regions: dict[str, Regional] = field(
-        default_factory=lambda: {"eu": Regional(), "us": Regional(schedulers=0, beside=True)}
+    regions: dict[str, RegionShape] = field(
+        default_factory=lambda: {"eu": RegionShape(), "us": RegionShape(schedulers=0, beside=True)}
     )
     #: Ledgers that have one server more, which reads one format level less than the others write.
     behind: tuple[str, ...] = ()
 
 
-class Asked(Written, frozen=True):
+class WorkloadShape(ScenarioPart, frozen=True):
     """A workload that somebody asks for."""
 
     tenant: str = "payments"
@@ -107,21 +107,21 @@ class Asked(Written, frozen=True):
     spread: int = 0
 
 
-class Tenancy(Written, frozen=True):
+class TenantShape(ScenarioPart, frozen=True):
     """A tenant's quota over all regions."""
 
     cpu: str = "24"
     memory: str = "48Gi"
 
 
-class Budget(Written, frozen=True):
+class BudgetShape(ScenarioPart, frozen=True):
     """Room for recovery, in each region."""
 
     cpu: str = "4"
     memory: str = "8Gi"
 
 
-class Variety(Written, frozen=True):
+class VarietySpec(ScenarioPart, frozen=True):
     """How often, in percent, what is odd about a node, which rule a workload has, what a tenant may have, where a
     workload may be, and what is odd about a region."""
 
@@ -142,7 +142,7 @@ class Variety(Written, frozen=True):
     regions: dict[str, int] = field(default_factory=lambda: {"scheduler": 25})
 
 
-class Traffic(Written, frozen=True):
+class TrafficSpec(ScenarioPart, frozen=True):
     """What people do, how often, and how much of each kind; how many read; with how much patience."""
 
     every: str = "4s..10s"
@@ -154,7 +154,7 @@ class Traffic(Written, frozen=True):
     storm: int = 0
 
 
-class Planned(Written, frozen=True):
+class ScheduledFault(ScenarioPart, frozen=True):
     """A fault that this scenario is about: `where` is a region, a zone of it (`eu/1`), a machine, or the platform."""
 
     what: str
@@ -163,10 +163,10 @@ class Planned(Written, frozen=True):
     lasts: str = "20s..40s"
 
 
-class Faults(Written, frozen=True):
+class FaultSpec(ScenarioPart, frozen=True):
     """What goes wrong: the faults that the scenario is about, and others now and then, drawn by weight."""
 
-    planned: tuple[Planned, ...] = ()
+    planned: tuple[ScheduledFault, ...] = ()
     every: str = "8s..20s"
     lasts: str = "1s..12s"
     kinds: dict[str, int] = field(
@@ -174,7 +174,7 @@ class Faults(Written, frozen=True):
     )
 
 
-class Least(Written, frozen=True):
+class Minimums(ScenarioPart, frozen=True):
     """What a run must have seen: with less of it the run says nothing, and counts as failed."""
 
     commands: int = 80
@@ -185,7 +185,7 @@ class Least(Written, frozen=True):
     linear: int = 5
 
 
-class Looks(Written, frozen=True):
+class QuestionSources(ScenarioPart, frozen=True):
     """Where the six answers are looked for, beside what every scenario has: commands, invariants, counters."""
 
     desired: tuple[str, ...] = ("put-workload", "delete-workload", "put", "assign")
@@ -195,7 +195,7 @@ class Looks(Written, frozen=True):
     counters: tuple[str, ...] = ("stepped_down", "commands_refused", "append_unknown")
 
 
-class Scenario(Written, frozen=True):
+class Scenario(ScenarioPart, frozen=True):
     """One scenario file."""
 
     name: str
@@ -210,15 +210,15 @@ class Scenario(Written, frozen=True):
     network: str = "rough"
     stores: str = "foul"
     topology: Topology = Topology()
-    tenants: dict[str, Tenancy] = field(default_factory=lambda: {"payments": Tenancy(), "data": Tenancy()})
-    budgets: dict[str, Budget] = {}
-    workloads: dict[str, Asked] = {}
+    tenants: dict[str, TenantShape] = field(default_factory=lambda: {"payments": TenantShape(), "data": TenantShape()})
+    budgets: dict[str, BudgetShape] = {}
+    workloads: dict[str, WorkloadShape] = {}
     #: What is odd in its world; empty: all nodes are alike, and nothing asks for more than room.
-    variety: Variety = Variety()
-    traffic: Traffic = Traffic()
-    faults: Faults = Faults()
-    least: Least = Least()
-    answers: Looks = Looks()
+    variety: VarietySpec = VarietySpec()
+    traffic: TrafficSpec = TrafficSpec()
+    faults: FaultSpec = FaultSpec()
+    least: Minimums = Minimums()
+    answers: QuestionSources = QuestionSources()
     #: Fault kinds, refusals and counters that a swarm of this scenario must have seen at least once.
     covers: tuple[str, ...] = ()
 
@@ -236,13 +236,13 @@ def parse(text: str, where: str) -> Scenario:
             span(one)
         _check_names(found)
         _check_schedulers(found)
-        wrong = unsafe(settings_of(found.topology.times))
+        wrong = settings_problems(settings_of(found.topology.times))
         if wrong:
-            raise BadScenario(f"{where}: {wrong[0]}")
+            raise InvalidScenario(f"{where}: {wrong[0]}")
         for planned in found.faults.planned:
             span(planned.at), span(planned.lasts)
     except (msgspec.DecodeError, BadQuantity) as error:
-        raise BadScenario(f"{where}: {error}") from None
+        raise InvalidScenario(f"{where}: {error}") from None
     return found
 
 
@@ -251,12 +251,12 @@ def _check_names(scenario: Scenario) -> None:
     for what, names, known in (
         ("fault", kinds, FAULTS),
         ("thing to do", scenario.traffic.kinds, ACTS),
-        ("oddity of nodes", scenario.variety.nodes, NODES_ODD),
+        ("oddity of nodes", scenario.variety.nodes, NODE_VARIANTS),
         ("rule of workloads", scenario.variety.rules, RULES),
-        ("oddity of tenants", scenario.variety.tenants, TENANTS_ODD),
+        ("oddity of tenants", scenario.variety.tenants, TENANT_VARIANTS),
         ("invariant", scenario.answers.invariants, INVARIANTS),
         ("rule of places", scenario.variety.places, PLACES),
-        ("oddity of regions", scenario.variety.regions, REGIONS_ODD),
+        ("oddity of regions", scenario.variety.regions, REGION_VARIANTS),
         ("network", [scenario.network], NETWORKS),
         ("stores", [scenario.stores], STORES),
     ):
@@ -274,15 +274,15 @@ def _check_schedulers(scenario: Scenario) -> None:
         raise BadQuantity("stale-view", "a fault of schedulers apart, of which there are none")
 
 
-def all_in(folder: Path = FOLDER) -> dict[str, Scenario]:
+def read_folder(folder: Path = FOLDER) -> dict[str, Scenario]:
     """Every scenario of a folder, by name, in alphabetical order."""
     if not folder.is_dir():
-        raise BadScenario(f"there is no folder {folder}: run this from the project, or name the folder")
+        raise InvalidScenario(f"there is no folder {folder}: run this from the project, or name the folder")
     found = [read(path) for path in sorted(folder.glob("*.yaml"))]
     return {one.name: one for one in found}
 
 
-def settings_of(times: Clockwork) -> Settings:
+def settings_of(times: LeaseTimes) -> Settings:
     """The settings of a scenario's ledgers."""
     return replace(
         DEFAULTS, session_lease=parse_duration(times.lease), grace=parse_duration(times.grace),

@@ -25,7 +25,7 @@ from holdfast.core.model.objects.topology import RegionSpec, Taint, Toleration
 from holdfast.core.model.objects.workloads import Apart, Latency, Near, OnDeadline, Placement, Spread, WorkloadSpec
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.metadata import Labels
-from holdfast.core.model.values.resources import NOTHING, Resources, add, least, times
+from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_min, times
 from holdfast.sim.scenario import PLACES
 
 #: What some nodes have and some workloads require or tolerate.
@@ -46,10 +46,10 @@ GPUS = 8_000
 LAWS = ("north", "south")
 CLIENTS, FIRST_MS, NEXT_MS = "town", 20, 40
 
-Odd = Iterable[tuple[str, Random]]
+Variants = Iterable[tuple[str, Random]]
 
 
-class Furnished(Struct, frozen=True):
+class NodeProfile(Struct, frozen=True):
     """What a node is, and what operators say that it is for."""
 
     capacity: Resources
@@ -67,15 +67,15 @@ class Furnished(Struct, frozen=True):
         return {"taints": self.taints, "tenancy": self.tenancy}
 
 
-def furnished(capacity: Resources, odd: Odd, tenants: list[str]) -> Furnished:
+def node_profile(capacity: Resources, odd: Variants, tenants: list[str]) -> NodeProfile:
     """A node with what is odd about it."""
-    found = Furnished(capacity)
+    found = NodeProfile(capacity)
     for kind, chance in odd:
         found = replace(found, **_node(found, kind, chance, tenants))
     return found
 
 
-def _node(node: Furnished, kind: str, chance: Random, tenants: list[str]) -> dict[str, Any]:
+def _node(node: NodeProfile, kind: str, chance: Random, tenants: list[str]) -> dict[str, Any]:
     room = node.capacity
     match kind:
         case "label":
@@ -99,7 +99,7 @@ def _node(node: Furnished, kind: str, chance: Random, tenants: list[str]) -> dic
     raise ValueError(f"nobody knows a node that is odd by {kind!r}")
 
 
-def sited(regions: Iterable[str]) -> dict[str, RegionSpec]:
+def region_specs(regions: Iterable[str]) -> dict[str, RegionSpec]:
     """By region: whose law holds there, how far it is from clients, and its address."""
     return {
         name: RegionSpec(LAWS[number % len(LAWS)], ((CLIENTS, FIRST_MS + number * NEXT_MS),), f"https://{name}-1")
@@ -107,7 +107,7 @@ def sited(regions: Iterable[str]) -> dict[str, RegionSpec]:
     }
 
 
-def ruled(spec: WorkloadSpec, odd: Odd, regions: Iterable[RegionSpec]) -> WorkloadSpec:
+def apply_rules(spec: WorkloadSpec, odd: Variants, regions: Iterable[RegionSpec]) -> WorkloadSpec:
     """A workload with its rules, which leave it one of the regions at least."""
     for kind, chance in odd:
         if kind in PLACES:
@@ -174,9 +174,9 @@ def _batch(spec: WorkloadSpec, chance: Random) -> WorkloadSpec:
     return replace(spec, template=template, batch=True, deadline=deadline, on_deadline=late)
 
 
-def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Odd) -> QuotaSpec:
+def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Variants) -> QuotaSpec:
     """What a tenant may have; `specs` are what it asks for at first."""
-    asked = NOTHING
+    asked = ZERO
     for spec in specs:
         asked = add(asked, times(spec.template.need, spec.replicas))
     found = QuotaSpec(hard=replace(hard, gpu=GPUS))
@@ -186,7 +186,7 @@ def quota_of(hard: Resources, specs: Iterable[WorkloadSpec], odd: Odd) -> QuotaS
                 found = replace(found, hard=part(asked, chance.choice((50, 70, 90))))
             case "protected":
                 kept = part(asked, chance.choice((60, 100)))
-                found = replace(found, protected=replace(least(kept, found.hard), gpu=0))
+                found = replace(found, protected=replace(elementwise_min(kept, found.hard), gpu=0))
             case "reclaimable":
                 found = replace(found, reclaimable=chance.choice((5, 20, 50)))
             case other:

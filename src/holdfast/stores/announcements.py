@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, StoreError
 
 
-class Announced:
+class AnnouncementTable:
     """What was announced, in memory: for a store whose servers are all in one process, or one server."""
 
     def __init__(self, name: str) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from holdfast.host.ports.store import Head
 
 
-class Waiting:
+class HeadWaiters:
     """The calls of `wait` that are under way, in one event loop, woken in the order in which they came."""
 
     def __init__(self) -> None:

@@ -12,21 +12,21 @@ import asyncio
 import msgspec
 
 from holdfast.host.ports.store import (
-    Conflict,
-    Full,
     Head,
-    Outcome,
+    LogTrimmed,
     StoreCorrupt,
-    Stored,
+    StoredBatch,
     StoreError,
-    Trimmed,
-    Usage,
-    Written,
-    must_follow,
-    trimmed,
+    StoreUsage,
+    WriteConflict,
+    WriteFull,
+    WriteOk,
+    WriteOutcome,
+    check_follows,
+    trimmed_message,
 )
-from holdfast.stores.announcements import Announced
-from holdfast.stores.head_waiters import Waiting
+from holdfast.stores.announcements import AnnouncementTable
+from holdfast.stores.head_waiters import HeadWaiters
 
 #: What it holds unless told otherwise.
 LIMIT_BYTES = 1 << 30
@@ -42,37 +42,37 @@ class MemoryStore:
         #: May be changed at any time: a full disk, and room again.
         self.limit_bytes = limit_bytes
         self._head = Head()
-        self._batches: dict[int, Stored] = {}
+        self._batches: dict[int, StoredBatch] = {}
         self._chunks: dict[int, dict[str, bytes]] = {}
         self._manifests: dict[int, bytes] = {}
         self._used = 0
-        self._waiting = Waiting()
-        self._announced = Announced(name)
+        self._waiting = HeadWaiters()
+        self._announced = AnnouncementTable(name)
 
     async def head(self) -> Head:
         head = self._head
         await asyncio.sleep(0)
         return head
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         outcome = self._append(after, batch)
         await asyncio.sleep(0)
         return outcome
 
-    async def touch(self, at: Head) -> Outcome:
-        outcome: Outcome
+    async def touch(self, at: Head) -> WriteOutcome:
+        outcome: WriteOutcome
         if self._head.same_place(at):
             outcome = self._move(msgspec.structs.replace(self._head, touch=self._head.touch + 1))
         else:
-            outcome = Conflict(self._head)
+            outcome = WriteConflict(self._head)
         await asyncio.sleep(0)
         return outcome
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
         assert first >= 1, f"batches are numbered from 1, {first} was asked for"
         if first <= self._head.floor:
-            raise Trimmed(trimmed(self.name, first, self._head.floor))
-        found: list[Stored] = []
+            raise LogTrimmed(trimmed_message(self.name, first, self._head.floor))
+        found: list[StoredBatch] = []
         for seq in range(first, self._head.seq + 1):
             batch = self._batches[seq]
             size_bytes -= len(batch.raw)
@@ -126,14 +126,14 @@ class MemoryStore:
         await asyncio.sleep(0)
         return sorted(self._chunks.keys() - self._manifests.keys())
 
-    async def trim(self, log_id: str, floor: int) -> Outcome:
+    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         outcome = self._trim(log_id, floor)
         await asyncio.sleep(0)
         return outcome
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> StoreUsage:
         await asyncio.sleep(0)
-        return Usage(self._used, self.limit_bytes)
+        return StoreUsage(self._used, self.limit_bytes)
 
     async def reclaim(self) -> None:
         """Nothing is left to give back: what is trimmed or dropped is free at once."""
@@ -150,30 +150,30 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing ends: the other hosts, and the next life of this one, find what was written."""
 
-    def _append(self, after: Head, batch: Stored) -> Outcome:
-        must_follow(after, batch)
+    def _append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
+        check_follows(after, batch)
         if not self._head.same_place(after):
-            return Conflict(self._head)
+            return WriteConflict(self._head)
         if self._used + len(batch.raw) > self.limit_bytes:
-            return Full(
+            return WriteFull(
                 f"{self.name}: {self._used:,} of {self.limit_bytes:,} bytes are used, {len(batch.raw):,} needed"
             )
         self._used += len(batch.raw)
         self._batches[batch.seq] = batch
         return self._move(Head(batch.log_id, batch.seq, batch.digest, self._head.floor, self._head.touch))
 
-    def _trim(self, log_id: str, floor: int) -> Outcome:
+    def _trim(self, log_id: str, floor: int) -> WriteOutcome:
         head = self._head
         if head.log_id != log_id or not head.floor <= floor <= head.seq:
-            return Conflict(head)
+            return WriteConflict(head)
         for seq in range(head.floor + 1, floor + 1):
             self._used -= len(self._batches.pop(seq).raw)
         return self._move(msgspec.structs.replace(head, floor=floor))
 
-    def _move(self, head: Head) -> Written:
+    def _move(self, head: Head) -> WriteOk:
         self._head = head
         self._waiting.wake()
-        return Written(head)
+        return WriteOk(head)
 
     def _take(self, size_bytes: int, what: str) -> None:
         if self._used + size_bytes > self.limit_bytes:

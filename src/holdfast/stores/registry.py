@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.host.ports.audit_store import KeptAudit
-from holdfast.host.ports.decision_store import Kept
+from holdfast.host.ports.audit_store import AuditStore
+from holdfast.host.ports.decision_store import DecisionStore
 from holdfast.host.ports.store import Store
 
 SCHEMES = ("sqlite", "memory")
@@ -29,23 +29,23 @@ async def open_store(url: str, data: Path) -> Store:
     raise UnknownStore(f"{url!r} names no store; use sqlite:PATH or memory:")
 
 
-def open_decisions(url: str, data: Path) -> Kept:
+def open_decisions(url: str, data: Path) -> DecisionStore:
     """Where the server of a store keeps decisions: beside its log."""
-    from holdfast.stores.indexes.decision_store import DecisionsInFile, DecisionsInMemory
+    from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
 
-    folder = _beside(url, data)
-    return DecisionsInMemory() if folder is None else DecisionsInFile(folder / "decisions.db")
+    folder = _store_folder(url, data)
+    return MemoryDecisionStore() if folder is None else SqliteDecisionStore(folder / "decisions.db")
 
 
-def open_audit(url: str, data: Path) -> KeptAudit:
+def open_audit(url: str, data: Path) -> AuditStore:
     """Where the server of a store keeps its audit: beside its log."""
-    from holdfast.stores.indexes.audit_store import AuditInFile, AuditInMemory
+    from holdfast.stores.indexes.audit_store import MemoryAuditStore, SqliteAuditStore
 
-    folder = _beside(url, data)
-    return AuditInMemory() if folder is None else AuditInFile(folder / "audit.db")
+    folder = _store_folder(url, data)
+    return MemoryAuditStore() if folder is None else SqliteAuditStore(folder / "audit.db")
 
 
-def _beside(url: str, data: Path) -> Path | None:
+def _store_folder(url: str, data: Path) -> Path | None:
     """The folder of a store; None: it has none."""
     scheme, _, path = url.partition(":")
     return data / Path(path).expanduser() if scheme == "sqlite" else None

@@ -27,7 +27,7 @@ def nothing_to_do(somebody_waits: bool) -> bool:
     return False
 
 
-class Worker:
+class WorkerThread:
     """One thread, jobs in the order in which they were handed over.
 
     Between two jobs `between` is called for one small piece of housekeeping, and told whether somebody waits. While

@@ -14,33 +14,33 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
-from holdfast.core.model.values.addresses import in_the_clear
-from holdfast.host.ports.transport import Declined, NoAnswer, Pairs, Reply, Request, Unreachable
+from holdfast.core.model.values.addresses import is_cleartext
+from holdfast.host.ports.transport import NoAnswer, Pairs, Reply, Request, StreamDeclined, Unreachable
 from holdfast.transports.http_framing import (
-    EXPOSED,
     MESSAGE_MAX_BYTES,
-    Unframing,
-    carried,
+    PLAINTEXT_REFUSED,
+    StreamDecoder,
     framing_of,
-    received,
-    target,
+    parse_headers,
+    request_target,
+    strip_hop_headers,
 )
-from holdfast.transports.tls import Tls, client_context, why_not
+from holdfast.transports.tls import TlsConfig, client_context, connect_error_text
 
 READ_BYTES = 1 << 16
 
 
-class PlainTransport:
+class BlockingHttpTransport:
     """One process's way to all others, one question at a time. Beyond this machine over https, unless `insecure`."""
 
-    def __init__(self, tls: Tls | None = None, *, insecure: bool = False) -> None:
+    def __init__(self, tls: TlsConfig | None = None, *, insecure: bool = False) -> None:
         self._tls = tls
         self._insecure = insecure
         self._kept: dict[str, HTTPConnection] = {}
 
     def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
-        call = _Call(peer, request, time.monotonic() + timeout_ms / 1000)
+        call = _BlockingRequest(peer, request, time.monotonic() + timeout_ms / 1000)
         connection = self._kept.pop(peer, None)
         if connection is not None and _is_stale(connection):
             connection.close()
@@ -60,15 +60,15 @@ class PlainTransport:
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
         """What the peer sends, each message once and in order, until it ends; on a connection of its own."""
-        call = _Call(peer, request, time.monotonic() + idle_ms / 1000)
+        call = _BlockingRequest(peer, request, time.monotonic() + idle_ms / 1000)
         connection = call.connect(self._tls, self._insecure)
         try:
             response = call.send(connection)
             headers = _headers_of(response)
             framing = framing_of(headers) if response.status == 200 else None
             if framing is None:
-                raise Declined(call.read(response))
-            unframing = Unframing(framing)
+                raise StreamDeclined(call.read(response))
+            unframing = StreamDecoder(framing)
             while data := call.read_some(response, idle_ms / 1000):
                 yield from unframing.feed(data)
             if not unframing.is_between:
@@ -85,7 +85,7 @@ class PlainTransport:
         self._kept.clear()
 
 
-class _Call:
+class _BlockingRequest:
     """One request under way, and when it has to be answered."""
 
     def __init__(self, peer: str, request: Request, deadline: float) -> None:
@@ -96,14 +96,14 @@ class _Call:
         # Kept here: the connection forgets it when the peer will close, though the answer is still being read.
         self._sock: socket.socket | None = None
 
-    def connect(self, tls: Tls | None, insecure: bool) -> HTTPConnection:
+    def connect(self, tls: TlsConfig | None, insecure: bool) -> HTTPConnection:
         """A new connection. Whatever goes wrong, nothing was sent."""
         try:
             parts = urlsplit(self._peer)
             assert parts.scheme in ("http", "https"), f"a peer is named by its URL: {self._peer}"
             host, port = parts.hostname or "", parts.port
-            if not insecure and in_the_clear(parts.scheme, host):
-                raise Unreachable(f"{self.what}: {EXPOSED}")
+            if not insecure and is_cleartext(parts.scheme, host):
+                raise Unreachable(f"{self.what}: {PLAINTEXT_REFUSED}")
             if parts.scheme == "https":
                 connection: HTTPConnection = HTTPSConnection(host, port, context=client_context(tls))
             else:
@@ -112,14 +112,14 @@ class _Call:
             connection.auto_open = 0  # else it would connect anew by itself, in the middle of a request
             connection.connect()
         except (OSError, HTTPException, ValueError) as error:
-            raise Unreachable(f"{self.what}: {why_not(error)}") from error
+            raise Unreachable(f"{self.what}: {connect_error_text(error)}") from error
         return connection
 
     def send(self, connection: HTTPConnection) -> HTTPResponse:
         """The head of the answer."""
         request, self._sock = self._request, connection.sock
-        connection.putrequest(request.verb, target(request), skip_accept_encoding=True)
-        for name, value in carried(request.headers):
+        connection.putrequest(request.verb, request_target(request), skip_accept_encoding=True)
+        for name, value in strip_hop_headers(request.headers):
             connection.putheader(name, value.encode())
         if request.body or request.verb not in ("GET", "HEAD", "DELETE", "OPTIONS"):
             connection.putheader("content-length", str(len(request.body)))
@@ -140,7 +140,7 @@ class _Call:
         headers = _headers_of(response)
         if response.status == 200 and response.length is None and framing_of(headers) is not None:
             response.close()
-            raise Declined(Reply(406, body=b"this is answered with a stream"))
+            raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
         parts, size = [], 0
         while data := self.read_some(response, self._left()):
             size += len(data)
@@ -171,7 +171,7 @@ class _Call:
 
 
 def _headers_of(response: HTTPResponse) -> Pairs:
-    return received((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.getheaders())
+    return parse_headers((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.getheaders())
 
 
 def _is_stale(connection: HTTPConnection) -> bool:

@@ -14,7 +14,7 @@ from holdfast.transports.tls import principal_among
 _E = TypeVar("_E", bound=x509.ExtensionType)
 
 
-class NoCertificate(Exception):
+class InvalidCertificate(Exception):
     """What was read is no certificate."""
 
 
@@ -33,14 +33,14 @@ class CertificateFacts(Struct, frozen=True):
     is_authority: bool
 
 
-def facts_of(pem: bytes) -> CertificateFacts:
+def certificate_facts(pem: bytes) -> CertificateFacts:
     """What the first certificate in a PEM file says: the one that is shown, where others follow as its chain."""
     try:
         found = x509.load_pem_x509_certificate(pem)
         names = _extension(found, x509.SubjectAlternativeName)
         constraints = _extension(found, x509.BasicConstraints)
     except ValueError as error:
-        raise NoCertificate(str(error).partition(".")[0] or "it holds no certificate in PEM form") from error
+        raise InvalidCertificate(str(error).partition(".")[0] or "it holds no certificate in PEM form") from error
     dns = names.get_values_for_type(x509.DNSName) if names is not None else []
     ips = names.get_values_for_type(x509.IPAddress) if names is not None else []
     uris = names.get_values_for_type(x509.UniformResourceIdentifier) if names is not None else []

@@ -21,7 +21,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Most(Struct, frozen=True):
+class ConnectionCaps(Struct, frozen=True):
     """How many connections a process bears: in all, of one caller, and of one address before it is known who asks; how
     much it keeps of what is on its way, of one caller and of all strangers; and how many of one caller are many."""
 
@@ -33,19 +33,19 @@ class Most(Struct, frozen=True):
     many: int = 100
 
 
-class Ends(Protocol):
+class Abortable(Protocol):
     """What can be ended at once, whatever it waits for: a transport of asyncio."""
 
     def abort(self) -> None:
         """End it."""
 
 
-class Place:
+class ConnectionSlot:
     """One connection's place among all others."""
 
     __slots__ = ("address", "caller", "coming", "going", "transport")
 
-    def __init__(self, address: str, transport: Ends) -> None:
+    def __init__(self, address: str, transport: Abortable) -> None:
         self.address = address
         self.transport = transport
         #: Who has proven itself on it; empty: a stranger.
@@ -54,21 +54,21 @@ class Place:
         self.coming = self.going = 0
 
 
-class Connections:
+class ConnectionRegistry:
     """The places that are taken."""
 
-    def __init__(self, most: Most) -> None:
+    def __init__(self, most: ConnectionCaps) -> None:
         self._most = most
         #: Those who are not known, oldest first; and the same by address.
-        self._strangers: OrderedDict[Place, None] = OrderedDict()
-        self._of_address: dict[str, OrderedDict[Place, None]] = {}
-        self._of_caller: dict[str, OrderedDict[Place, None]] = {}
+        self._strangers: OrderedDict[ConnectionSlot, None] = OrderedDict()
+        self._of_address: dict[str, OrderedDict[ConnectionSlot, None]] = {}
+        self._of_caller: dict[str, OrderedDict[ConnectionSlot, None]] = {}
         self._known = 0
         #: Callers who have many.
         self._with_many: dict[str, None] = {}
         #: By caller: of whom something is kept that is on its way, who has kept us waiting for longest first; and how
         #: much that is. Strangers are one caller here.
-        self._waited_for: dict[str, OrderedDict[Place, int]] = {}
+        self._waited_for: dict[str, OrderedDict[ConnectionSlot, int]] = {}
         self._bytes: dict[str, int] = {}
         #: How many had to leave for others, and how many were turned away.
         self.ended = 0
@@ -77,7 +77,7 @@ class Connections:
     def __len__(self) -> int:
         return self._known + len(self._strangers)
 
-    def take(self, address: str, transport: Ends) -> Place | None:
+    def take(self, address: str, transport: Abortable) -> ConnectionSlot | None:
         """A place for a connection that was accepted; None: there is none, not even a stranger's."""
         others = self._of_address.get(address)
         if others is not None and len(others) >= self._most.strangers_of_address:
@@ -88,17 +88,17 @@ class Connections:
                 self.refused += 1
                 return None
             self._end(leaving)
-        place = Place(address, transport)
+        place = ConnectionSlot(address, transport)
         self._strangers[place] = None
         self._of_address.setdefault(address, OrderedDict())[place] = None
         return place
 
-    def _first_of_most(self) -> Place | None:
+    def _first_of_most(self) -> ConnectionSlot | None:
         """The first connection of whoever has the most of them; None: nobody has many."""
         caller = max(self._with_many, key=lambda one: len(self._of_caller[one]), default=None)
         return None if caller is None else next(iter(self._of_caller[caller]))
 
-    def know(self, place: Place, caller: str) -> None:
+    def know(self, place: ConnectionSlot, caller: str) -> None:
         """A request on it has proven who asks. Too many of one caller: that caller's first one leaves."""
         if place.caller or place not in self._strangers:
             return
@@ -115,7 +115,7 @@ class Connections:
             self._with_many[caller] = None
         self.weigh(place)
 
-    def weigh(self, place: Place) -> None:
+    def weigh(self, place: ConnectionSlot) -> None:
         """What is kept of it has changed. Too much of one caller: whoever has kept us waiting for longest leaves."""
         if place not in self._strangers and place not in self._of_caller.get(place.caller, ()):
             return
@@ -124,7 +124,7 @@ class Connections:
         while self._bytes.get(place.caller, 0) > most and len(waited_for := self._waited_for[place.caller]) > 1:
             self._end(next(iter(waited_for)))
 
-    def _weigh(self, place: Place, size: int) -> None:
+    def _weigh(self, place: ConnectionSlot, size: int) -> None:
         waited_for = self._waited_for.get(place.caller)
         if waited_for is None:
             if not size:
@@ -138,7 +138,7 @@ class Connections:
         if not waited_for:
             del self._waited_for[place.caller], self._bytes[place.caller]
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ConnectionSlot) -> None:
         """It is gone."""
         self._weigh(place, 0)
         if place in self._strangers:
@@ -153,12 +153,12 @@ class Connections:
             if not mine:
                 del self._of_caller[place.caller]
 
-    def _end(self, place: Place) -> None:
+    def _end(self, place: ConnectionSlot) -> None:
         self.leave(place)
         self.ended += 1
         place.transport.abort()
 
-    def _forget_stranger(self, place: Place) -> None:
+    def _forget_stranger(self, place: ConnectionSlot) -> None:
         del self._strangers[place]
         others = self._of_address[place.address]
         del others[place]

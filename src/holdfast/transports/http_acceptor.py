@@ -9,17 +9,19 @@ import asyncio
 import ssl
 from collections.abc import Callable
 
-from holdfast.transports.connection_registry import Place
-from holdfast.transports.http_connection import Connection, Crowd
+from holdfast.transports.connection_registry import ConnectionSlot
+from holdfast.transports.http_connection import ConnectionSet, ServerConnection
 
 #: Makes the connection that takes over.
-Makes = Callable[[Place], Connection]
+ConnectionFactory = Callable[[ConnectionSlot], ServerConnection]
 
 
 class Acceptor(asyncio.Protocol):
     """The protocol of a connection that was just accepted, until another takes its place."""
 
-    def __init__(self, crowd: Crowd, make: Makes, context: ssl.SSLContext | None, handshake_ms: int) -> None:
+    def __init__(
+        self, crowd: ConnectionSet, make: ConnectionFactory, context: ssl.SSLContext | None, handshake_ms: int
+    ) -> None:
         self._crowd = crowd
         self._make = make
         self._context = context
@@ -47,7 +49,7 @@ class Acceptor(asyncio.Protocol):
             tasks.add(shaking)
             shaking.add_done_callback(tasks.discard)
 
-    async def _shake_hands(self, transport: asyncio.Transport, context: ssl.SSLContext, place: Place) -> None:
+    async def _shake_hands(self, transport: asyncio.Transport, context: ssl.SSLContext, place: ConnectionSlot) -> None:
         limit, secured = self._handshake_ms / 1000, None
         try:
             secured = await asyncio.get_running_loop().start_tls(

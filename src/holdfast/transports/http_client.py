@@ -3,9 +3,10 @@
 aiohttp sends a request again by itself, once, when the connection breaks before an answer: GET, HEAD, OPTIONS and
 TRACE, but PUT and DELETE too, and not only on a kept connection that may have gone stale, but on a fresh one as well.
 It also follows redirects. Here every request is sent once: what a second try would do is for the caller to know, who
-alone can tell that it is safe. `Attempt` stands between, as a middleware, and turns what broke into an error that
+alone can tell that it is safe. `SingleAttempt` stands between, as a middleware, and turns what broke into an error that
 aiohttp does not take for a reason to try again. What it costs is a `NoAnswer` now and then, where a server closed a
-kept connection in the moment in which it was used; those who serve keep theirs longer than `KEPT_S` to make it rare.
+kept connection in the moment in which it was used; those who serve keep theirs longer than `KEEPALIVE_S` to make it
+rare.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ from aiohttp import (
 )
 from yarl import URL
 
-from holdfast.core.model.values.addresses import in_the_clear
-from holdfast.host.ports.transport import Declined, NoAnswer, Reply, Request, TransportError, Unreachable
+from holdfast.core.model.values.addresses import is_cleartext
+from holdfast.host.ports.transport import NoAnswer, Reply, Request, StreamDeclined, TransportError, Unreachable
 from holdfast.transports.http_framing import (
-    EXPOSED,
     MESSAGE_MAX_BYTES,
-    Arriving,
-    Unframing,
-    carried,
+    PLAINTEXT_REFUSED,
+    PeerBuffers,
+    StreamDecoder,
     framing_of,
-    received,
-    target,
+    parse_headers,
+    request_target,
+    strip_hop_headers,
 )
-from holdfast.transports.tls import why_not
+from holdfast.transports.tls import connect_error_text
 
 #: How long a connection without a request is kept.
-KEPT_S = 30.0
+KEEPALIVE_S = 30.0
 #: A larger body is handed over piece by piece.
 _WHOLE_BYTES = 1 << 20
 
@@ -51,15 +52,15 @@ _NO_TIMEOUT = ClientTimeout(total=None, connect=None, sock_connect=None, sock_re
 _NOT_SET = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class Attempt:
+class SingleAttempt:
     """One request on its way, which is sent once."""
 
     def __init__(self, peer: str, request: Request) -> None:
         self.what = f"{request.verb} {request.path} at {peer}"
-        self._sent: Sent | None = None
+        self._sent: TrackedRequest | None = None
 
     async def __call__(self, sent: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        assert isinstance(sent, Sent), sent
+        assert isinstance(sent, TrackedRequest), sent
         self._sent = sent
         try:
             return await handler(sent)
@@ -69,11 +70,11 @@ class Attempt:
     def failed(self, why: object) -> TransportError:
         """What is raised for it: whether the peer may have acted on it."""
         was_sent = self._sent is not None and self._sent.has_begun
-        told = why_not(why) if isinstance(why, Exception) else why
+        told = connect_error_text(why) if isinstance(why, Exception) else why
         return (NoAnswer if was_sent else Unreachable)(f"{self.what}: {told}")
 
 
-class Sent(ClientRequest):
+class TrackedRequest(ClientRequest):
     """What aiohttp sends. It knows whether any of it may have gone out."""
 
     has_begun = False
@@ -83,13 +84,13 @@ class Sent(ClientRequest):
         return await super().send(conn)
 
 
-class Waiting:
+class CancellableTimeout:
     """A wait for a peer: so long at most, or until this process closes.
 
     On a timer of the loop, and not on the host's clock: sockets know no other time, and it costs no task.
     """
 
-    def __init__(self, waits: dict[Waiting, None], ms: int) -> None:
+    def __init__(self, waits: dict[CancellableTimeout, None], ms: int) -> None:
         self._waits = waits
         self._timeout = asyncio.timeout(ms / 1000)
 
@@ -107,7 +108,7 @@ class Waiting:
             self._timeout.reschedule(0)
 
 
-class Asking:
+class HttpClient:
     """Connections to all peers, kept for the next request. It is made within a running loop.
 
     Beyond this machine it asks over https only, unless it is `insecure`. `context` gives what new connections are made
@@ -117,12 +118,12 @@ class Asking:
     def __init__(self, context: Callable[[], ssl.SSLContext], *, insecure: bool = False) -> None:
         self._context = context
         self._insecure = insecure
-        self._waits: dict[Waiting, None] = {}
-        self.arriving = Arriving()
-        connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEPT_S)
+        self._waits: dict[CancellableTimeout, None] = {}
+        self.arriving = PeerBuffers()
+        connector = TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=KEEPALIVE_S)
         self._session = ClientSession(
             connector=connector,
-            request_class=Sent,
+            request_class=TrackedRequest,
             cookie_jar=DummyCookieJar(),
             timeout=_NO_TIMEOUT,
             skip_auto_headers=_NOT_SET,
@@ -131,10 +132,13 @@ class Asking:
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """As the port says."""
-        attempt = Attempt(peer, request)
+        attempt = SingleAttempt(peer, request)
         try:
-            async with Waiting(self._waits, timeout_ms), await self._begin(peer, request, attempt) as response:
-                return await _whole(response, peer, self.arriving)
+            async with (
+                CancellableTimeout(self._waits, timeout_ms),
+                await self._begin(peer, request, attempt) as response,
+            ):
+                return await _read_reply(response, peer, self.arriving)
         except TimeoutError:
             raise attempt.failed(f"no answer within {timeout_ms} ms") from None
         except (ClientError, OSError, ValueError) as error:
@@ -142,18 +146,20 @@ class Asking:
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncGenerator[bytes, None]:
         """As the port says. Only waiting counts as idle: a reader may take its time."""
-        attempt = Attempt(peer, request)
+        attempt = SingleAttempt(peer, request)
         response: ClientResponse | None = None
         kept = 0
         try:
-            async with Waiting(self._waits, idle_ms):
+            async with CancellableTimeout(self._waits, idle_ms):
                 response = await self._begin(peer, request, attempt)
-            headers = received(response.raw_headers)
+            headers = parse_headers(response.raw_headers)
             framing = framing_of(headers) if response.status == 200 else None
             if framing is None:
-                async with Waiting(self._waits, idle_ms):
-                    raise Declined(Reply(response.status, headers, await _body(response, peer, self.arriving)))
-            unframing = Unframing(framing)
+                async with CancellableTimeout(self._waits, idle_ms):
+                    raise StreamDeclined(
+                        Reply(response.status, headers, await _read_body(response, peer, self.arriving))
+                    )
+            unframing = StreamDecoder(framing)
             while data := await self._next(response, idle_ms):
                 messages = unframing.feed(data)
                 self.arriving.keep(peer, unframing.kept - kept)
@@ -179,43 +185,43 @@ class Asking:
 
     async def _next(self, response: ClientResponse, idle_ms: int) -> bytes:
         """What came since, or nothing at the end."""
-        async with Waiting(self._waits, idle_ms):
+        async with CancellableTimeout(self._waits, idle_ms):
             return await response.content.readany()
 
-    async def _begin(self, peer: str, request: Request, attempt: Attempt) -> ClientResponse:
+    async def _begin(self, peer: str, request: Request, attempt: SingleAttempt) -> ClientResponse:
         body = request.body
         try:
-            url = URL(peer.rstrip("/") + target(request), encoded=True)
+            url = URL(peer.rstrip("/") + request_target(request), encoded=True)
             _ = url.port  # looked at only now, and it may be no number of a port
         except ValueError as error:
             raise attempt.failed(error) from error
         # Of the URL as it is connected to, and not of the text: another parser might find another host in that.
-        if not self._insecure and in_the_clear(url.scheme, url.host or ""):
-            raise attempt.failed(EXPOSED)
+        if not self._insecure and is_cleartext(url.scheme, url.host or ""):
+            raise attempt.failed(PLAINTEXT_REFUSED)
         response = await self._session.request(
             request.verb,
             url,
-            headers=carried(request.headers),
+            headers=strip_hop_headers(request.headers),
             data=(body if len(body) <= _WHOLE_BYTES else io.BytesIO(body)) if body else None,
             allow_redirects=False,
             ssl=self._context(),
             middlewares=(attempt,),
         )
-        if not _says_its_end(response):
+        if not _has_known_length(response):
             response.close()
             raise attempt.failed("nothing says how long the answer is")
         return response
 
 
-async def _whole(response: ClientResponse, peer: str, arriving: Arriving) -> Reply:
-    headers = received(response.raw_headers)
+async def _read_reply(response: ClientResponse, peer: str, arriving: PeerBuffers) -> Reply:
+    headers = parse_headers(response.raw_headers)
     if response.status == 200 and framing_of(headers) is not None and "Content-Length" not in response.headers:
         response.close()
-        raise Declined(Reply(406, body=b"this is answered with a stream"))
-    return Reply(response.status, headers, await _body(response, peer, arriving))
+        raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
+    return Reply(response.status, headers, await _read_body(response, peer, arriving))
 
 
-async def _body(response: ClientResponse, peer: str, arriving: Arriving) -> bytes:
+async def _read_body(response: ClientResponse, peer: str, arriving: PeerBuffers) -> bytes:
     """All of it, if it is no larger than an answer may be: whoever answers may never come to an end."""
     parts, size = list[bytes](), 0
     try:
@@ -233,7 +239,7 @@ async def _body(response: ClientResponse, peer: str, arriving: Arriving) -> byte
     return b"".join(parts)
 
 
-def _says_its_end(response: ClientResponse) -> bool:
+def _has_known_length(response: ClientResponse) -> bool:
     """Whether an answer that was cut off can be told from a whole one."""
     headers = response.headers
     return "Content-Length" in headers or "Transfer-Encoding" in headers or response.status in (204, 304)

@@ -29,16 +29,16 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from holdfast.host.protocol.problem import problem
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.transports.connection_registry import Connections, Most, Place
-from holdfast.transports.tls import principal_of, proof_ends
+from holdfast.host.protocol.problem import problem_reply
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.transports.connection_registry import ConnectionCaps, ConnectionRegistry, ConnectionSlot
+from holdfast.transports.tls import certificate_expiry, principal_of
 
 #: Under which name a request's scope holds its connection.
 CONNECTION = "holdfast.connection"
 
 #: That there are too many connections is said so often at the most.
-TELL_EVERY_S = 10.0
+WARN_INTERVAL_S = 10.0
 
 #: The calendar clock, in seconds: certificates end by that.
 wall = time.time
@@ -48,7 +48,7 @@ _quiet = logging.getLogger("holdfast.transport.uvicorn")
 _quiet.setLevel(logging.ERROR)
 
 
-class Limits(Struct, frozen=True):
+class ConnectionLimits(Struct, frozen=True):
     """What a serving process bears from each client. A body of a whole mebibyte fits, with what is around it."""
 
     body_bytes: int = (1 << 20) + (64 << 10)
@@ -61,25 +61,25 @@ class Limits(Struct, frozen=True):
     drain_ms: int = 5_000
     #: How long a TLS handshake may take.
     handshake_ms: int = 10_000
-    most: Most = Most()
+    most: ConnectionCaps = ConnectionCaps()
 
 
-class Crowd(ServerState):
+class ConnectionSet(ServerState):
     """All connections to one process, and the tasks that answer them."""
 
-    def __init__(self, most: Most, journal: Journal) -> None:
+    def __init__(self, most: ConnectionCaps, journal: Logger) -> None:
         super().__init__()
-        self.places = Connections(most)
+        self.places = ConnectionRegistry(most)
         #: Nobody waits for these when the process closes.
         self.handshakes: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
         self._journal = journal
-        self._told, self._told_at = (0, 0), -TELL_EVERY_S
+        self._told, self._told_at = (0, 0), -WARN_INTERVAL_S
 
     def tell(self, now: float) -> None:
         """Say that somebody had to leave or was turned away: at most once in a while."""
         counts = (self.places.ended, self.places.refused)
-        if counts != self._told and now >= self._told_at + TELL_EVERY_S:
+        if counts != self._told and now >= self._told_at + WARN_INTERVAL_S:
             self._told, self._told_at = counts, now
             self._journal.warning("too-many-connections", open=len(self.places), ended=counts[0], refused=counts[1])
 
@@ -97,10 +97,10 @@ class Crowd(ServerState):
                 await self._left.wait()
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """What uvicorn calls a protocol."""
 
-    def __init__(self, config: Config, crowd: Crowd, limits: Limits, place: Place) -> None:
+    def __init__(self, config: Config, crowd: ConnectionSet, limits: ConnectionLimits, place: ConnectionSlot) -> None:
         super().__init__(config, crowd, {})
         self._crowd = crowd
         self._place = place
@@ -119,10 +119,10 @@ class Connection(HttpToolsProtocol):
         self._was_closing = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.outgoing = Gathering(transport, self.loop)
+        self.outgoing = CoalescingTransport(transport, self.loop)
         super().connection_made(self.outgoing)
         shaken = transport.get_extra_info("ssl_object")
-        self._principal, self._proof_ends = principal_of(shaken), proof_ends(shaken)
+        self._principal, self._proof_ends = principal_of(shaken), certificate_expiry(shaken)
         if self._principal:
             self.know(self._principal)
         self._awaited_since = self.loop.time()
@@ -220,14 +220,14 @@ class Connection(HttpToolsProtocol):
             self._alarm = self.loop.call_later(limit, self._watch)
 
     def _turn_away(self, status: int, code: str, why: str) -> None:
-        reply = problem(status, code, why)
+        reply = problem_reply(status, code, why)
         head = f"HTTP/1.1 {status} \r\nconnection: close\r\ncontent-length: {len(reply.body)}\r\n"
         names = "".join(f"{name}: {value}\r\n" for name, value in reply.headers)
         self.transport.write(f"{head}{names}\r\n".encode() + reply.body)
         self.transport.close()
 
 
-class Gathering(asyncio.Transport):
+class CoalescingTransport(asyncio.Transport):
     """Passes everything on, except that between `gather` and `flush` it keeps what is written."""
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:

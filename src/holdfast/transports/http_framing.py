@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 from holdfast.host.ports.transport import Framing, Pairs, Request
 
 MEDIA = {Framing.LINES: "application/x-ndjson", Framing.FRAMES: "application/vnd.holdfast.frames"}
-FRAMING_OF = {media: framing for framing, media in MEDIA.items()}
+FRAMING_BY_MEDIA = {media: framing for framing, media in MEDIA.items()}
 
 #: Headers of one connection and not of the request: each carrier makes its own. `expect` is one of them in effect.
-HOP = frozenset({
+HOP_HEADERS = frozenset({
     "connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-authorization",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
@@ -29,10 +29,10 @@ PEER_MAX_BYTES = 256 << 20
 _LENGTH_BYTES = 4
 
 #: Why nothing is sent over plain HTTP to another machine.
-EXPOSED = "it is plain http and not on this machine, where others could read what is sent; https is needed"
+PLAINTEXT_REFUSED = "it is plain http and not on this machine, where others could read what is sent; https is needed"
 
 
-def target(request: Request) -> str:
+def request_target(request: Request) -> str:
     """Path and query as they stand in a request line: ASCII, and what they were once they are decoded."""
     assert request.path.startswith("/"), f"a path begins with a slash: {request.path!r}"
     path = quote(request.path, safe="/:@!$&'()*+,;=~")
@@ -41,22 +41,22 @@ def target(request: Request) -> str:
     return f"{path}?{urlencode(request.query, quote_via=quote)}" if request.query else path
 
 
-def carried(headers: Pairs) -> list[tuple[str, str]]:
+def strip_hop_headers(headers: Pairs) -> list[tuple[str, str]]:
     """The headers that are the request's own, or the reply's, and not its connection's."""
-    return [pair for pair in headers if pair[0] not in HOP]
+    return [pair for pair in headers if pair[0] not in HOP_HEADERS]
 
 
-def received(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
+def parse_headers(raw: Iterable[tuple[bytes, bytes]]) -> Pairs:
     """Headers as they came, in the form that the port asks for."""
     pairs = [(name.lower().decode("latin-1"), value.decode("utf-8", "replace")) for name, value in raw]
-    return tuple(pair for pair in pairs if pair[0] not in HOP)
+    return tuple(pair for pair in pairs if pair[0] not in HOP_HEADERS)
 
 
 def framing_of(headers: Pairs) -> Framing | None:
     """Which framing these headers announce; none: this is no stream."""
     for name, value in headers:
         if name == "content-type":
-            return FRAMING_OF.get(value.partition(";")[0].strip().lower())
+            return FRAMING_BY_MEDIA.get(value.partition(";")[0].strip().lower())
     return None
 
 
@@ -71,10 +71,10 @@ def _frame(message: bytes) -> bytes:
 
 
 #: From a message to its bytes on the wire.
-FRAMED: dict[Framing, Callable[[bytes], bytes]] = {Framing.LINES: _line, Framing.FRAMES: _frame}
+FRAME_ENCODERS: dict[Framing, Callable[[bytes], bytes]] = {Framing.LINES: _line, Framing.FRAMES: _frame}
 
 
-class Arriving:
+class PeerBuffers:
     """How much is kept of answers that are on their way, by peer."""
 
     def __init__(self, most: int = PEER_MAX_BYTES) -> None:
@@ -93,7 +93,7 @@ class Arriving:
             self._of.pop(peer, None)
 
 
-class Unframing:
+class StreamDecoder:
     """From bytes on the wire, however they were cut, back to messages. What is not whole yet is left as it came: a long
     message would else be put together anew with each of its parts."""
 

@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import parse_qsl
 
-from holdfast.host.ports.transport import Flow, Pairs, Reply, Request, Serving, serve_nothing
-from holdfast.host.protocol.problem import problem
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.transports.http_connection import CONNECTION, Connection
-from holdfast.transports.http_framing import FRAMED, HOP, MEDIA
+from holdfast.host.ports.transport import Pairs, Reply, Request, RequestHandler, StreamReply, serve_nothing
+from holdfast.host.protocol.problem import problem_reply
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.transports.http_connection import CONNECTION, ServerConnection
+from holdfast.transports.http_framing import FRAME_ENCODERS, HOP_HEADERS, MEDIA
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -28,18 +28,18 @@ MESSAGE_BYTES = 256
 _BODILESS = (204, 304)
 
 
-class Answering:
+class HttpServerApp:
     """Answers what a server's connections ask."""
 
-    def __init__(self, journal: Journal, body_most: int) -> None:
-        self.serving: Serving = serve_nothing
+    def __init__(self, journal: Logger, body_most: int) -> None:
+        self.serving: RequestHandler = serve_nothing
         #: Streams under way. They end when the process closes; requests are given time.
         self.pouring: dict[asyncio.Task[Any], None] = {}
         self._journal = journal
         self._body_most = body_most
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        connection: Connection = scope[CONNECTION]
+        connection: ServerConnection = scope[CONNECTION]
         try:
             found = await self._found(scope, receive, connection)
             if found is not None and found.known:
@@ -55,7 +55,7 @@ class Answering:
             self._journal.error("sending-failed", error, verb=scope["method"], path=scope["path"])
             connection.hang_up()
 
-    async def _found(self, scope: Any, receive: Any, connection: Connection) -> Reply | Flow | None:
+    async def _found(self, scope: Any, receive: Any, connection: ServerConnection) -> Reply | StreamReply | None:
         """The answer; None when whoever asked was gone before it had asked in full."""
         message = await receive()
         body = message.get("body")
@@ -65,15 +65,15 @@ class Answering:
             return None
         if len(body) > self._body_most:
             # The connection stays: uvicorn discards the rest. To close it now could destroy the answer under way.
-            return problem(413, "too-large", f"a request has a body of {self._body_most} bytes at most")
+            return problem_reply(413, "too-large", f"a request has a body of {self._body_most} bytes at most")
         request = _request_of(scope, body, connection.proven)
         try:
             return await self.serving(request)
         except Exception as error:
             self._journal.error("serving-raised", error, verb=request.verb, path=request.path)
-            return problem(500, "internal", "the server failed to answer this; its journal says why")
+            return problem_reply(500, "internal", "the server failed to answer this; its journal says why")
 
-    async def _rest(self, first: bytes, receive: Any, connection: Connection) -> bytes | None:
+    async def _rest(self, first: bytes, receive: Any, connection: ServerConnection) -> bytes | None:
         """The whole body, or a part of it that is too large already. Nobody knows yet who sends it: until it is here it
         counts as kept for a stranger, or for whoever has asked on this connection before."""
         parts, size, more = [first], len(first), True
@@ -90,7 +90,7 @@ class Answering:
             connection.arriving(0)
         return b"".join(parts)
 
-    async def _stream(self, flow: Flow, connection: Connection, head_only: bool, send: Any) -> None:
+    async def _stream(self, flow: StreamReply, connection: ServerConnection, head_only: bool, send: Any) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.pouring[task] = None
@@ -108,8 +108,8 @@ class Answering:
                 await flow.messages.aclose()
 
 
-async def _pour(flow: Flow, connection: Connection, send: Any) -> None:
-    frame, in_turn = FRAMED[flow.framing], 0
+async def _pour(flow: StreamReply, connection: ServerConnection, send: Any) -> None:
+    frame, in_turn = FRAME_ENCODERS[flow.framing], 0
     async for message in flow.messages:
         connection.outgoing.gather_turn()
         # It waits while the connection holds more than it should: a slow reader slows its sender.
@@ -134,10 +134,12 @@ def _request_of(scope: Any, body: bytes, proven: str) -> Request:
 
 
 def _encoded(headers: Pairs, *without: str) -> Headers:
-    return [(name.encode(), value.encode()) for name, value in headers if name not in HOP and name not in without]
+    return [
+        (name.encode(), value.encode()) for name, value in headers if name not in HOP_HEADERS and name not in without
+    ]
 
 
-async def _send(reply: Reply, connection: Connection, send: Any) -> None:
+async def _send(reply: Reply, connection: ServerConnection, send: Any) -> None:
     headers, body = _encoded(reply.headers), reply.body
     if reply.status in _BODILESS:
         body = b""

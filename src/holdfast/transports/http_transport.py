@@ -10,16 +10,16 @@ from contextlib import aclosing
 from uvicorn import Config
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import Reply, Request, Serving, Unreachable
+from holdfast.host.ports.transport import Reply, Request, RequestHandler, Unreachable
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.transports.connection_registry import Place
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.transports.connection_registry import ConnectionSlot
 from holdfast.transports.http_acceptor import Acceptor
-from holdfast.transports.http_client import Asking
-from holdfast.transports.http_connection import Connection, Crowd, Limits
-from holdfast.transports.http_server import Answering
-from holdfast.transports.tls import Tls
-from holdfast.transports.tls_reloader import TlsFiles
+from holdfast.transports.http_client import HttpClient
+from holdfast.transports.http_connection import ConnectionLimits, ConnectionSet, ServerConnection
+from holdfast.transports.http_server import HttpServerApp
+from holdfast.transports.tls import TlsConfig
+from holdfast.transports.tls_reloader import TlsReloader
 
 #: How many connections wait to be accepted.
 BACKLOG = 2_048
@@ -38,8 +38,8 @@ class HttpTransport:
         clock: Clock,
         *,
         listen: str = "",
-        tls: Tls | None = None,
-        limits: Limits | None = None,
+        tls: TlsConfig | None = None,
+        limits: ConnectionLimits | None = None,
         insecure: bool = False,
     ) -> None:
         self.address = ""
@@ -47,28 +47,28 @@ class HttpTransport:
         self._listen = listen
         self._tls = tls
         self._insecure = insecure
-        self._limits = limits or Limits()
-        self._journal = Journal("transport", listens=listen)
-        self._answering = Answering(self._journal, self._limits.body_bytes)
-        self._crowd = Crowd(self._limits.most, self._journal)
+        self._limits = limits or ConnectionLimits()
+        self._journal = Logger("transport", listens=listen)
+        self._answering = HttpServerApp(self._journal, self._limits.body_bytes)
+        self._crowd = ConnectionSet(self._limits.most, self._journal)
         self._listener: asyncio.Server | None = None
-        self._asking: Asking | None = None
-        self._files: TlsFiles | None = None
+        self._asking: HttpClient | None = None
+        self._files: TlsReloader | None = None
         self._is_closed = False
 
     async def start(self) -> None:
         """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
-        files = self._files = TlsFiles(self._tls, self._clock.wall, self._journal)
+        files = self._files = TlsReloader(self._tls, self._clock.wall, self._journal)
         if self._listen:
             await self._open(files)
         files.start()
-        self._asking = Asking(lambda: files.contexts.client, insecure=self._insecure)
+        self._asking = HttpClient(lambda: files.contexts.client, insecure=self._insecure)
 
     def trouble(self) -> str:
         """What is wrong with the certificates, or will be soon; empty: nothing."""
         return self._files.trouble() if self._files is not None else ""
 
-    async def _open(self, files: TlsFiles) -> None:
+    async def _open(self, files: TlsReloader) -> None:
         # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,
         # and waits by looking again ten times a second.
         config = Config(
@@ -84,8 +84,8 @@ class HttpTransport:
         # One that only believes authorities asks over TLS and is asked without.
         is_plain = files.contexts.server is None
 
-        def make(place: Place) -> Connection:
-            return Connection(config, self._crowd, self._limits, place)
+        def make(place: ConnectionSlot) -> ServerConnection:
+            return ServerConnection(config, self._crowd, self._limits, place)
 
         sock = _bound(self._listen)
         self._listener = await asyncio.get_running_loop().create_server(
@@ -98,7 +98,7 @@ class HttpTransport:
         self.address = f"{'http' if is_plain else 'https'}://{host}:{port}"
         self._journal.info("listening", address=self.address)
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._answering.serving = serving
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
@@ -121,7 +121,7 @@ class HttpTransport:
         if self._asking is not None:
             await self._asking.close()
 
-    def _client(self) -> Asking:
+    def _client(self) -> HttpClient:
         if self._is_closed:
             raise Unreachable("this process has closed its transport")
         assert self._asking is not None, "the transport was not started"

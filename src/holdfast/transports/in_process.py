@@ -18,9 +18,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import Declined, Flow, NoAnswer, Reply, Request, Serving, Unreachable, serve_nothing
+from holdfast.host.ports.transport import (
+    NoAnswer,
+    Reply,
+    Request,
+    RequestHandler,
+    StreamDeclined,
+    StreamReply,
+    Unreachable,
+    serve_nothing,
+)
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 #: How many messages of a stream wait for their reader before the sender does.
 BUFFER = 64
@@ -47,11 +56,11 @@ class LocalTransport:
     def __init__(self, network: LocalNetwork, name: str) -> None:
         self.name = name
         self._network = network
-        self._serving_with: Serving = serve_nothing
+        self._serving_with: RequestHandler = serve_nothing
         #: What it waits for from others, and what it does for them.
         self._open: dict[_Pipe, None] = {}
         self._serving: dict[asyncio.Task[None], None] = {}
-        self._journal = Journal("transport", peer=name)
+        self._journal = Logger("transport", peer=name)
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         pipe, task = self._call(peer, request, 1)
@@ -62,20 +71,20 @@ class LocalTransport:
         if isinstance(message, Reply):
             return message
         task.cancel()
-        raise Declined(Reply(406, body=b"this is answered with a stream"))
+        raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         pipe, task = self._call(peer, request, self._network.buffer)
         try:
             while (message := await self._receive(pipe, peer, request, idle_ms)) is not None:
                 if isinstance(message, Reply):
-                    raise Declined(message)
+                    raise StreamDeclined(message)
                 yield message
         finally:
             del self._open[pipe]
             task.cancel()
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._serving_with = serving
 
     def _call(self, peer: str, request: Request, buffer: int) -> tuple[_Pipe, asyncio.Task[None]]:
@@ -117,7 +126,7 @@ class LocalTransport:
     async def _answer(self, request: Request, pipe: _Pipe) -> None:
         try:
             found = await self._serving_with(replace(request, proven=""))
-            if isinstance(found, Flow):
+            if isinstance(found, StreamReply):
                 await _pour(found.messages, pipe)
             else:
                 await pipe.put(found)

@@ -17,7 +17,7 @@ from msgspec import Struct
 PRINCIPAL = "holdfast:"
 
 
-class Tls(Struct, frozen=True):
+class TlsConfig(Struct, frozen=True):
     """Paths of PEM files. Without authorities: those of the machine, to ask; nobody's certificate, to serve."""
 
     certificate: str = ""
@@ -27,7 +27,7 @@ class Tls(Struct, frozen=True):
     require_client: bool = False
 
 
-def server_context(tls: Tls) -> ssl.SSLContext:
+def server_context(tls: TlsConfig) -> ssl.SSLContext:
     """How connections are taken. A certificate that is shown must be good, also where none is required."""
     assert tls.certificate, "whoever serves TLS has a certificate"
     assert tls.authorities or not tls.require_client, "whoever requires certificates names their authorities"
@@ -40,10 +40,10 @@ def server_context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-def client_context(tls: Tls | None) -> ssl.SSLContext:
+def client_context(tls: TlsConfig | None) -> ssl.SSLContext:
     """How connections are made: the peer's certificate must be good, and must name the host that was asked for."""
     if tls is None:
-        return _as_the_machine_believes()
+        return _system_context()
     context = ssl.create_default_context(cafile=tls.authorities or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.certificate:
@@ -51,7 +51,7 @@ def client_context(tls: Tls | None) -> ssl.SSLContext:
     return context
 
 
-def why_not(error: Exception) -> str:
+def connect_error_text(error: Exception) -> str:
     """Why a connection could not be made, as people are told."""
     reason: object = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if isinstance(reason, ssl.SSLCertVerificationError):
@@ -65,7 +65,7 @@ def _no_password() -> str:
 
 
 @cache
-def _as_the_machine_believes() -> ssl.SSLContext:
+def _system_context() -> ssl.SSLContext:
     """One for all who ask so: to read a machine's authorities takes 45 ms."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -79,7 +79,7 @@ def principal_of(connection: Any) -> str:
     return principal_among([name for kind, name in names if kind == "URI"])
 
 
-def proof_ends(connection: Any) -> float:
+def certificate_expiry(connection: Any) -> float:
     """When the certificate of the other end is over, in seconds since 1970; never, where none was shown."""
     shown = (connection.getpeercert() or {}) if connection is not None else {}
     return float(ssl.cert_time_to_seconds(shown["notAfter"])) if "notAfter" in shown else math.inf

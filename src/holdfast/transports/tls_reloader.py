@@ -19,20 +19,20 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.transports.tls import Tls, client_context, server_context
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.transports.tls import TlsConfig, client_context, server_context
 
-LOOK_EVERY_S = 1.0
+POLL_INTERVAL_S = 1.0
 DAY_MS = 86_400_000
 #: That a certificate ends is said when so much is left of it, and so often.
-SOON_MS, TELL_EVERY_MS = 14 * DAY_MS, DAY_MS
+EXPIRY_WARNING_MS, WARN_INTERVAL_MS = 14 * DAY_MS, DAY_MS
 
 #: Of a file which one it is, when it was written and last changed otherwise, and its size; None: there is none.
 _Stamp = tuple[int, int, int, int] | None
 _Stamps = tuple[_Stamp, ...]
 
 
-class Contexts(Struct, frozen=True):
+class TlsContexts(Struct, frozen=True):
     """What was read: how connections are made and taken, and when the own certificate ends."""
 
     client: ssl.SSLContext
@@ -42,10 +42,10 @@ class Contexts(Struct, frozen=True):
     is_open: bool = False
 
 
-class TlsFiles:
+class TlsReloader:
     """The contexts of one process. Its files are read when it is made: `ssl.SSLError` or `OSError` if they are bad."""
 
-    def __init__(self, tls: Tls | None, wall: Callable[[], Instant], journal: Journal) -> None:
+    def __init__(self, tls: TlsConfig | None, wall: Callable[[], Instant], journal: Logger) -> None:
         self._tls = tls
         self._wall = wall
         self._journal = journal
@@ -73,8 +73,8 @@ class TlsFiles:
         if self.contexts.is_open:
             return "every user of its machine can read its key"
         ends = self.contexts.ends
-        left = ends - self._wall() if ends is not None else SOON_MS + 1
-        if left > SOON_MS:
+        left = ends - self._wall() if ends is not None else EXPIRY_WARNING_MS + 1
+        if left > EXPIRY_WARNING_MS:
             return ""
         return f"the certificate ends in {left // DAY_MS} days" if left > 0 else "the certificate has ended"
 
@@ -89,7 +89,11 @@ class TlsFiles:
 
     def _tell(self) -> None:
         now, ends = self._wall(), self.contexts.ends
-        if ends is None or ends - now > SOON_MS or (self._told_at is not None and now < self._told_at + TELL_EVERY_MS):
+        if (
+            ends is None
+            or ends - now > EXPIRY_WARNING_MS
+            or (self._told_at is not None and now < self._told_at + WARN_INTERVAL_MS)
+        ):
             return
         self._told_at, file = now, self._tls.certificate if self._tls is not None else ""
         self._journal.warning("certificate-ends", file=file, days=(ends - now) // DAY_MS)
@@ -97,7 +101,7 @@ class TlsFiles:
     def _run(self) -> None:
         while not self._closed.is_set():
             self.look()
-            self._closed.wait(LOOK_EVERY_S)
+            self._closed.wait(POLL_INTERVAL_S)
 
     def _take(self, stamps: _Stamps) -> None:
         try:
@@ -113,12 +117,12 @@ class TlsFiles:
             self._journal.info("certificates-read-again", ends=found.ends)
             self._tell_open()
 
-    def _read(self) -> Contexts:
+    def _read(self) -> TlsContexts:
         tls = self._tls
         if tls is None or not tls.certificate:
-            return Contexts(client_context(tls))
+            return TlsContexts(client_context(tls))
         is_open = bool(os.stat(tls.key or tls.certificate).st_mode & stat.S_IROTH)
-        return Contexts(client_context(tls), server_context(tls), _end_of(tls.certificate), is_open)
+        return TlsContexts(client_context(tls), server_context(tls), _end_of(tls.certificate), is_open)
 
     def _tell_open(self) -> None:
         if self.contexts.is_open and self._tls is not None:
@@ -141,9 +145,9 @@ def _stamp(path: str) -> _Stamp:
 
 def _end_of(path: str) -> Instant | None:
     """When the certificate ends; None where that cannot be told of one that is good for TLS all the same."""
-    from holdfast.transports.certificates import NoCertificate, facts_of
+    from holdfast.transports.certificates import InvalidCertificate, certificate_facts
 
     try:
-        return int(facts_of(Path(path).read_bytes()).ends.timestamp() * 1000)
-    except NoCertificate:
+        return int(certificate_facts(Path(path).read_bytes()).ends.timestamp() * 1000)
+    except InvalidCertificate:
         return None

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from msgspec import Struct
 
-from holdfast.core.model.records.servers import looks_like_a_server
+from holdfast.core.model.records.servers import is_server_name
 from holdfast.core.platform.decide.checks import refuse_name
 from holdfast.transports.tls import PRINCIPAL
 from holdfast.wiring.config.private_files import NotPrivate, read_private, write_private
@@ -44,7 +44,7 @@ class NotIssued(Exception):
     """What keeps a certificate from being made; a second line, if there is one, is the hint."""
 
 
-class CertificateWish(Struct, frozen=True):
+class CertificateOptions(Struct, frozen=True):
     """What a certificate is to be for: the hosts of a server, a principal that asks, or both."""
 
     hosts: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class IssuedFiles(Struct, frozen=True):
     key: Path
 
 
-def wrong(wish: CertificateWish) -> Iterator[str]:
+def invalid_certificate_options(wish: CertificateOptions) -> Iterator[str]:
     """Why it is not signed so, each with the way out."""
     if not wish.hosts and not wish.principal:
         yield "for whom is it? say --server HOST, or --principal agent/NAME"
@@ -77,7 +77,7 @@ def wrong(wish: CertificateWish) -> Iterator[str]:
         elif "*" in host and not wish.wildcard:
             yield f"{host} stands for many hosts, and so does whoever has its key; name each, or say --wildcard"
     kind = wish.principal.partition("/")[0]
-    if looks_like_a_server(wish.principal):
+    if is_server_name(wish.principal):
         yield f"{wish.principal} is a server, which proves itself by a token of its own; say --server HOST alone"
     elif wish.principal and refuse_name("Principal", wish.principal):
         yield f"{wish.principal!r} is no principal; write it as agent/NAME, scheduler/NAME, person/NAME or tenant/NAME"
@@ -104,10 +104,10 @@ def new_authority(folder: Path, name: str, life: timedelta, now: datetime, *, fo
 
 
 def issue(
-    authority: Path, folder: Path, name: str, wish: CertificateWish, now: datetime, *, force: bool = False
+    authority: Path, folder: Path, name: str, wish: CertificateOptions, now: datetime, *, force: bool = False
 ) -> IssuedFiles:
     """Sign a certificate, and put it and its new key there. It ends no later than its authority. `NotIssued`."""
-    for why in wrong(wish):
+    for why in invalid_certificate_options(wish):
         raise NotIssued(why)
     signed_by, signing = _loaded(authority)
     if now >= signed_by.not_valid_after_utc:
@@ -189,7 +189,7 @@ def _written(files: IssuedFiles, key: ec.EllipticCurvePrivateKey, certificate: x
     return files
 
 
-def _alternatives(wish: CertificateWish) -> _Names:
+def _alternatives(wish: CertificateOptions) -> _Names:
     hosts: _Names = [
         x509.IPAddress(ipaddress.ip_address(host.strip("[]"))) if _is_ip(host) else x509.DNSName(host.lower())
         for host in wish.hosts

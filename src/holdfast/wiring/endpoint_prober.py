@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
-from holdfast.core.region.queries.endpoints import Question
-from holdfast.host.ports.endpoint_prober import Asker
+from holdfast.core.region.queries.endpoints import EndpointCheck
+from holdfast.host.ports.endpoint_prober import EndpointProber
 
 #: Of an answer only its first line is read.
 LINE_BYTES = 4_096
@@ -14,10 +14,10 @@ LINE_BYTES = 4_096
 _SAFE = "/%?=&;:@!$'()*+,~-._"
 
 
-class SocketAsker(Asker):
+class SocketProber(EndpointProber):
     """Asks from this machine. A connection is used for one question, and closed at once."""
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: EndpointCheck) -> str:
         """Why it was not answered; empty: it was, over HTTP with anything from 200 to 399."""
         try:
             reader, writer = await asyncio.open_connection(question.host, question.port, limit=LINE_BYTES)
@@ -35,7 +35,7 @@ class SocketAsker(Asker):
         return _judged(line)
 
 
-def _request(question: Question) -> bytes:
+def _request(question: EndpointCheck) -> bytes:
     host = f"[{question.host}]" if ":" in question.host else question.host
     lines = (
         f"GET {quote(question.path, safe=_SAFE)} HTTP/1.1",

@@ -13,26 +13,26 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.core.model.values.addresses import is_exposed, not_an_address, without_user
+from holdfast.core.model.values.addresses import address_problem, is_exposed, without_user
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Pairs
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.observe.prometheus import exporting
-from holdfast.transports.http_connection import Limits
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.observe.prometheus import metrics_handler
+from holdfast.transports.http_connection import ConnectionLimits
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.tls import Tls
-from holdfast.wiring.config.addresses import address, is_loopback
-from holdfast.wiring.config.credentials import Credentials, NoToken
-from holdfast.wiring.process import CannotStart
+from holdfast.transports.tls import TlsConfig
+from holdfast.wiring.config.addresses import is_loopback, parse_listen
+from holdfast.wiring.config.credentials import NoToken, TokenCredentials
+from holdfast.wiring.process import StartupError
 
 #: Where its numbers might be told, on this machine.
 LISTEN = "127.0.0.1:7480"
 #: Whoever collects numbers has little to say, and says it soon.
-EXPORT_LIMITS = Limits(body_bytes=0, head_bytes=8 << 10, request_ms=5_000, idle_ms=75_000, drain_ms=500)
+EXPORT_LIMITS = ConnectionLimits(body_bytes=0, head_bytes=8 << 10, request_ms=5_000, idle_ms=75_000, drain_ms=500)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 
 
-class MachineWish(Struct, frozen=True):
+class MachineOptions(Struct, frozen=True):
     """What such a process is told: its kind and name, where its region's servers are, and what proves who it is."""
 
     kind: str
@@ -54,11 +54,11 @@ class MachineWish(Struct, frozen=True):
         return f"{self.kind}/{self.name}"
 
     @property
-    def tls(self) -> Tls | None:
+    def tls(self) -> TlsConfig | None:
         """How it asks."""
         if not self.tls_certificate and not self.tls_trust:
             return None
-        return Tls(self.tls_certificate, self.tls_key, self.tls_trust)
+        return TlsConfig(self.tls_certificate, self.tls_key, self.tls_trust)
 
     @property
     def is_guarded(self) -> bool:
@@ -66,12 +66,12 @@ class MachineWish(Struct, frozen=True):
         return bool(self.tls_certificate and self.tls_key and self.tls_trust)
 
 
-def wrong(wish: MachineWish) -> Iterator[str]:
+def invalid_machine_options(wish: MachineOptions) -> Iterator[str]:
     """Why it cannot be meant so, each with the way out."""
     if not wish.servers:
         yield "no server is named; say --server URL, of a server of the region"
     for url in wish.servers:
-        why = not_an_address(url)
+        why = address_problem(url)
         if why:
             yield f"server {without_user(url)} {why}"
         elif is_exposed(url) and not wish.insecure:
@@ -82,7 +82,7 @@ def wrong(wish: MachineWish) -> Iterator[str]:
         yield f"nothing shows that this is {wish.actor}; say --token-file FILE, or --tls-certificate and --tls-key"
     if bool(wish.tls_certificate) != bool(wish.tls_key):
         yield "--tls-certificate and --tls-key are only good together; say both or none"
-    if wish.listen and address(wish.listen) is None:
+    if wish.listen and parse_listen(wish.listen) is None:
         yield f"listen {wish.listen!r} is no address and port; say {LISTEN}"
     elif wish.listen and not is_loopback(wish.listen) and not wish.is_guarded and not wish.insecure:
         yield (
@@ -96,16 +96,16 @@ def _a(kind: str) -> str:
 
 
 @asynccontextmanager
-async def on_the_wire(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncIterator[HttpTransport]:
-    """A way to its region, and its numbers told meanwhile. `CannotStart` when that cannot be."""
+async def connected(wish: MachineOptions, clock: Clock, meters: Metrics) -> AsyncIterator[HttpTransport]:
+    """A way to its region, and its numbers told meanwhile. `StartupError` when that cannot be."""
     if wish.insecure:
         why = "other machines are asked and answered without TLS; its token can be read"
-        Journal(wish.kind, actor=wish.actor).warning("insecure", why=why)
+        Logger(wish.kind, actor=wish.actor).warning("insecure", why=why)
     transport = HttpTransport(clock, tls=wish.tls, insecure=wish.insecure)
     try:
         await transport.start()
     except (ssl.SSLError, OSError) as error:
-        raise CannotStart(f"the certificates are not good: {error}") from error
+        raise StartupError(f"the certificates are not good: {error}") from error
     try:
         async with _exports(wish, clock, meters):
             yield transport
@@ -114,32 +114,32 @@ async def on_the_wire(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncI
 
 
 @asynccontextmanager
-async def _exports(wish: MachineWish, clock: Clock, meters: Meters) -> AsyncIterator[None]:
+async def _exports(wish: MachineOptions, clock: Clock, meters: Metrics) -> AsyncIterator[None]:
     """Tell its numbers meanwhile, if it is said where: on this machine to all, else to those with a certificate."""
     if not wish.listen:
         yield
         return
     guarded = wish.is_guarded and not is_loopback(wish.listen)
-    tls = Tls(wish.tls_certificate, wish.tls_key, wish.tls_trust, require_client=True) if guarded else None
+    tls = TlsConfig(wish.tls_certificate, wish.tls_key, wish.tls_trust, require_client=True) if guarded else None
     exports = HttpTransport(clock, listen=wish.listen, tls=tls, limits=EXPORT_LIMITS)
-    exports.serve(exporting(meters))
+    exports.serve(metrics_handler(meters))
     try:
         await exports.start()
     except OSError as error:  # of certificates nobody gets here: with the same ones it asks
         hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
-        raise CannotStart(f"listening on {wish.listen}: {error.strerror or error}\n{hint}") from error
+        raise StartupError(f"listening on {wish.listen}: {error.strerror or error}\n{hint}") from error
     try:
         yield
     finally:
         await exports.close()
 
 
-def credentials(wish: MachineWish) -> Callable[[], Pairs]:
-    """What proves who it is, asked for with every request. `CannotStart` without it."""
+def credentials(wish: MachineOptions) -> Callable[[], Pairs]:
+    """What proves who it is, asked for with every request. `StartupError` without it."""
     if not wish.token_file:
         return tuple
     try:
-        return Credentials(Path(wish.token_file).expanduser()).speaking_as(wish.actor)
+        return TokenCredentials(Path(wish.token_file).expanduser()).speaking_as(wish.actor)
     except NoToken as error:
         hint = f"hint: `holdfast token create --principal {wish.actor} --ttl 90d`, into that file, with mode 0600"
-        raise CannotStart(f"{error}\n{hint}") from error
+        raise StartupError(f"{error}\n{hint}") from error

@@ -15,15 +15,22 @@ from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Token, TokenSpec, hashed, matches, parse, spoken
+from holdfast.core.model.objects.principals import (
+    Token,
+    TokenSpec,
+    format_token,
+    hash_secret,
+    parse_token,
+    verify_secret,
+)
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import Put
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
-from holdfast.host.ledger.server_token import Draw, PrivateFile
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.ledger.server_token import DrawSecret, PrivateFile
+from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.config.private_files import NotPrivate
 
 RETRY_MS = 500
@@ -33,23 +40,25 @@ PART = 8
 
 def is_good(state: PlatformState, text: str, principal: str, now: Instant) -> bool:
     """Whether this token, as it is spoken, is in the log, is the principal's, and may still be used."""
-    parts = parse(text)
+    parts = parse_token(text)
     token = state.tokens.get(parts[0]) if parts is not None else None
     if parts is None or token is None:
         return False
     spec = token.spec
-    return matches(parts[1], spec.hash) and spec.principal == principal and not spec.revoked and now < spec.expires
+    return (
+        verify_secret(parts[1], spec.hash) and spec.principal == principal and not spec.revoked and now < spec.expires
+    )
 
 
-class Bootstrap:
+class OperatorToken:
     """Keeps the operator's token in a file good. `ledger.beside["bootstrap"] = Bootstrap(...).run`."""
 
-    def __init__(self, file: PrivateFile, draw: Draw, operator: str, life_ms: int) -> None:
+    def __init__(self, file: PrivateFile, draw: DrawSecret, operator: str, life_ms: int) -> None:
         self._file = file
         self._draw = draw
         self._operator = operator
         self._life_ms = life_ms
-        self._journal = Journal("bootstrap", file=str(file), operator=operator)
+        self._journal = Logger("bootstrap", file=str(file), operator=operator)
         #: Set when there is nothing to wait for any more, whether it worked or not.
         self.done = asyncio.Event()
 
@@ -67,17 +76,17 @@ class Bootstrap:
         text = await self._file.read() or ""
         if is_good(state, text, self._operator, now):
             return
-        parts = parse(text)
+        parts = parse_token(text)
         if parts is None or parts[0] in state.tokens:
             part, secret = self._draw()
             parts = f"bootstrap-{part[:PART]}", secret
-            await self._file.write(spoken(*parts))
+            await self._file.write(format_token(*parts))
         await self._put(leader, self._token(*parts, now + self._life_ms))
 
     def _token(self, name: str, secret: str, expires: Instant) -> Token:
         return Token(
             meta=Meta(name=name, annotations=(("holdfast/made", "at a server's start, for its operator"),)),
-            spec=TokenSpec(principal=self._operator, hash=hashed(secret), expires=expires),
+            spec=TokenSpec(principal=self._operator, hash=hash_secret(secret), expires=expires),
         )
 
     async def _put(self, leader: Leader[PlatformState], token: Token) -> None:

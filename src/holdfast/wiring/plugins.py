@@ -13,8 +13,8 @@ from typing import Any
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.wiring.process import CannotStart
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.wiring.process import StartupError
 
 FILTERS, SCORES = "holdfast.filters", "holdfast.scores"
 #: Where the built-in ones are, which are there whatever an installation says.
@@ -24,7 +24,7 @@ _OWN = "holdfast.core.scheduling."
 Points = Callable[[str], Iterable[EntryPoint]]
 
 
-class Unusable(Exception):
+class UnusablePlugin(Exception):
     """It was loaded, and is no plugin."""
 
 
@@ -32,14 +32,14 @@ def _installed(group: str) -> Iterable[EntryPoint]:
     return entry_points(group=group)
 
 
-def plugins(journal: Journal, points: Points = _installed) -> Plugins:
-    """Everything that is installed; `CannotStart` when a filter cannot be used."""
+def plugins(journal: Logger, points: Points = _installed) -> Plugins:
+    """Everything that is installed; `StartupError` when a filter cannot be used."""
     filters = [*BUILT_IN.filters]
     for point in _others(points(FILTERS)):
         try:
             filters.append(_made(point, "passes", [one.name for one in filters]))
         except Exception as error:
-            raise CannotStart(f"the filter {_told(point)} cannot be used: {error}") from error
+            raise StartupError(f"the filter {_told(point)} cannot be used: {error}") from error
     scores = [*BUILT_IN.scores]
     for point in _others(points(SCORES)):
         try:
@@ -59,17 +59,17 @@ def _told(point: EntryPoint) -> str:
 
 
 def _made(point: EntryPoint, method: str, taken: list[str]) -> Any:
-    """The plugin of an entry point; raises whatever it raises, or `Unusable`."""
+    """The plugin of an entry point; raises whatever it raises, or `UnusablePlugin`."""
     plugin = point.load()()
     name, version = getattr(plugin, "name", ""), getattr(plugin, "version", "")
     if not isinstance(name, str) or not all(name.partition("/")):
-        raise Unusable(f"its name is VENDOR/NAME, not {name!r}")
+        raise UnusablePlugin(f"its name is VENDOR/NAME, not {name!r}")
     if name in taken:
-        raise Unusable(f"{name} is there already")
+        raise UnusablePlugin(f"{name} is there already")
     if not isinstance(version, str) or not version:
-        raise Unusable("it has no version: decisions name the versions they were made with")
+        raise UnusablePlugin("it has no version: decisions name the versions they were made with")
     if not callable(getattr(plugin, method, None)):
-        raise Unusable(f"it has no method {method}")
+        raise UnusablePlugin(f"it has no method {method}")
     if method == "passes" and not isinstance(getattr(plugin, "code", None), Code):
-        raise Unusable("it has no code of the ledger, by which its refusals are told")
+        raise UnusablePlugin("it has no code of the ledger, by which its refusals are told")
     return plugin

@@ -11,22 +11,22 @@ from enum import IntEnum
 from holdfast.observe import log_output
 
 #: Enough for every agent of a large region, and for all watches that a server takes.
-WANTED = 65_536
+OPEN_FILES_WANTED = 65_536
 
 
-def allow_many_files() -> int:
+def raise_open_file_limit() -> int:
     """Raise what this process may have open as far as it is wanted and allowed; how many that is at least."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
+    most = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
     if soft == resource.RLIM_INFINITY:
-        return WANTED
+        return OPEN_FILES_WANTED
     if soft >= most:
         return soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return most
 
 
-class Ending(IntEnum):
+class ExitCode(IntEnum):
     """How a process of ours ends; only a machine is ever superseded."""
 
     ASKED = 0
@@ -35,7 +35,7 @@ class Ending(IntEnum):
     SUPERSEDED = 4
 
 
-async def until_signalled(run: Callable[[asyncio.Event], Awaitable[Ending]]) -> Ending:
+async def until_signalled(run: Callable[[asyncio.Event], Awaitable[ExitCode]]) -> ExitCode:
     """Run until SIGTERM or SIGINT asks to stop."""
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -43,10 +43,10 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[Ending]]) -> 
     return await run(asked)
 
 
-def say(kind: str, text: str) -> None:
+def print_machine_status(kind: str, text: str) -> None:
     """Tell whoever started it."""
-    log_output.say(f"holdfast {kind}: {text}")
+    log_output.print_status(f"holdfast {kind}: {text}")
 
 
-class CannotStart(Exception):
+class StartupError(Exception):
     """What keeps the server from starting, and what to do next."""

@@ -16,56 +16,56 @@ from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.host.ports.clock import Clock, SystemClock
 from holdfast.host.ports.transport import Transport
-from holdfast.host.protocol.session_client import Sender, Superseded, Voice
+from holdfast.host.protocol.session_client import SessionClient, SessionConfig, Superseded
 from holdfast.host.runtime import gc_tuning
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.scheduler.standalone import SchedulerApart
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.scheduler.standalone import StandaloneScheduler
 from holdfast.host.streams.mirror import Mirror
 from holdfast.observe import log_output
-from holdfast.wiring.machine import MachineWish, credentials, on_the_wire
+from holdfast.wiring.machine import MachineOptions, connected, credentials
 from holdfast.wiring.plugins import plugins
-from holdfast.wiring.process import CannotStart, Ending, say, until_signalled
+from holdfast.wiring.process import ExitCode, StartupError, print_machine_status, until_signalled
 
 SCHEDULER = "scheduler"
 
 
-def run(wish: MachineWish) -> int:
+def run(wish: MachineOptions) -> int:
     """Run a scheduler until it is asked to stop or has to; its exit code. Of a wish with nothing wrong."""
-    log_output.set_up(wish.log_level, wish.log_form)
-    gc_tuning.no_full_passes()
-    return int(asyncio.run(until_signalled(lambda asked: schedule(wish, SystemClock(), asked))))
+    log_output.configure_logging(wish.log_level, wish.log_form)
+    gc_tuning.disable_full_collections()
+    return int(asyncio.run(until_signalled(lambda asked: run_scheduler(wish, SystemClock(), asked))))
 
 
-async def schedule(wish: MachineWish, clock: Clock, asked: asyncio.Event) -> Ending:
+async def run_scheduler(wish: MachineOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
     """Run a scheduler within this loop until `asked` to stop."""
-    meters = Meters()
+    meters = Metrics()
     try:
         proof = credentials(wish)
-        async with on_the_wire(wish, clock, meters) as transport:
-            sender = Sender(wish.actor, wish.servers, proof)
-            found = plugins(Journal(SCHEDULER, actor=wish.actor))
-            await together(scheduler_of(sender, transport, clock, found, meters).run(), _until(asked))
-    except CannotStart as error:
-        say(SCHEDULER, f"cannot start: {error}")
-        return Ending.CANNOT_START
+        async with connected(wish, clock, meters) as transport:
+            sender = SessionConfig(wish.actor, wish.servers, proof)
+            found = plugins(Logger(SCHEDULER, actor=wish.actor))
+            await run_until_first(build_scheduler(sender, transport, clock, found, meters).run(), _until(asked))
+    except StartupError as error:
+        print_machine_status(SCHEDULER, f"cannot start: {error}")
+        return ExitCode.CANNOT_START
     except Superseded as error:
         hint = "hint: a name is for one scheduler; say another --name, or stop the other one first"
-        say(SCHEDULER, f"stopped: {error}\n{hint}")
-        return Ending.SUPERSEDED
+        print_machine_status(SCHEDULER, f"stopped: {error}\n{hint}")
+        return ExitCode.SUPERSEDED
     except UpgradeNeeded as error:
-        say(SCHEDULER, f"stopped: {error}\nhint: start a newer version")
-        return Ending.STOPPED
-    Journal(SCHEDULER, actor=wish.actor).info("stopping", why="asked to")
-    return Ending.ASKED
+        print_machine_status(SCHEDULER, f"stopped: {error}\nhint: start a newer version")
+        return ExitCode.STOPPED
+    Logger(SCHEDULER, actor=wish.actor).info("stopping", why="asked to")
+    return ExitCode.ASKED
 
 
-def scheduler_of(
-    sender: Sender, transport: Transport, clock: Clock, plugins: Plugins, meters: Meters
-) -> SchedulerApart:
+def build_scheduler(
+    sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, meters: Metrics
+) -> StandaloneScheduler:
     """A scheduler apart from its region: what it sees is a mirror, what it says is said in a session."""
-    voice = Voice(transport, clock, sender, clock.boot)
-    return SchedulerApart(voice, Mirror(voice, transport, clock, meters), plugins, clock, meters)
+    voice = SessionClient(transport, clock, sender, clock.boot)
+    return StandaloneScheduler(voice, Mirror(voice, transport, clock, meters), plugins, clock, meters)
 
 
 async def _until(asked: asyncio.Event) -> None:

@@ -21,36 +21,36 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-from holdfast.api.server import Api
+from holdfast.api.server.app import ApiServer
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.reconcilers import registry
 from holdfast.core.region.definition import REGION
-from holdfast.host.controllers.endpoint_controller import Endpoints
-from holdfast.host.controllers.leader_controllers import Controllers
-from holdfast.host.controllers.reservation_expiry import Expiry
+from holdfast.host.controllers.endpoint_controller import EndpointController
+from holdfast.host.controllers.leader_controllers import LeaderControllers
+from holdfast.host.controllers.reservation_expiry import ReservationExpiry
 from holdfast.host.errors import Stopped
-from holdfast.host.indexes.audit_index import Audit
-from holdfast.host.indexes.decision_index import Decisions
-from holdfast.host.indexes.log_index import Lasting
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.indexes.audit_index import AuditIndex
+from holdfast.host.indexes.decision_index import DecisionIndex
+from holdfast.host.indexes.log_index import IndexRetention
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ledger.server_admission import ServerAdmission
-from holdfast.host.ledger.server_token import OwnToken
+from holdfast.host.ledger.server_token import ServerTokenKeeper
 from holdfast.host.link.region.link import Link
-from holdfast.host.link.region.session import Platform
+from holdfast.host.link.region.session import PlatformTarget
 from holdfast.host.ports.clock import SystemClock
 from holdfast.host.ports.store import Store, StoreCorrupt
 from holdfast.host.runtime.supervisor import Supervisor
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.scheduler.embedded import SchedulerBeside
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.scheduler.embedded import EmbeddedScheduler
 from holdfast.observe import log_output
 from holdfast.wiring import storage
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.validation import ledger_settings
-from holdfast.wiring.operator_token import Bootstrap
-from holdfast.wiring.process import CannotStart, Ending, allow_many_files
-from holdfast.wiring.server_ports import Carrier, Ports, of_machine
+from holdfast.wiring.operator_token import OperatorToken
+from holdfast.wiring.process import ExitCode, StartupError, raise_open_file_limit
+from holdfast.wiring.server_ports import ServerPorts, ServerTransport, machine_ports
 from holdfast.wiring.storage import ledger_name
 
 INSECURE = "other machines are asked and answered without TLS, where tokens can be read"
@@ -58,59 +58,62 @@ INSECURE = "other machines are asked and answered without TLS, where tokens can 
 
 def run(settings: ServerSettings) -> int:
     """Run a server until it is asked to stop or has to; its exit code. Of settings without contradictions."""
-    log_output.set_up(settings.log_level, settings.log_form)
-    allow_many_files()
+    log_output.configure_logging(settings.log_level, settings.log_form)
+    raise_open_file_limit()
     return int(asyncio.run(_until_signalled(settings)))
 
 
-async def _until_signalled(settings: ServerSettings) -> Ending:
+async def _until_signalled(settings: ServerSettings) -> ExitCode:
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return await serve(settings, of_machine(settings, SystemClock()), asked)
+    return await serve(settings, machine_ports(settings, SystemClock()), asked)
 
 
 async def serve(
-    settings: ServerSettings, ports: Ports, asked: asyncio.Event, opened: Callable[[Server], None] = lambda _one: None
-) -> Ending:
+    settings: ServerSettings,
+    ports: ServerPorts,
+    asked: asyncio.Event,
+    opened: Callable[[Server], None] = lambda _one: None,
+) -> ExitCode:
     """Run a server within this loop until `asked` to stop. `opened` is told of it before it runs."""
     try:
         async with AsyncExitStack() as stack:
             server = await Server.open(settings, ports, stack)
             opened(server)
             return await server.run(asked)
-    except CannotStart as error:
+    except StartupError as error:
         ports.say(f"cannot start: {error}")
-        return Ending.CANNOT_START
+        return ExitCode.CANNOT_START
     except (Stopped, UpgradeNeeded, StoreCorrupt) as error:
         ports.say(f"stopped: {type(error).__name__}: {error}")
-        return Ending.STOPPED
+        return ExitCode.STOPPED
 
 
 class Server:
     """One running server. Made by `open`, which leaves what is to be closed on a stack."""
 
-    transport: Carrier
+    transport: ServerTransport
 
-    def __init__(self, settings: ServerSettings, ports: Ports, store: Store) -> None:
+    def __init__(self, settings: ServerSettings, ports: ServerPorts, store: Store) -> None:
         self.settings = settings
         self.ports = ports
         self.clock = ports.clock
-        self.journal = Journal("server", server=settings.name, ledger=ledger_name(settings))
+        self.journal = Logger("server", server=settings.name, ledger=ledger_name(settings))
         start = StartLog(ports.draw()[0], ledger_name(settings), settings.operator, ledger_settings(settings)[0])
         book: Any = PLATFORM if settings.role == "platform" else REGION
-        identity = Identity(settings.name, start)
+        identity = ServerIdentity(settings.name, start)
         self.ledger: Ledger[Any] = Ledger(book, store, ports.clock, identity, keeping=ports.keeping)
-        self.bootstrap: Bootstrap | None = None
-        self.decisions: Decisions | None = None
+        self.bootstrap: OperatorToken | None = None
+        self.decisions: DecisionIndex | None = None
         self.link: Link | None = None
 
     @classmethod
-    async def open(cls, settings: ServerSettings, ports: Ports, stack: AsyncExitStack) -> Server:
-        """Open the store, put the server together, and listen. `CannotStart` when something is in the way."""
+    async def open(cls, settings: ServerSettings, ports: ServerPorts, stack: AsyncExitStack) -> Server:
+        """Open the store, put the server together, and listen. `StartupError` when something is in the way."""
         store = await ports.store()
         stack.push_async_callback(store.close)
-        await storage.must_be_ours(settings, store)
+        await storage.check_log_owner(settings, store)
         server = cls(settings, ports, store)
         if settings.store == "memory:":
             server.journal.warning("store-in-memory", why="everything is gone when this process ends")
@@ -128,11 +131,11 @@ class Server:
             self._be_region(stack)
         admission = ServerAdmission(ledger)
         ledger.beside["servers"] = admission.run
-        self.token = OwnToken(ledger, ports.own_token, ports.draw, admission.wake)
+        self.token = ServerTokenKeeper(ledger, ports.own_token, ports.draw, admission.wake)
         done = ports.audit()
         stack.push_async_callback(done.close)
-        self.audit = Audit(ledger, done, Lasting(settings.retention, settings.audit_bytes))
-        self.api = Api(
+        self.audit = AuditIndex(ledger, done, IndexRetention(settings.retention, settings.audit_bytes))
+        self.api = ApiServer(
             ledger,
             transport,
             limits=ports.limits,
@@ -149,34 +152,34 @@ class Server:
         try:
             await transport.start()
         except ssl.SSLError as error:
-            raise CannotStart(f"the certificates are not good: {error}\nhint: {settings.tls_certificate}") from error
+            raise StartupError(f"the certificates are not good: {error}\nhint: {settings.tls_certificate}") from error
         except OSError as error:
             hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
-            raise CannotStart(f"listening on {settings.listen}: {error.strerror or error}\n{hint}") from error
+            raise StartupError(f"listening on {settings.listen}: {error.strerror or error}\n{hint}") from error
 
     def _be_platform(self) -> None:
         settings, ports, ledger = self.settings, self.ports, self.ledger
-        self.bootstrap = Bootstrap(ports.operator_token, ports.draw, settings.operator, settings.bootstrap_life)
+        self.bootstrap = OperatorToken(ports.operator_token, ports.draw, settings.operator, settings.bootstrap_life)
         ledger.beside["bootstrap"] = self.bootstrap.run
         planners = [*registry.of_platform(), *ports.planners]
-        ledger.beside["controllers"] = Controllers(ledger, planners, care=ports.care).run
+        ledger.beside["controllers"] = LeaderControllers(ledger, planners, care=ports.care).run
 
     def _be_region(self, stack: AsyncExitStack) -> None:
         settings, ports, ledger = self.settings, self.ports, self.ledger
         address = (*settings.reached_at, settings.advertise)[0]
-        platform = Platform(settings.platform, settings.region, address, ports.proof())
+        platform = PlatformTarget(settings.platform, settings.region, address, ports.proof())
         self.link = Link(ledger, self.transport, self.clock, platform)
         ledger.beside["link"] = self.link.run
-        ledger.beside["controllers"] = Controllers(ledger, registry.of_region(), care=ports.care).run
-        ledger.beside["endpoints"] = Endpoints(ledger, ports.asker, habits=ports.habits).run
+        ledger.beside["controllers"] = LeaderControllers(ledger, registry.of_region(), care=ports.care).run
+        ledger.beside["endpoints"] = EndpointController(ledger, ports.asker, habits=ports.habits).run
         if settings.scheduler == "beside":
-            ledger.beside["scheduler"] = SchedulerBeside(ledger, ports.plugins(self.journal)).run
-        ledger.beside["expiry"] = Expiry(ledger).run
+            ledger.beside["scheduler"] = EmbeddedScheduler(ledger, ports.plugins(self.journal)).run
+        ledger.beside["expiry"] = ReservationExpiry(ledger).run
         kept = ports.decisions()
         stack.push_async_callback(kept.close)
-        self.decisions = Decisions(ledger, kept, Lasting(settings.retention, settings.decisions_bytes))
+        self.decisions = DecisionIndex(ledger, kept, IndexRetention(settings.retention, settings.decisions_bytes))
 
-    async def run(self, asked: asyncio.Event) -> Ending:
+    async def run(self, asked: asyncio.Event) -> ExitCode:
         """Serve until asked to stop. Raises what the ledger was stopped by."""
         ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
@@ -199,7 +202,7 @@ class Server:
             for one in done - {stop}:
                 _must_not_have_failed(one)
             self.journal.info("stopping", why="asked to")
-            return Ending.ASKED
+            return ExitCode.ASKED
         finally:
             self.ports.ready(None)
             await beside.stop()

@@ -5,36 +5,36 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.api.server import Limits
+from holdfast.api.server.limits import ServerLimits
 from holdfast.host.ports.clock import Clock
-from holdfast.transports.connection_registry import Most
-from holdfast.transports.http_connection import Limits as CarrierLimits
+from holdfast.transports.connection_registry import ConnectionCaps
+from holdfast.transports.http_connection import ConnectionLimits as CarrierLimits
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.transports.tls import Tls
-from holdfast.wiring.config.credentials import Credentials, NoToken
+from holdfast.transports.tls import TlsConfig
+from holdfast.wiring.config.credentials import NoToken, TokenCredentials
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.process import CannotStart, allow_many_files
+from holdfast.wiring.process import StartupError, raise_open_file_limit
 
 #: Files that a server opens for itself, with its connections to others.
-OWN_FILES = 512
+RESERVED_FILES = 512
 #: What a request has around its body: the carrier bears that much more than the API takes.
-AROUND_BYTES = 64 << 10
+REQUEST_OVERHEAD_BYTES = 64 << 10
 
 
 def transport(settings: ServerSettings, clock: Clock) -> HttpTransport:
     """The way to others, not started."""
-    most = Most(
-        min(settings.connections, max(OWN_FILES, allow_many_files() - OWN_FILES)),
+    most = ConnectionCaps(
+        min(settings.connections, max(RESERVED_FILES, raise_open_file_limit() - RESERVED_FILES)),
         settings.caller_connections,
         settings.stranger_connections,
     )
-    limits = CarrierLimits(body_bytes=settings.body_bytes + AROUND_BYTES, most=most)
+    limits = CarrierLimits(body_bytes=settings.body_bytes + REQUEST_OVERHEAD_BYTES, most=most)
     return HttpTransport(clock, listen=settings.listen, tls=_tls(settings), limits=limits, insecure=settings.insecure)
 
 
-def limits(settings: ServerSettings) -> Limits:
+def limits(settings: ServerSettings) -> ServerLimits:
     """What the API may take on."""
-    return Limits(
+    return ServerLimits(
         body_bytes=settings.body_bytes,
         batch_items=settings.batch_items,
         writes_per_second=settings.writes_per_second,
@@ -47,20 +47,20 @@ def limits(settings: ServerSettings) -> Limits:
     )
 
 
-def credentials(settings: ServerSettings) -> Credentials:
+def credentials(settings: ServerSettings) -> TokenCredentials:
     """What a region shows to its platform."""
     try:
-        return Credentials(Path(settings.token_file))
+        return TokenCredentials(Path(settings.token_file))
     except NoToken as error:
         made = f"`holdfast token create --principal region/{settings.region} --ttl 90d`"
         hint = f"hint: {made}, into that file, with mode 0600"
-        raise CannotStart(f"{error}\n{hint}") from error
+        raise StartupError(f"{error}\n{hint}") from error
 
 
-def _tls(settings: ServerSettings) -> Tls | None:
+def _tls(settings: ServerSettings) -> TlsConfig | None:
     if not settings.tls_certificate and not settings.tls_trust:
         return None
     for path in (settings.tls_certificate, settings.tls_key, settings.tls_trust):
         if path and not os.access(path, os.R_OK):
-            raise CannotStart(f"{path} cannot be read\nhint: `holdfast server --show-settings` shows who named it")
-    return Tls(settings.tls_certificate, settings.tls_key, settings.tls_trust, settings.tls_require_clients)
+            raise StartupError(f"{path} cannot be read\nhint: `holdfast server --show-settings` shows who named it")
+    return TlsConfig(settings.tls_certificate, settings.tls_key, settings.tls_trust, settings.tls_require_clients)

@@ -1,7 +1,7 @@
 """What one server has of the machine it runs on: everything that it cannot make itself, in one record.
 
-A server is put together in one place (`server`) and by nobody else. Where it runs is said here: `of_machine` has files,
-sockets, threads and the machine's chance; the simulator has others, and the same server.
+A server is put together in one place (`server`) and by nobody else. Where it runs is said here: `machine_ports` has
+files, sockets, threads and the machine's chance; the simulator has others, and the same server.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from holdfast.api.server import Limits
+from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.reconciler import Reconciler
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.host.controllers.controller import Care
-from holdfast.host.controllers.workqueue import Pace
-from holdfast.host.ledger.server_token import Draw, PrivateFile
-from holdfast.host.ports.audit_store import KeptAudit
+from holdfast.host.controllers.controller import ControllerOptions
+from holdfast.host.controllers.workqueue import QueueOptions
+from holdfast.host.ledger.server_token import DrawSecret, PrivateFile
+from holdfast.host.ports.audit_store import AuditStore
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.decision_store import Kept
-from holdfast.host.ports.endpoint_prober import Asker, Habits
+from holdfast.host.ports.decision_store import DecisionStore
+from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from holdfast.host.ports.store import Store
 from holdfast.host.ports.transport import Pairs, Transport
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.storage.snapshots import Keeping
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.observe import log_output
 from holdfast.stores.registry import open_audit, open_decisions
 from holdfast.wiring import server_parts, storage
-from holdfast.wiring.config.private_files import OwnersFile, write_private
+from holdfast.wiring.config.private_files import OwnerFile, write_private
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.config.token_files import FILE, ServerTokenFile, drawn
-from holdfast.wiring.endpoint_prober import SocketAsker
+from holdfast.wiring.config.token_files import SERVER_TOKEN_FILE, ServerTokenFile, draw_secret
+from holdfast.wiring.endpoint_prober import SocketProber
 from holdfast.wiring.plugins import plugins
 
 READY = "ready.json"
 #: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
-CARE = Care(pace=Pace(per_second=5_000, burst=5_000), workers=64)
+CONTROLLER_OPTIONS = ControllerOptions(pace=QueueOptions(per_second=5_000, burst=5_000), workers=64)
 
 
-class Carrier(Transport, Protocol):
+class ServerTransport(Transport, Protocol):
     """A way to others that is opened and closed."""
 
     async def start(self) -> None:
@@ -55,56 +55,56 @@ class Carrier(Transport, Protocol):
         """What is wrong with it, or will be soon; empty: nothing."""
 
 
-class Ports(Struct, frozen=True, kw_only=True):
+class ServerPorts(Struct, frozen=True, kw_only=True):
     """Of one server. What is called is called once in each life, and may raise `CannotStart`."""
 
     clock: Clock
     store: Callable[[], Awaitable[Store]]
-    transport: Callable[[], Carrier]
+    transport: Callable[[], ServerTransport]
     #: What a region shows to its platform with every request.
     proof: Callable[[], Callable[[], Pairs]]
-    asker: Asker
-    plugins: Callable[[Journal], Plugins]
-    decisions: Callable[[], Kept]
-    audit: Callable[[], KeptAudit]
+    asker: EndpointProber
+    plugins: Callable[[Logger], Plugins]
+    decisions: Callable[[], DecisionStore]
+    audit: Callable[[], AuditStore]
     own_token: PrivateFile
     operator_token: PrivateFile
     #: Chance: a part of a name that nothing else has, and a secret.
-    draw: Draw
+    draw: DrawSecret
     #: Told what it is once it is ready, and None when that is over.
     ready: Callable[[dict[str, Any] | None], None]
     #: Told the last word of a server that cannot start or has to stop.
     say: Callable[[str], None]
-    keeping: Keeping
-    limits: Limits
-    care: Care = CARE
-    habits: Habits = Habits()
+    keeping: SnapshotPolicy
+    limits: ServerLimits
+    care: ControllerOptions = CONTROLLER_OPTIONS
+    habits: EndpointOptions = EndpointOptions()
     #: Controllers of the platform beside those of the registry.
     planners: tuple[Reconciler[Any], ...] = ()
 
 
-def of_machine(settings: ServerSettings, clock: Clock) -> Ports:
+def machine_ports(settings: ServerSettings, clock: Clock) -> ServerPorts:
     """Those of a server on this machine."""
     data = Path(settings.data)
 
     def proof() -> Callable[[], Pairs]:
         return server_parts.credentials(settings).headers
 
-    return Ports(
+    return ServerPorts(
         clock=clock,
-        store=lambda: storage.opened(settings),
+        store=lambda: storage.open_server_store(settings),
         transport=lambda: server_parts.transport(settings, clock),
         proof=proof,
-        asker=SocketAsker(),
+        asker=SocketProber(),
         plugins=plugins,
         decisions=lambda: open_decisions(settings.store, data),
         audit=lambda: open_audit(settings.store, data),
-        own_token=ServerTokenFile(data / FILE),
-        operator_token=OwnersFile(Path(settings.bootstrap_file)),
-        draw=drawn,
+        own_token=ServerTokenFile(data / SERVER_TOKEN_FILE),
+        operator_token=OwnerFile(Path(settings.bootstrap_file)),
+        draw=draw_secret,
         ready=lambda said: _tell(data / READY, said),
-        say=lambda text: log_output.say(f"holdfast server: {text}"),
-        keeping=Keeping(settings.snapshot_bytes, settings.snapshot_batches, settings.retention),
+        say=lambda text: log_output.print_status(f"holdfast server: {text}"),
+        keeping=SnapshotPolicy(settings.snapshot_bytes, settings.snapshot_batches, settings.retention),
         limits=server_parts.limits(settings),
     )
 

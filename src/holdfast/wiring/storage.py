@@ -14,16 +14,16 @@ from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.core.ledger.state.snapshot import decode_manifest
 from holdfast.core.region.definition import REGION
 from holdfast.host.ports.store import Store, StoreCorrupt, StoreError
-from holdfast.replay.recorder import _book_of, _ledger_of, record
+from holdfast.replay.recorder import ledger_kind, ledger_name_in, record
 from holdfast.replay.recording import Recording
 from holdfast.stores.registry import open_store
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.wiring.config.private_files import make_folder
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.process import CannotStart
+from holdfast.wiring.process import StartupError
 
 
-async def ledger_in(store: Store) -> str:
+async def log_owner(store: Store) -> str:
     """Whose log is in the store: `platform`, `region/NAME`; empty when there is none yet, or nothing readable says it.
 
     A snapshot says it in its manifest, and before there is one the log's first batch does. Loading says what is wrong
@@ -52,8 +52,8 @@ async def record_folder(folder: Path) -> Recording:
     """The real ledger in a folder, which says itself whose it is. `StoreError` and what `record` raises."""
     store = await SqliteStore.open(folder, ballast_bytes=0)
     try:
-        name = await _ledger_of(store)
-        return Recording(None, (await record(store, _book_of(name), name),))
+        name = await ledger_name_in(store)
+        return Recording(None, (await record(store, ledger_kind(name), name),))
     finally:
         await store.close()
 
@@ -69,11 +69,11 @@ def data_folder(settings: ServerSettings) -> Path:
     try:
         make_folder(data)
     except OSError as error:
-        raise CannotStart(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
+        raise StartupError(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
     return data
 
 
-async def opened(settings: ServerSettings) -> Store:
+async def open_server_store(settings: ServerSettings) -> Store:
     """The server's store, and its folder without the ready file of an earlier life: nobody else has the store open."""
     data = data_folder(settings)
     try:
@@ -83,17 +83,17 @@ async def opened(settings: ServerSettings) -> Store:
     except StoreCorrupt:
         raise
     except StoreError as error:
-        raise CannotStart(str(error)) from error
+        raise StartupError(str(error)) from error
 
 
-async def must_be_ours(settings: ServerSettings, store: Store) -> None:
-    """`CannotStart` when the store holds the log of another ledger."""
+async def check_log_owner(settings: ServerSettings, store: Store) -> None:
+    """`StartupError` when the store holds the log of another ledger."""
     try:
-        found, ours = await ledger_in(store), ledger_name(settings)
+        found, ours = await log_owner(store), ledger_name(settings)
     except StoreCorrupt:
         raise
     except StoreError as error:
-        raise CannotStart(str(error)) from error
+        raise StartupError(str(error)) from error
     if found and found != ours:
         hint = "hint: name the store of this ledger with --data or --store, or start this server as that one"
-        raise CannotStart(f"{store.name} holds the log of {found}, and this server is set up for {ours}\n{hint}")
+        raise StartupError(f"{store.name} holds the log of {found}, and this server is set up for {ours}\n{hint}")

@@ -7,16 +7,16 @@ import logging
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.admission import Refusing
-from holdfast.agent.drivers.driver import Capabilities, Means
-from holdfast.agent.drivers.isolation import enforced
-from holdfast.agent.drivers.simulated import EVERYTHING, OF_ONE_USER
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.admission import BindingAdmission
+from holdfast.agent.drivers.driver import Capabilities, LimitMethod
+from holdfast.agent.drivers.isolation import enforced_capabilities
+from holdfast.agent.drivers.simulated import EVERYTHING, ONE_USER
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
-from holdfast.core.model.objects.workloads import Driver
-from holdfast.core.model.records.breaches import ALLOWED
+from holdfast.core.model.objects.workloads import DriverKind
+from holdfast.core.model.records.breaches import REGION_ALLOWED
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import RegisterNode
@@ -29,24 +29,30 @@ PLAIN = a_template(cpu=100)
 NODE = RegisterNode("n1", "p", "a", Resources(1, 1, 1), shares_user=False)
 
 
-def a_bound(number: int, tenant: str, phase: Phase = Phase.BOUND, template: str = "plain") -> Bound:
-    return Bound((number, 0), 1, phase, "", template, f"{tenant}/w", tenant, 1, 1)
+def a_bound(number: int, tenant: str, phase: Phase = Phase.BOUND, template: str = "plain") -> BoundSlot:
+    return BoundSlot((number, 0), 1, phase, "", template, f"{tenant}/w", tenant, 1, 1)
 
 
-def refused(node: RegisterNode, *bound: Bound) -> dict[int, str]:
+def refused(node: RegisterNode, *bound: BoundSlot) -> dict[int, str]:
     """By number of the workload: why the agent of a node does not take it."""
     templates = {"plain": PLAIN, "strict": STRICT_WORK}
-    found = Refusing(node, (*Driver,)).of(bound, templates, 0)
+    found = BindingAdmission(node, (*DriverKind,)).of(bound, templates, 0)
     return {slot[0]: why.partition(":")[0] for (slot, _), (why, _) in found.items()}
 
 
 def test_only_what_the_kernel_keeps_counts_as_enforced() -> None:
-    assert enforced(EVERYTHING) == tuple(sorted(Capability))
-    assert enforced(OF_ONE_USER) == ()
+    assert enforced_capabilities(EVERYTHING) == tuple(sorted(Capability))
+    assert enforced_capabilities(ONE_USER) == ()
     sampled = Capabilities(
-        Means.SAMPLED, Means.CGROUP, Means.NOT_LIMITED, Means.SAMPLED, whole=True, users=True, namespaces=False
+        LimitMethod.SAMPLED,
+        LimitMethod.CGROUP,
+        LimitMethod.NOT_LIMITED,
+        LimitMethod.SAMPLED,
+        whole=True,
+        users=True,
+        namespaces=False,
     )
-    assert enforced(sampled) == (Capability.CPU_LIMIT, Capability.USERS)
+    assert enforced_capabilities(sampled) == (Capability.CPU_LIMIT, Capability.USERS)
 
 
 def test_an_agent_registers_what_its_driver_can_enforce_in_each_of_its_lives() -> None:
@@ -58,11 +64,11 @@ def test_an_agent_registers_what_its_driver_can_enforce_in_each_of_its_lives() -
         await bind(region, node, 0)
         await world.until(lambda: node.running() == [0])
         await node.kill()
-        node.machine.can = OF_ONE_USER
+        node.machine.can = ONE_USER
         node.start()
         await node.is_known()
         assert region.state.nodes[node.uid].capabilities == ()
-        assert region.state.breaches[ALLOWED, f"node/{node.uid}"].overshoot == 1
+        assert region.state.breaches[REGION_ALLOWED, f"node/{node.uid}"].overshoot == 1
         await node.kill()
 
     in_world(main)
@@ -111,8 +117,8 @@ def test_an_agent_of_one_tenant_takes_no_other() -> None:
     [
         (EVERYTHING, False, []),
         (EVERYTHING, True, []),
-        (OF_ONE_USER, False, ["the agent is not root"]),
-        (OF_ONE_USER, True, ["the agent is not root", "tenants run as one user here"]),
+        (ONE_USER, False, ["the agent is not root"]),
+        (ONE_USER, True, ["the agent is not root", "tenants run as one user here"]),
     ],
 )
 def test_an_agent_warns_at_its_start_of_each_thing_that_it_does_not_enforce(

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, Live, StartFault, State, Why, Work
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver, SimulatedMachine
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunSpec, RunState, RunStatus, StartFault
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.processes.process_world import BINDING, found, until
 
@@ -16,7 +16,7 @@ from tests.support.processes.process_world import BINDING, found, until
 class Stage:
     """A machine on virtual time, and its agents' drivers."""
 
-    def __init__(self, habit: Habit) -> None:
+    def __init__(self, habit: SimulatedBehavior) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
@@ -27,20 +27,20 @@ class Stage:
         await driver.open()
         return driver
 
-    def work(self, *, lease_ms: int = 0) -> Work:
+    def work(self, *, lease_ms: int = 0) -> RunSpec:
         deadline = self.clock.boot() + lease_ms if lease_ms else 0
-        return Work(*BINDING, "web/eu/0", ("serve",), leased=bool(lease_ms), deadline=deadline, grace_ms=1_000)
+        return RunSpec(*BINDING, "web/eu/0", ("serve",), leased=bool(lease_ms), deadline=deadline, grace_ms=1_000)
 
 
-def play(story: Callable[[Stage], Awaitable[None]], habit: Habit | None = None) -> None:
+def play(story: Callable[[Stage], Awaitable[None]], habit: SimulatedBehavior | None = None) -> None:
     async def main() -> None:
-        await story(Stage(habit or Habit()))
+        await story(Stage(habit or SimulatedBehavior()))
 
     run_virtual(main())
 
 
-async def ended(driver: SimulatedDriver) -> Live:
-    return await until(driver, State.ENDED, limit=1_000)
+async def ended(driver: SimulatedDriver) -> RunStatus:
+    return await until(driver, RunState.ENDED, limit=1_000)
 
 
 def test_it_takes_its_time_to_start_and_ends_with_its_code() -> None:
@@ -50,11 +50,11 @@ def test_it_takes_its_time_to_start_and_ends_with_its_code() -> None:
         assert stage.clock.boot() == began + 250
         live = await ended(driver)
         assert stage.clock.boot() == began + 250 + 5_000
-        assert (live.code, live.why) == (3, Why.EXIT)
+        assert (live.code, live.why) == (3, ExitReason.EXIT)
         await driver.forget(*BINDING)
         assert driver.lives() == []
 
-    play(story, Habit(start_ms=250, runs_ms=5_000, code=3))
+    play(story, SimulatedBehavior(start_ms=250, runs_ms=5_000, code=3))
 
 
 def test_it_ends_when_asked_in_its_own_time() -> None:
@@ -63,11 +63,11 @@ def test_it_ends_when_asked_in_its_own_time() -> None:
         await driver.start(stage.work())
         await driver.stop(*BINDING, 1_000)
         asked = stage.clock.boot()
-        assert (await until(driver, State.STOPPING)).why is Why.STOPPED
-        assert (await ended(driver)).why is Why.STOPPED
+        assert (await until(driver, RunState.STOPPING)).why is ExitReason.STOPPED
+        assert (await ended(driver)).why is ExitReason.STOPPED
         assert stage.clock.boot() == asked + 400
 
-    play(story, Habit(stop_ms=400))
+    play(story, SimulatedBehavior(stop_ms=400))
 
 
 def test_a_stubborn_one_is_killed_after_its_grace() -> None:
@@ -78,9 +78,9 @@ def test_a_stubborn_one_is_killed_after_its_grace() -> None:
         await driver.stop(*BINDING, 9_000)
         asked = stage.clock.boot()
         live = await ended(driver)
-        assert (live.signal, live.why, stage.clock.boot()) == (9, Why.KILLED, asked + 1_000)
+        assert (live.signal, live.why, stage.clock.boot()) == (9, ExitReason.KILLED, asked + 1_000)
 
-    play(story, Habit(stop_ms=60_000))
+    play(story, SimulatedBehavior(stop_ms=60_000))
 
 
 def test_leased_work_ends_at_its_deadline_and_lives_while_it_is_extended() -> None:
@@ -91,13 +91,13 @@ def test_leased_work_ends_at_its_deadline_and_lives_while_it_is_extended() -> No
             await stage.clock.sleep(5_000)
             driver.extend(stage.clock.boot() + 10_000)
         driver.extend(began)
-        live = await until(driver, State.STOPPING, limit=1_000)
-        assert (live.why, stage.clock.boot()) == (Why.DEADLINE, began + 30_000)
+        live = await until(driver, RunState.STOPPING, limit=1_000)
+        assert (live.why, stage.clock.boot()) == (ExitReason.DEADLINE, began + 30_000)
         driver.extend(began + 90_000)
         assert (await ended(driver)).deadline == began + 30_000
         assert stage.clock.boot() == began + 31_000
 
-    play(story, Habit(stop_ms=60_000))
+    play(story, SimulatedBehavior(stop_ms=60_000))
 
 
 def test_what_runs_is_found_by_the_next_agent_and_gone_when_the_power_is() -> None:
@@ -106,10 +106,10 @@ def test_what_runs_is_found_by_the_next_agent_and_gone_when_the_power_is() -> No
         await first.start(stage.work())
         await first.close()
         second = await stage.agent()
-        assert [live.state for live in second.lives()] == [State.RUNNING]
+        assert [live.state for live in second.lives()] == [RunState.RUNNING]
         stage.machine.lose_power()
         third = await stage.agent()
-        assert [(live.state, live.why) for live in third.lives()] == [(State.ENDED, Why.REBOOTED)]
+        assert [(live.state, live.why) for live in third.lives()] == [(RunState.ENDED, ExitReason.REBOOTED)]
 
     play(story)
 
@@ -122,7 +122,7 @@ def test_what_cannot_start_says_so_and_leaves_nothing() -> None:
         assert told.value.code is StartFault.MISSING_BINARY
         assert found(driver) is None
 
-    play(story, Habit(fault=StartFault.MISSING_BINARY))
+    play(story, SimulatedBehavior(fault=StartFault.MISSING_BINARY))
 
 
 def test_a_binding_is_started_once() -> None:

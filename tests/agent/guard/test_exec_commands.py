@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, StartFault, State, Unheard, Why
+from holdfast.agent.drivers.driver import CannotStart, ExecNotRun, ExitReason, RunState, StartFault
 from holdfast.agent.guard import kernel
-from holdfast.agent.prober import CannotAsk, RealAsking
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.prober import NodeProber, ProbeNotRun
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.probes import ExecProbe, Probe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -29,9 +29,9 @@ from tests.support.processes.process_world import (
     LATE_MS,
     LEASE_MS,
     ROOT_ONLY,
-    Yard,
+    ProcessFolder,
+    a_process_folder,
     a_work,
-    a_yard,
     found,
     lives,
     until,
@@ -45,9 +45,9 @@ LIMIT_MS = 20_000
 
 
 @pytest.fixture(params=[False, True], ids=["shared", "namespaces"])
-def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
+def yard(request: pytest.FixtureRequest) -> Iterator[ProcessFolder]:
     """What runs beside a replica is found and ended with namespaces and without."""
-    with a_yard(cgroups=False, namespaces=request.param) as made:
+    with a_process_folder(cgroups=False, namespaces=request.param) as made:
         yield made
 
 
@@ -72,7 +72,7 @@ def sh(script: str) -> tuple[str, ...]:
 
 
 @in_a_loop
-async def test_nothing_that_a_probe_started_is_left_when_its_replica_has_ended(each_yard: Yard) -> None:
+async def test_nothing_that_a_probe_started_is_left_when_its_replica_has_ended(each_yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with each_yard.driver() as driver:
         await driver.start(work)
@@ -83,25 +83,25 @@ async def test_nothing_that_a_probe_started_is_left_when_its_replica_has_ended(e
         )
         await until_true(lambda: len(alive(3_601)) == 3)
         await driver.stop(*BINDING, 0)
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
         assert alive(3_601) == [], "it has ended, and with it all that ran for it"
-        with suppress(Unheard):  # the guard may have gone before it could tell
+        with suppress(ExecNotRun):  # the guard may have gone before it could tell
             assert await lasting < 0
 
 
 @in_a_loop
-async def test_what_a_probe_leaves_ends_with_the_probe(each_yard: Yard) -> None:
+async def test_what_a_probe_leaves_ends_with_the_probe(each_yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with each_yard.driver() as driver:
         await driver.start(work)
         assert await driver.exec(work, sh(ESCAPES.format(seconds=nap(3_602))), LIMIT_MS) == 0
         assert alive(3_602) == []
         assert (live := found(driver)) is not None
-        assert live.state is State.RUNNING
+        assert live.state is RunState.RUNNING
 
 
 @in_a_loop
-async def test_a_probe_that_nobody_waits_for_ends_with_all_it_started(yard: Yard) -> None:
+async def test_a_probe_that_nobody_waits_for_ends_with_all_it_started(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         await driver.start(work)
@@ -115,7 +115,7 @@ async def test_a_probe_that_nobody_waits_for_ends_with_all_it_started(yard: Yard
 
 
 @in_a_loop
-async def test_a_probe_ends_when_its_time_is_over_whoever_waits_for_it(yard: Yard) -> None:
+async def test_a_probe_ends_when_its_time_is_over_whoever_waits_for_it(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         await driver.start(work)
@@ -127,17 +127,17 @@ async def test_a_probe_ends_when_its_time_is_over_whoever_waits_for_it(yard: Yar
 
 
 @in_a_loop
-async def test_a_probe_whose_guard_is_silent_could_not_be_asked_and_has_not_failed(yard: Yard) -> None:
+async def test_a_probe_whose_guard_is_silent_could_not_be_asked_and_has_not_failed(yard: ProcessFolder) -> None:
     """As while the machine swaps: a liveness probe must not end what nobody could ask."""
     template = Template(command=("sleep", "60"))
-    one = Bound(BINDING[0], BINDING[1], Phase.RUNNING, "", "t", "w", "acme", 1, 1)
+    one = BoundSlot(BINDING[0], BINDING[1], Phase.RUNNING, "", "t", "w", "acme", 1, 1)
     async with yard.driver(answer_ms=200) as driver:
         await driver.start(a_work("exec sleep 60"))
-        asking, keeper = RealAsking(driver, CLOCK, "127.0.0.1"), yard.record().guard.pid
+        asking, keeper = NodeProber(driver, CLOCK, "127.0.0.1"), yard.record().guard.pid
         assert await asking.ask(one, template, a_probe("exit 3")) == "its command ended with 3"
         assert await asking.ask(one, template, a_probe("sleep 60", 300)) == "no answer within 300 ms"
         os.kill(keeper, signal.SIGSTOP)
-        with pytest.raises(CannotAsk, match="its guard has not answered for 500 ms"):
+        with pytest.raises(ProbeNotRun, match="its guard has not answered for 500 ms"):
             await asking.ask(one, template, a_probe("exit 0", 300))
         os.kill(keeper, signal.SIGCONT)
         assert await asking.ask(one, template, a_probe("exit 0")) == ""
@@ -148,12 +148,12 @@ def a_probe(script: str, timeout: int = LIMIT_MS) -> Probe:
 
 
 @in_a_loop
-async def test_a_command_beside_a_process_ends_with_its_agent(yard: Yard) -> None:
+async def test_a_command_beside_a_process_ends_with_its_agent(yard: ProcessFolder) -> None:
     script = (
         "import asyncio\n"
-        "from tests.agent.guard.test_exec_commands import a_work, sh, Yard, Path\n"
+        "from tests.agent.guard.test_exec_commands import a_work, sh, ProcessFolder, Path\n"
         "async def main():\n"
-        f"    yard = Yard(Path({str(yard.root)!r}), cgroups=False, namespaces={yard.namespaces})\n"
+        f"    yard = ProcessFolder(Path({str(yard.root)!r}), cgroups=False, namespaces={yard.namespaces})\n"
         "    async with yard.driver() as driver:\n"
         "        await driver.start(a_work('exec sleep 60'))\n"
         f"        await driver.exec(a_work(''), sh('setsid sleep {nap(3_605)} & sleep {nap(3_605)}'), 60_000)\n"
@@ -167,7 +167,7 @@ async def test_a_command_beside_a_process_ends_with_its_agent(yard: Yard) -> Non
 
 
 @in_a_loop
-async def test_a_probe_ends_at_the_deadline_of_its_replica_though_its_agent_sleeps(each_yard: Yard) -> None:
+async def test_a_probe_ends_at_the_deadline_of_its_replica_though_its_agent_sleeps(each_yard: ProcessFolder) -> None:
     deadline = CLOCK.boot() + LEASE_MS
     work = a_work("trap '' TERM; while :; do sleep 0.05; done", leased=True, deadline=deadline, grace_ms=200)
     async with each_yard.driver(kill_margin_ms=60_000) as driver:
@@ -182,33 +182,33 @@ async def test_a_probe_ends_at_the_deadline_of_its_replica_though_its_agent_slee
 
 
 @in_a_loop
-async def test_a_probe_does_not_outlive_a_guard_that_is_killed(each_yard: Yard) -> None:
+async def test_a_probe_does_not_outlive_a_guard_that_is_killed(each_yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with each_yard.driver() as driver:
         await driver.start(work)
         probe = asyncio.create_task(driver.exec(work, sh(f"sleep {nap(3_607)} & sleep {nap(3_607)}"), LIMIT_MS))
         await until_true(lambda: len(alive(3_607)) == 2)
         os.kill(each_yard.record().guard.pid, signal.SIGKILL)
-        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
         assert alive(3_607) == []
-        with pytest.raises(Unheard, match="its guard has gone"):
+        with pytest.raises(ExecNotRun, match="its guard has gone"):
             await probe
 
 
 @in_a_loop
-async def test_a_process_that_ends_by_itself_does_not_wait_for_its_probes(yard: Yard) -> None:
+async def test_a_process_that_ends_by_itself_does_not_wait_for_its_probes(yard: ProcessFolder) -> None:
     work = a_work("sleep 0.5; exit 7")
     async with yard.driver() as driver:
         await driver.start(work)
         probe = asyncio.create_task(driver.exec(work, sh(f"trap '' TERM; sleep {nap(3_608)}"), LIMIT_MS))
-        ended = await until(driver, State.ENDED)
-        assert (ended.code, ended.why) == (7, Why.EXIT)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.code, ended.why) == (7, ExitReason.EXIT)
         assert alive(3_608) == []
         await asyncio.wait({probe})
 
 
 @in_a_loop
-async def test_a_probe_runs_in_the_cgroup_of_its_replica(cgroup_yard: Yard) -> None:
+async def test_a_probe_runs_in_the_cgroup_of_its_replica(cgroup_yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with cgroup_yard.driver() as driver:
         await driver.start(work)
@@ -221,7 +221,7 @@ async def test_a_probe_runs_in_the_cgroup_of_its_replica(cgroup_yard: Yard) -> N
 
 
 @in_a_loop
-async def test_a_probe_has_the_variables_the_folder_and_the_signals_of_its_replica(yard: Yard) -> None:
+async def test_a_probe_has_the_variables_the_folder_and_the_signals_of_its_replica(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60", environment=(("COLOUR", "green"),))
     async with yard.driver() as driver:
         await driver.start(work)
@@ -231,7 +231,9 @@ async def test_a_probe_has_the_variables_the_folder_and_the_signals_of_its_repli
 
 
 @in_a_loop
-async def test_neither_a_process_nor_its_probe_ignores_a_signal_whatever_the_agent_was_started_with(yard: Yard) -> None:
+async def test_neither_a_process_nor_its_probe_ignores_a_signal_whatever_the_agent_was_started_with(
+    yard: ProcessFolder,
+) -> None:
     work = a_work("grep SigIgn /proc/self/status > process; exec sleep 60")
     ours = (signal.SIGUSR1, signal.SIGTTOU, signal.SIGQUIT, signal.SIGRTMIN + 1)
     before = [(number, signal.signal(number, signal.SIG_IGN)) for number in ours]
@@ -250,7 +252,7 @@ async def test_neither_a_process_nor_its_probe_ignores_a_signal_whatever_the_age
 
 
 @in_a_loop
-async def test_a_command_beside_a_process_gains_no_rights(yard: Yard) -> None:
+async def test_a_command_beside_a_process_gains_no_rights(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         await driver.start(work)
@@ -259,7 +261,7 @@ async def test_a_command_beside_a_process_gains_no_rights(yard: Yard) -> None:
 
 @ROOT_ONLY
 @in_a_loop
-async def test_a_probe_runs_as_the_user_of_its_replica(yard: Yard) -> None:
+async def test_a_probe_runs_as_the_user_of_its_replica(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         await driver.start(work)
@@ -267,7 +269,7 @@ async def test_a_probe_runs_as_the_user_of_its_replica(yard: Yard) -> None:
 
 
 @in_a_loop
-async def test_a_probe_that_cannot_be_run_says_why(yard: Yard) -> None:
+async def test_a_probe_that_cannot_be_run_says_why(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         with pytest.raises(CannotStart, match="does not run"):
@@ -280,7 +282,7 @@ async def test_a_probe_that_cannot_be_run_says_why(yard: Yard) -> None:
 
 
 @in_a_loop
-async def test_nothing_begins_for_a_process_that_ends(yard: Yard) -> None:
+async def test_nothing_begins_for_a_process_that_ends(yard: ProcessFolder) -> None:
     work = a_work("trap '' TERM; echo deaf; while :; do sleep 0.05; done")
     async with yard.driver() as driver:
         await driver.start(work)
@@ -289,11 +291,11 @@ async def test_nothing_begins_for_a_process_that_ends(yard: Yard) -> None:
         with pytest.raises(CannotStart, match="its process ends"):
             await driver.exec(work, ("true",), LIMIT_MS)
         await driver.stop(*BINDING, 0)
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
 
 
 @in_a_loop
-async def test_too_many_probes_at_a_time_are_refused_and_the_others_answered(yard: Yard) -> None:
+async def test_too_many_probes_at_a_time_are_refused_and_the_others_answered(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60")
     async with yard.driver() as driver:
         await driver.start(work)
@@ -305,7 +307,7 @@ async def test_too_many_probes_at_a_time_are_refused_and_the_others_answered(yar
 
 
 @in_a_loop
-async def test_a_probe_that_takes_its_replica_over_a_limit_ends_alone(yard: Yard) -> None:
+async def test_a_probe_that_takes_its_replica_over_a_limit_ends_alone(yard: ProcessFolder) -> None:
     work = a_work("exec sleep 60", pids=3, need=Resources(memory=256))
     async with yard.driver() as driver:
         await driver.start(work)
@@ -313,4 +315,4 @@ async def test_a_probe_that_takes_its_replica_over_a_limit_ends_alone(yard: Yard
         assert await driver.exec(work, many, LIMIT_MS) == -9
         assert alive(3_610) == []
         assert (live := found(driver)) is not None
-        assert live.state is State.RUNNING
+        assert live.state is RunState.RUNNING

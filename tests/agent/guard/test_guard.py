@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.drivers.process.guard_files import Identity, boot_id, read_record, read_result
+from holdfast.agent.drivers.process.guard_files import ProcessId, boot_id, read_record, read_result
 from holdfast.agent.drivers.process.launch import PROGRAM
 from holdfast.agent.guard import files, kernel
-from tests.support.processes.process_world import LATE_MS, LEASE_MS, ROOT_ONLY, Yard
+from tests.support.processes.process_world import LATE_MS, LEASE_MS, ROOT_ONLY, ProcessFolder
 
 
 def an_order(script: str, **fields: Any) -> bytes:
@@ -59,7 +59,7 @@ def a_copy(folder: Path) -> Path:
 
 
 @pytest.fixture
-def slot(yard: Yard) -> Path:
+def slot(yard: ProcessFolder) -> Path:
     folder = yard.slot()
     (folder / "logs").mkdir(parents=True)
     return folder
@@ -73,13 +73,13 @@ def a_line(slot: Path) -> Iterator[socket.socket]:
         yield line
 
 
-def guard_of(slot: Path) -> Identity:
+def guard_of(slot: Path) -> ProcessId:
     record = read_record(slot)
     assert record is not None
     return record.guard
 
 
-def until_gone(one: Identity, limit: float = 60) -> None:
+def until_gone(one: ProcessId, limit: float = 60) -> None:
     end = time.monotonic() + limit
     while one.is_alive():
         assert time.monotonic() < end, "it is still there"
@@ -197,7 +197,7 @@ def _spent_on_children() -> float:
 
 @ROOT_ONLY
 @pytest.mark.skipif(shutil.which("python3", path="/usr/bin") is None, reason="no interpreter that everybody can use")
-def test_a_guard_needs_an_interpreter_and_no_more_rights_than_its_process(slot: Path, yard: Yard) -> None:
+def test_a_guard_needs_an_interpreter_and_no_more_rights_than_its_process(slot: Path, yard: ProcessFolder) -> None:
     program = a_copy(yard.root / "program")
     for folder in (yard.data, slot.parent):
         folder.chmod(0o711)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, State, Why
-from holdfast.agent.drivers.process.leftovers import clear
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunState
+from holdfast.agent.drivers.process.leftovers import kill_leftovers
 from holdfast.agent.guard import kernel
 from tests.support.event_loop import in_a_loop
 from tests.support.processes.process_world import (
@@ -24,9 +24,9 @@ from tests.support.processes.process_world import (
     LATE_MS,
     LEASE_MS,
     WITHOUT_ITS_FIRST_THREAD,
-    Yard,
+    ProcessFolder,
+    a_process_folder,
     a_work,
-    a_yard,
     found,
     lives,
     until,
@@ -45,63 +45,63 @@ def _processor_ms(pid: int) -> int:
 
 
 @in_a_loop
-async def test_leased_work_ends_at_its_deadline(each_yard: Yard) -> None:
+async def test_leased_work_ends_at_its_deadline(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline))
-        ended = await until(driver, State.ENDED)
+        ended = await until(driver, RunState.ENDED)
         assert deadline <= CLOCK.boot() < deadline + LATE_MS
-        assert (ended.signal, ended.why) == (signal.SIGTERM, Why.DEADLINE)
+        assert (ended.signal, ended.why) == (signal.SIGTERM, ExitReason.DEADLINE)
 
 
 @in_a_loop
-async def test_a_stubborn_one_is_dead_by_deadline_grace_and_margin(each_yard: Yard) -> None:
+async def test_a_stubborn_one_is_dead_by_deadline_grace_and_margin(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(f"({STUBBORN}) & {STUBBORN}", leased=True, deadline=deadline, grace_ms=300))
         record = each_yard.record()
         await until_true(lambda: not lives(record.process.pid))
         assert deadline + 300 <= CLOCK.boot() < deadline + 300 + LATE_MS
-        ended = await until(driver, State.ENDED)
-        assert (ended.signal, ended.why) == (9, Why.DEADLINE)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.signal, ended.why) == (9, ExitReason.DEADLINE)
 
 
 @in_a_loop
-async def test_a_guard_waits_out_the_grace_without_looking_all_the_time(yard: Yard) -> None:
+async def test_a_guard_waits_out_the_grace_without_looking_all_the_time(yard: ProcessFolder) -> None:
     async with yard.driver(grace_ms=2_000) as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=2_000))
-        await until(driver, State.STOPPING)
+        await until(driver, RunState.STOPPING)
         keeper = yard.record().guard.pid
         before = _processor_ms(keeper)
         await until_true(lambda: CLOCK.boot() >= deadline + 1_700)
         # However busy the machine is: who looks all the time uses all it gets of those 1.4 s.
         assert _processor_ms(keeper) - before < 200
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
 
 
 @in_a_loop
-async def test_a_lease_allows_no_longer_grace_than_the_fence_counts_with(yard: Yard) -> None:
+async def test_a_lease_allows_no_longer_grace_than_the_fence_counts_with(yard: ProcessFolder) -> None:
     async with yard.driver(grace_ms=200) as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=60_000))
-        assert (await until(driver, State.ENDED)).why is Why.DEADLINE
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.DEADLINE
         assert CLOCK.boot() < deadline + 200 + LATE_MS
 
 
 @in_a_loop
-async def test_a_long_stop_ends_with_the_lease(yard: Yard) -> None:
+async def test_a_long_stop_ends_with_the_lease(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=200))
         await until_true(lambda: "deaf" in yard.log())
         await driver.stop(*BINDING, 60_000)
-        assert (await until(driver, State.ENDED)).why is Why.KILLED
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.KILLED
         assert deadline + 200 <= CLOCK.boot() < deadline + 200 + LATE_MS
 
 
 @in_a_loop
-async def test_work_that_is_extended_lives_on_and_no_deadline_is_lowered(yard: Yard) -> None:
+async def test_work_that_is_extended_lives_on_and_no_deadline_is_lowered(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         first = CLOCK.boot() + LEASE_MS
         await driver.start(a_work("exec sleep 60", leased=True, deadline=first))
@@ -109,36 +109,36 @@ async def test_work_that_is_extended_lives_on_and_no_deadline_is_lowered(yard: Y
         driver.extend(first - 300)
         while (now := CLOCK.boot()) < first + 300:
             assert (live := found(driver)) is not None
-            assert (live.state, live.deadline) == (State.RUNNING, first + 2_000), now
+            assert (live.state, live.deadline) == (RunState.RUNNING, first + 2_000), now
             await asyncio.sleep(0.05)
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
         assert first + 2_000 <= CLOCK.boot() < first + 2_000 + LATE_MS
 
 
 @in_a_loop
-async def test_work_that_is_not_leased_is_not_extended_and_does_not_end(yard: Yard) -> None:
+async def test_work_that_is_not_leased_is_not_extended_and_does_not_end(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work("exec sleep 60", deadline=CLOCK.boot() + 100))
         driver.extend(CLOCK.boot() + 100)
         await asyncio.sleep(0.4)
         assert (live := found(driver)) is not None
-        assert (live.state, live.deadline) == (State.RUNNING, 0)
+        assert (live.state, live.deadline) == (RunState.RUNNING, 0)
 
 
 @in_a_loop
-async def test_a_guard_that_has_begun_does_not_stop_however_it_is_extended(yard: Yard) -> None:
+async def test_a_guard_that_has_begun_does_not_stop_however_it_is_extended(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=300))
-        await until(driver, State.STOPPING)
+        await until(driver, RunState.STOPPING)
         driver.extend(CLOCK.boot() + 60_000)
-        ended = await until(driver, State.ENDED)
+        ended = await until(driver, RunState.ENDED)
         assert CLOCK.boot() < deadline + 300 + LATE_MS
-        assert (ended.why, ended.deadline) == (Why.DEADLINE, deadline)
+        assert (ended.why, ended.deadline) == (ExitReason.DEADLINE, deadline)
 
 
 @in_a_loop
-async def test_a_guard_that_slept_past_its_deadline_takes_no_extension_that_waited_for_it(yard: Yard) -> None:
+async def test_a_guard_that_slept_past_its_deadline_takes_no_extension_that_waited_for_it(yard: ProcessFolder) -> None:
     async with yard.driver(kill_margin_ms=60_000) as driver:
         deadline = CLOCK.boot() + LEASE_MS
         await driver.start(a_work("exec sleep 60", leased=True, deadline=deadline))
@@ -147,18 +147,18 @@ async def test_a_guard_that_slept_past_its_deadline_takes_no_extension_that_wait
         driver.extend(deadline + 60_000)
         await until_true(lambda: CLOCK.boot() > deadline)
         os.kill(keeper, signal.SIGCONT)
-        assert (await until(driver, State.ENDED)).why is Why.DEADLINE
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.DEADLINE
 
 
 @in_a_loop
-async def test_work_whose_lease_has_run_out_is_not_started(yard: Yard) -> None:
+async def test_work_whose_lease_has_run_out_is_not_started(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         with pytest.raises(CannotStart, match="its lease has run out"):
             await driver.start(a_work("true", leased=True, deadline=CLOCK.boot()))
 
 
 @contextmanager
-def a_holder(yard: Yard, lease_ms: int, grace_ms: int, script: str) -> Iterator[subprocess.Popen[bytes]]:
+def a_holder(yard: ProcessFolder, lease_ms: int, grace_ms: int, script: str) -> Iterator[subprocess.Popen[bytes]]:
     """An agent in a process of its own, whose work runs."""
     words = [str(yard.data), str(yard.cgroups), str(yard.namespaces), str(lease_ms), str(grace_ms), script]
     with subprocess.Popen(
@@ -173,7 +173,9 @@ def a_holder(yard: Yard, lease_ms: int, grace_ms: int, script: str) -> Iterator[
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard: Yard, how: signal.Signals) -> None:
+def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(
+    each_yard: ProcessFolder, how: signal.Signals
+) -> None:
     with a_holder(each_yard, LEASE_MS, 200, f"setsid sleep 65 & echo $!; {QUIET}") as holder:
         process = each_yard.record().process
         time.sleep(LEASE_MS / 1_000 + 0.2)
@@ -193,9 +195,11 @@ def test_leased_work_ends_in_time_when_its_agent_is_killed_or_stopped(each_yard:
 
 
 @in_a_loop
-async def test_cgroups_of_an_agent_that_was_killed_are_removed_when_another_one_starts(cgroup_yard: Yard) -> None:
+async def test_cgroups_of_an_agent_that_was_killed_are_removed_when_another_one_starts(
+    cgroup_yard: ProcessFolder,
+) -> None:
     """One of another folder; but not before all that ran in them has ended."""
-    with a_holder(cgroup_yard, 60_000, 300, "exec sleep 60") as holder, a_yard(cgroups=True) as other:
+    with a_holder(cgroup_yard, 60_000, 300, "exec sleep 60") as holder, a_process_folder(cgroups=True) as other:
         record = cgroup_yard.record()
         bases = {Path(group).parent for group in record.groups}
         for is_alive in (True, False):
@@ -206,39 +210,41 @@ async def test_cgroups_of_an_agent_that_was_killed_are_removed_when_another_one_
                 await driver.sweep()
             assert record.process.is_alive()
             assert all(Path(group).exists() for group in record.groups)
-        await clear(record, CLOCK)
+        await kill_leftovers(record, CLOCK)
         async with other.driver() as driver:
             await driver.sweep()
         assert [base for base in sorted(bases) if base.exists()] == []
 
 
 @in_a_loop
-async def test_work_of_an_agent_that_was_killed_is_found_again_and_its_exit_code_known(each_yard: Yard) -> None:
+async def test_work_of_an_agent_that_was_killed_is_found_again_and_its_exit_code_known(
+    each_yard: ProcessFolder,
+) -> None:
     with a_holder(each_yard, 60_000, 300, "sleep 0.7; exit 9") as holder:
         holder.kill()
         holder.wait()
         async with each_yard.driver() as driver:
             live = found(driver)
             assert live is not None
-            assert (live.state, live.pid, live.leased) == (State.RUNNING, each_yard.record().process.pid, True)
+            assert (live.state, live.pid, live.leased) == (RunState.RUNNING, each_yard.record().process.pid, True)
             driver.extend(CLOCK.boot() + 5_000)
-            ended = await until(driver, State.ENDED)
-            assert (ended.code, ended.why) == (9, Why.EXIT)
+            ended = await until(driver, RunState.ENDED)
+            assert (ended.code, ended.why) == (9, ExitReason.EXIT)
 
 
 @in_a_loop
-async def test_a_guard_outlives_what_ends_an_agents_group(yard: Yard) -> None:
+async def test_a_guard_outlives_what_ends_an_agents_group(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work("sleep 0.6; exit 8"))
         keeper = yard.record().guard.pid
         assert os.getsid(keeper) not in (os.getsid(0), os.getsid(yard.record().process.pid))
         for stray in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, stray)
-        assert (await until(driver, State.ENDED)).code == 8
+        assert (await until(driver, RunState.ENDED)).code == 8
 
 
 @in_a_loop
-async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Yard) -> None:
+async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: ProcessFolder) -> None:
     script = "sleep 66 & echo $!; (trap '' TERM; sleep 67) & echo $!; " + (
         "setsid sleep 68 & echo $!; " if each_yard.cgroups or each_yard.namespaces else "echo $!; "
     )
@@ -248,25 +254,25 @@ async def test_a_guard_that_is_killed_takes_everything_with_it(each_yard: Yard) 
         record, pids = each_yard.record(), each_yard.pids()
         assert all(lives(pid) for pid in pids)
         os.kill(record.guard.pid, signal.SIGKILL)
-        ended = await until(driver, State.ENDED)
-        assert (ended.code, ended.why) == (None, Why.GUARD_GONE)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.code, ended.why) == (None, ExitReason.GUARD_GONE)
         assert not any(lives(pid) for pid in [record.process.pid, *pids])
 
 
 @in_a_loop
-async def test_what_goes_on_without_its_first_thread_ends_with_its_guard(each_yard: Yard) -> None:
+async def test_what_goes_on_without_its_first_thread_ends_with_its_guard(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work("", command=("python3", "-I", "-c", WITHOUT_ITS_FIRST_THREAD, "1")))
         await until_true(each_yard.log)
         record = each_yard.record()
         assert record.process.is_alive()
         os.kill(record.guard.pid, signal.SIGKILL)
-        assert (await until(driver, State.ENDED)).why is Why.GUARD_GONE
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.GUARD_GONE
         assert not lives(record.process.pid)
 
 
 @in_a_loop
-async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guards(each_yard: Yard) -> None:
+async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guards(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         deadline = CLOCK.boot() + LEASE_MS
         script = "setsid sleep 69 & echo $!; exec sleep 60"
@@ -274,18 +280,18 @@ async def test_a_guard_that_hangs_is_killed_by_the_agent_and_so_is_what_it_guard
         await until_true(each_yard.log)
         record, (escaped,) = each_yard.record(), each_yard.pids()
         os.kill(record.guard.pid, signal.SIGSTOP)
-        ended = await until(driver, State.ENDED)
+        ended = await until(driver, RunState.ENDED)
         assert CLOCK.boot() < deadline + 100 + LATE_MS
-        assert ended.why is Why.GUARD_GONE
+        assert ended.why is ExitReason.GUARD_GONE
         assert not any(lives(pid) for pid in (record.process.pid, escaped))
 
 
 @in_a_loop
-async def test_a_guard_that_hangs_when_it_is_asked_to_stop_is_killed(yard: Yard) -> None:
+async def test_a_guard_that_hangs_when_it_is_asked_to_stop_is_killed(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work("exec sleep 60"))
         record = yard.record()
         os.kill(record.guard.pid, signal.SIGSTOP)
         await driver.stop(*BINDING, 100)
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
         assert not record.process.is_alive()

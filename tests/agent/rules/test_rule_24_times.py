@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import State, Why
-from holdfast.agent.drivers.process.driver import KILL_MARGIN_LEAST_MS, ProcessDriver
+from holdfast.agent.drivers.driver import ExitReason, RunState
+from holdfast.agent.drivers.process.driver import KILL_MARGIN_MIN_MS, ProcessDriver
 from holdfast.agent.drivers.simulated import SimulatedDriver
-from holdfast.agent.lease_times import NAME, KeptTimes, on_disk
+from holdfast.agent.lease_times import NAME, AgentLeaseTimes, lease_times_on_disk
 from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.settings import DEFAULT_TIMES, DEFAULTS, Settings, times_of, unsafe
+from holdfast.core.model.values.settings import DEFAULT_TIMES, DEFAULTS, Settings, agent_times, settings_problems
 from tests.support.api.api_cluster import OPERATOR, Part, World, in_world
 from tests.support.event_loop import in_a_loop
 from tests.support.hosts.agent_world import Node, a_region, bind
-from tests.support.processes.process_world import CLOCK, Yard, a_work, until
+from tests.support.processes.process_world import CLOCK, ProcessFolder, a_work, until
 
 #: A safe set whose fence is past long before an agent with the defaults has ended anything.
 SHORT = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)
-TIMES = times_of(SHORT)
+TIMES = agent_times(SHORT)
 DEFAULTS_BUT_ONE = replace(DEFAULTS, reservation_life=29_000)
 #: A grace that nobody waits for.
 LONG_MS = 100_000
@@ -36,12 +36,12 @@ STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
 
 
 def test_the_short_set_is_safe_and_the_defaults_do_not_keep_it() -> None:
-    assert not unsafe(SHORT)
+    assert not settings_problems(SHORT)
     assert SHORT.fence_time < DEFAULTS.grace + DEFAULTS.kill_margin
 
 
 @in_a_loop
-async def test_a_guard_gets_the_grace_of_the_region_with_its_next_extension(yard: Yard) -> None:
+async def test_a_guard_gets_the_grace_of_the_region_with_its_next_extension(yard: ProcessFolder) -> None:
     """It was begun under longer times, which hold for the session of then."""
     async with yard.driver() as driver:
         driver.keep(replace(DEFAULT_TIMES, grace=LONG_MS))
@@ -49,12 +49,12 @@ async def test_a_guard_gets_the_grace_of_the_region_with_its_next_extension(yard
         await driver.start(a_work(STUBBORN, leased=True, deadline=deadline, grace_ms=LONG_MS))
         driver.keep(replace(DEFAULT_TIMES, grace=100))
         driver.extend(deadline)
-        assert (await until(driver, State.ENDED, limit=60)).why is Why.DEADLINE
+        assert (await until(driver, RunState.ENDED, limit=60)).why is ExitReason.DEADLINE
         assert CLOCK.boot() < deadline + LONG_MS
 
 
 @in_a_loop
-async def test_a_guard_that_hangs_is_killed_when_the_grace_of_its_last_extension_is_over(yard: Yard) -> None:
+async def test_a_guard_that_hangs_is_killed_when_the_grace_of_its_last_extension_is_over(yard: ProcessFolder) -> None:
     """The agent counts with what it has told the guard, not with what that began with."""
     async with yard.driver() as driver:
         driver.keep(replace(DEFAULT_TIMES, grace=LONG_MS))
@@ -63,15 +63,15 @@ async def test_a_guard_that_hangs_is_killed_when_the_grace_of_its_last_extension
         driver.keep(replace(DEFAULT_TIMES, grace=100))
         driver.extend(deadline)
         os.kill(yard.record().guard.pid, signal.SIGSTOP)
-        await until(driver, State.ENDED, limit=60)
+        await until(driver, RunState.ENDED, limit=60)
         assert CLOCK.boot() < deadline + LONG_MS
 
 
-def test_a_driver_says_for_how_long_work_outlives_its_lease(yard: Yard) -> None:
+def test_a_driver_says_for_how_long_work_outlives_its_lease(yard: ProcessFolder) -> None:
     driver = ProcessDriver(yard.settings(), CLOCK)
     assert driver.keep(TIMES) == TIMES.grace + TIMES.kill_margin
     hasty = replace(TIMES, kill_margin=1)
-    assert driver.keep(hasty) == TIMES.grace + KILL_MARGIN_LEAST_MS, "no guard is so quick"
+    assert driver.keep(hasty) == TIMES.grace + KILL_MARGIN_MIN_MS, "no guard is so quick"
 
 
 def wait_for_times(folder: Path) -> None:
@@ -82,17 +82,17 @@ def wait_for_times(folder: Path) -> None:
 
 
 def test_numbers_survive_the_agent(tmp_path: Path) -> None:
-    first = on_disk(tmp_path)
+    first = lease_times_on_disk(tmp_path)
     assert first.now == DEFAULT_TIMES
     assert first.told(TIMES)
     assert not first.told(TIMES)
     assert not first.told(None), "a server that tells none changes nothing"
     wait_for_times(tmp_path)
-    assert on_disk(tmp_path).now == TIMES
+    assert lease_times_on_disk(tmp_path).now == TIMES
 
 
 def test_numbers_that_cannot_be_kept_on_disk_are_acted_by_all_the_same(tmp_path: Path) -> None:
-    kept = on_disk(tmp_path / "nowhere")
+    kept = lease_times_on_disk(tmp_path / "nowhere")
     assert kept.told(TIMES)
     assert kept.now == TIMES
 
@@ -100,7 +100,7 @@ def test_numbers_that_cannot_be_kept_on_disk_are_acted_by_all_the_same(tmp_path:
 @pytest.mark.parametrize("text", ["", "[]", '{"lease": 1}', "\xff"])
 def test_numbers_that_cannot_be_read_are_told_again(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_bytes(text.encode("latin-1"))
-    assert on_disk(tmp_path).now == DEFAULT_TIMES
+    assert lease_times_on_disk(tmp_path).now == DEFAULT_TIMES
 
 
 async def configured(world: World, settings: Settings) -> tuple[Part, Node]:
@@ -132,7 +132,7 @@ def test_an_agent_registers_with_the_numbers_that_it_has_kept() -> None:
         region = await a_region(world, exclusive=True, ordinals=(0, 1))
         await region.submit(OPERATOR, Configure(SHORT), key="configured")
         node = Node(world, region)
-        node.times = KeptTimes(TIMES)
+        node.times = AgentLeaseTimes(TIMES)
         node.start()
         await node.is_known()
         assert region.state.nodes[node.uid].overrun == 3_000

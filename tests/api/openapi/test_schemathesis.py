@@ -24,7 +24,7 @@ from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi import checks
 
-from holdfast.api.kinds import KINDS, Kind
+from holdfast.api.kinds import KINDS, ResourceKind
 from holdfast.api.openapi.document import description
 from holdfast.api.resources.schemas import kind_schema
 from holdfast.api.serialization.json_schema import DIALECT
@@ -261,7 +261,7 @@ def test_what_a_server_publishes_is_valid_openapi_and_json_schema(
     ],
 )
 def test_a_watch_streams_lines_with_objects_of_their_kind(
-    servers: dict[str, str], session: requests.Session, ledger: str, kind: Kind
+    servers: dict[str, str], session: requests.Session, ledger: str, kind: ResourceKind
 ) -> None:
     url, headers = f"{servers[ledger]}/v1/{kind.plural}", {"Authorization": bearer("operator")}
     query = {"watch": "true", "initial": "true"}

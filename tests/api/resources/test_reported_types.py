@@ -9,13 +9,21 @@ from msgspec.structs import replace
 
 from holdfast.api.kinds import KINDS
 from holdfast.api.resources import schemas
-from holdfast.api.resources.rendering import view
-from holdfast.api.resources.reported_types import SHOWN
-from holdfast.api.resources.writable import read_object
-from holdfast.api.serialization.registry import read
+from holdfast.api.resources.rendering import render_row
+from holdfast.api.resources.reported_types import VIEWS_BY_KIND
+from holdfast.api.resources.writable import parse_object
+from holdfast.api.serialization.registry import parse
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import Taint
-from holdfast.core.model.records.region_reports import Counted, Failing, Nodes, Seen, Summary, Trouble, Waiting
+from holdfast.core.model.records.region_reports import (
+    Failing,
+    Nodes,
+    RegionSummary,
+    TemplateCounts,
+    Trouble,
+    Waiting,
+    WorkloadReport,
+)
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as c
 from tests.support.ledgers.platform import T0, PlatformBench, a_template, a_workload, a_world, cpu
@@ -32,9 +40,9 @@ def shown(bench: PlatformBench, plural: str, key: Any) -> dict[str, Any]:
     """The document, which its schema accepts and which reads back."""
     kind = KINDS[plural]
     table: Any = bench.state.workloads if plural == "workloads" else bench.state.regions
-    tree = view(kind, bench.state, key, table[key])
+    tree = render_row(kind, bench.state, key, table[key])
     jsonschema_rs.validate(schemas.kind_schema(kind.name, shown=True), tree)
-    read(SHOWN[kind.name], tree)
+    parse(VIEWS_BY_KIND[kind.name], tree)
     return tree
 
 
@@ -56,7 +64,7 @@ def test_each_region_and_template_shows_what_its_region_said_last() -> None:
     bench.assign(web, "eu", 2)
     waiting = Waiting("capacity", 1, T0, "2 nodes lack cpu")
     failing = Failing("exit", 1, "n1", "exit code 3")
-    seen = Seen(web, 2, (Counted(OLD, 1, 1, 1), Counted(NEW, 1, 0, 0)), (waiting,), (failing,))
+    seen = WorkloadReport(web, 2, (TemplateCounts(OLD, 1, 1, 1), TemplateCounts(NEW, 1, 0, 0)), (waiting,), (failing,))
     bench.accept("region/eu", c.Report("eu", 1, (seen,)))
     rows = shown(bench, "workloads", web)["status"]["regions"]
     counts = ("region", "template", "assigned", "bound", "ready", "serving", "generation")
@@ -75,7 +83,7 @@ def test_what_waits_is_shown_even_where_nothing_is_assigned_any_more() -> None:
     bench = a_world()
     web = bench.put(a_workload())
     ended = bench.assign(web, "eu", 1)
-    bench.accept("region/eu", c.Report("eu", 1, (Seen(web, 1, (), (Waiting("capacity", 1, T0),)),)))
+    bench.accept("region/eu", c.Report("eu", 1, (WorkloadReport(web, 1, (), (Waiting("capacity", 1, T0),)),)))
     bench.accept("controller/assignment", c.EndAssignment(ended))
     (one,) = shown(bench, "workloads", web)["status"]["regions"]
     assert (one["region"], one["template"], one["assigned"], len(one["waiting"])) == ("eu", "", 0, 1)
@@ -85,16 +93,16 @@ def test_a_document_that_is_shown_can_be_written_back() -> None:
     bench = a_world()
     web = bench.put(a_workload())
     bench.assign(web, "eu", 2)
-    assert read_object(shown(bench, "workloads", web)).spec == bench.workload().spec
-    bench.accept("region/eu", c.Report("eu", 1, (), Summary(nodes=(ROW,))))
-    assert read_object(shown(bench, "regions", "eu")).spec == bench.state.regions["eu"].spec
+    assert parse_object(shown(bench, "workloads", web)).spec == bench.workload().spec
+    bench.accept("region/eu", c.Report("eu", 1, (), RegionSummary(nodes=(ROW,))))
+    assert parse_object(shown(bench, "regions", "eu")).spec == bench.state.regions["eu"].spec
 
 
 def test_a_region_shows_its_summary_and_when_it_told_it() -> None:
     bench = a_world()
     assert shown(bench, "regions", "eu")["status"]["summary"] is None
     trouble = Trouble("silent-nodes", 1, T0, "n7")
-    bench.accept("region/eu", c.Report("eu", 1, (), Summary(nodes=(ROW,), troubles=(trouble,))))
+    bench.accept("region/eu", c.Report("eu", 1, (), RegionSummary(nodes=(ROW,), troubles=(trouble,))))
     summary = shown(bench, "regions", "eu")["status"]["summary"]
     assert summary["at"].startswith("2023-11-14T")
     (nodes,) = summary["nodes"]
@@ -106,6 +114,6 @@ def test_a_region_shows_its_summary_and_when_it_told_it() -> None:
 def test_what_single_tenants_are_charged_is_not_shown_to_all_who_see_the_region() -> None:
     bench = a_world()
     uses = (("quota/acme", cpu(1_000)), ("quota/beta", cpu(2_000)), ("recovery/reserve", cpu(500)))
-    bench.accept("region/eu", c.Report("eu", 1, (), replace(Summary(nodes=(ROW,)), uses=uses)))
+    bench.accept("region/eu", c.Report("eu", 1, (), replace(RegionSummary(nodes=(ROW,)), uses=uses)))
     shown_uses = shown(bench, "regions", "eu")["status"]["summary"]["uses"]
     assert shown_uses == {"quota": {"cpu": 3}, "recovery/reserve": {"cpu": "500m"}}

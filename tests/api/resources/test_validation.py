@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.api.resources.region_types import Node, NodeSpec
-from holdfast.api.resources.validation import check
+from holdfast.api.resources.validation import validate_object
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Token, TokenSpec
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Token, TokenSpec
 from holdfast.core.model.objects.probes import HttpProbe, Probe
 from holdfast.core.model.objects.tenants import (
     PriorityClass,
@@ -23,9 +23,9 @@ from holdfast.core.model.objects.tenants import (
     TenantSpec,
 )
 from holdfast.core.model.objects.topology import NodePool, NodePoolSpec, Region, RegionSpec
-from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import (
-    Failover,
+    FailoverMode,
     Placement,
     Recovery,
     Spread,
@@ -34,7 +34,7 @@ from holdfast.core.model.objects.workloads import (
     WorkloadSpec,
 )
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform.commands import Put
 from tests.support.ledgers.platform import ROOT, PlatformBench, a_tenant
 
@@ -53,11 +53,11 @@ GOOD: list[Any] = [
     Tenant(meta=Meta(name="acme"), spec=TenantSpec(priority_classes=("normal",))),
     Quota(meta=Meta(name="acme"), spec=QuotaSpec(hard=Resources(1000, 10))),
     PriorityClass(meta=Meta(name="normal"), spec=PriorityClassSpec(priority=50)),
-    Principal(meta=Meta(name="person/root"), spec=PrincipalSpec(rights=tuple(Right))),
+    Principal(meta=Meta(name="person/root"), spec=PrincipalSpec(rights=tuple(Permission))),
     Token(meta=Meta(name="t"), spec=TokenSpec(principal="person/root", hash="", expires=1)),
     Region(meta=Meta(name="eu"), spec=RegionSpec(jurisdiction="de")),
     NodePool(meta=Meta(name="big"), spec=NodePoolSpec(region="eu", maximum=3)),
-    RecoveryBudget(meta=Meta(name="spare"), spec=RecoveryBudgetSpec(regions=("eu",), each=NOTHING, tenants=("acme",))),
+    RecoveryBudget(meta=Meta(name="spare"), spec=RecoveryBudgetSpec(regions=("eu",), each=ZERO, tenants=("acme",))),
     Node(meta=Meta(name="n1"), spec=NodeSpec(cordoned=True, note="repair")),
     Node(meta=Meta(name="n1"), spec=NodeSpec()),
 ]
@@ -65,7 +65,7 @@ GOOD: list[Any] = [
 
 @pytest.mark.parametrize("obj", GOOD, ids=lambda obj: type(obj).__name__)
 def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
-    assert check(obj) == []
+    assert validate_object(obj) == []
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
             "secrets.A says where",
         ),
         (
-            a_workload(exclusive=True, failover=Failover.ACKNOWLEDGED, template=Template(grace=10_001)),
+            a_workload(exclusive=True, failover=FailoverMode.ACKNOWLEDGED, template=Template(grace=10_001)),
             "/spec/template/grace",
             "grace of 10001 ms is longer",
         ),
         (
-            Quota(meta=Meta(name="a"), spec=QuotaSpec(hard=NOTHING, protected=Resources(5))),
+            Quota(meta=Meta(name="a"), spec=QuotaSpec(hard=ZERO, protected=Resources(5))),
             "/spec/protected",
             "protected",
         ),
@@ -112,28 +112,28 @@ def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
     ],
 )
 def test_what_no_ledger_takes_is_told_with_its_place(obj: Any, pointer: str, message: str) -> None:
-    [fault] = check(obj)
+    [fault] = validate_object(obj)
     assert fault.pointer == pointer
     assert fault.message.startswith(message)
 
 
 def test_every_contradiction_is_told_by_itself() -> None:
-    workload = a_workload(replicas=-1, exclusive=True, batch=True, failover=Failover.ADDITIVE)
-    assert [fault.message for fault in check(workload)] == contradictions(workload.spec)
+    workload = a_workload(replicas=-1, exclusive=True, batch=True, failover=FailoverMode.ADDITIVE)
+    assert [fault.message for fault in validate_object(workload)] == workload_problems(workload.spec)
 
 
 def test_labels_and_annotations_are_told_apart() -> None:
     meta = Meta(name="web", tenant="acme", labels=(("", "x"),), annotations=(("a", "x" * 5_000),))
-    pointers = [fault.pointer for fault in check(replace(a_workload(), meta=meta))]
+    pointers = [fault.pointer for fault in validate_object(replace(a_workload(), meta=meta))]
     assert pointers == ["/metadata/labels", "/metadata/annotations"]
 
 
 def test_the_ledger_says_the_same() -> None:
     bench = PlatformBench()
     bench.accept(ROOT, Put(a_tenant("acme")))
-    quota = Quota(meta=Meta(name="acme"), spec=QuotaSpec(hard=NOTHING, protected=Resources(5)))
+    quota = Quota(meta=Meta(name="acme"), spec=QuotaSpec(hard=ZERO, protected=Resources(5)))
     refused = bench.refuse(Code.CONTRADICTORY, ROOT, Put(quota))
-    assert [fault.message for fault in check(quota)] == [refused.message]
+    assert [fault.message for fault in validate_object(quota)] == [refused.message]
 
 
 @pytest.mark.parametrize(("principal", "many", "faults"), [
@@ -141,4 +141,4 @@ def test_the_ledger_says_the_same() -> None:
 ])  # fmt: skip
 def test_a_token_for_many_is_told_apart_without_a_server(principal: str, many: bool, faults: int) -> None:
     token = Token(meta=Meta(name="t"), spec=TokenSpec(principal=principal, hash="", expires=1, any=many))
-    assert len(check(token)) == faults
+    assert len(validate_object(token)) == faults

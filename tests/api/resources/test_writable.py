@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.api.resources.region_types import Node, NodeSpec
-from holdfast.api.resources.validation import administer
-from holdfast.api.resources.writable import read_object, show_object
-from holdfast.api.serialization.field_errors import Fault, Faulty
+from holdfast.api.resources.validation import administer_command
+from holdfast.api.resources.writable import parse_object, render_object
+from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.core.model.objects.principals import Token, TokenSpec
 from holdfast.core.model.objects.probes import ExecProbe, HttpProbe, Probe, TcpProbe
 from holdfast.core.model.objects.topology import Taint
-from holdfast.core.model.objects.workloads import Restart, Template, Workload, WorkloadSpec, WorkloadStatus
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.objects.workloads import RestartPolicy, Template, Workload, WorkloadSpec, WorkloadStatus
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.model.values.metadata import Deletion, Finalizer, Meta, Owner
 from holdfast.core.region.commands import AdministerNode
 
@@ -35,14 +35,14 @@ def document(**parts: Any) -> dict[str, Any]:
     return {name: part for name, part in {**tree, **parts}.items() if part is not None}
 
 
-def faults_of(tree: object) -> list[Fault]:
-    with pytest.raises(Faulty) as caught:
-        read_object(tree)
+def faults_of(tree: object) -> list[FieldError]:
+    with pytest.raises(InvalidDocument) as caught:
+        parse_object(tree)
     return list(caught.value.faults)
 
 
 def test_a_document_is_an_object() -> None:
-    assert read_object(document()) == WEB
+    assert parse_object(document()) == WEB
 
 
 def test_how_a_process_is_run_and_watched_over_is_written_as_people_write_it() -> None:
@@ -59,7 +59,7 @@ def test_how_a_process_is_run_and_watched_over_is_written_as_people_write_it() -
         "restart": "on-failure",
     }
     tree = document(spec={"template": template, "replicas": 3, "priorityClass": "normal"})
-    found = read_object(tree)
+    found = parse_object(tree)
     assert found.spec.template == Template(
         command=("serve",),
         secrets=(("TOKEN", "file:/run/token"),),
@@ -70,15 +70,15 @@ def test_how_a_process_is_run_and_watched_over_is_written_as_people_write_it() -
         readiness=Probe(http=HttpProbe(path="/health", port=1), period=500),
         liveness=Probe(tcp=TcpProbe(), timeout=2_000, failures=5),
         grace=5_000,
-        restart=Restart.ON_FAILURE,
+        restart=RestartPolicy.ON_FAILURE,
     )
-    assert read_object(show_object(found)) == found
+    assert parse_object(render_object(found)) == found
     del template["readiness"]["http"]["path"]
     assert [fault.pointer for fault in faults_of(tree)] == ["/spec/template/readiness/http/path"]
 
 
 def test_metadata_is_shown_without_what_is_empty_and_the_spec_in_full() -> None:
-    shown = show_object(WEB)
+    shown = render_object(WEB)
     assert shown["metadata"] == {"name": "web", "tenant": "acme", "labels": {"app": "web"}}
     assert shown["spec"]["failover"] == "additive"
     assert shown["spec"]["deadline"] == "0s"
@@ -99,24 +99,24 @@ def test_what_the_server_showed_can_be_written_back() -> None:
         deletion=Deletion(by="person/root", at=5),
         created=1_700_000_000_000,
     )
-    condition = Condition(type="Ready", status=Truth.TRUE, reason=Reason.AS_DESIRED)
+    condition = Condition(type="Ready", status=ConditionStatus.TRUE, reason=ConditionReason.AS_DESIRED)
     status = WorkloadStatus(serving=3, conditions=(condition,))
-    shown = show_object(replace(WEB, meta=meta, status=status))
+    shown = render_object(replace(WEB, meta=meta, status=status))
     sent = replace(WEB.meta, uid=meta.uid, revision=meta.revision)
-    assert read_object(shown) == replace(WEB, meta=sent)
-    assert read_object(shown, whole=True) == replace(WEB, meta=meta, status=status)
+    assert parse_object(shown) == replace(WEB, meta=sent)
+    assert parse_object(shown, whole=True) == replace(WEB, meta=meta, status=status)
     assert shown["metadata"]["revision"] == "43.3"
     assert shown["metadata"]["created"] == "2023-11-14T22:13:20.000Z"
 
 
 def test_what_is_stored_says_its_generation_even_when_it_is_the_first() -> None:
-    assert "generation" not in show_object(WEB)["metadata"]
+    assert "generation" not in render_object(WEB)["metadata"]
     stored = replace(WEB, meta=replace(WEB.meta, created_by="tenant/acme"))
-    assert show_object(stored)["metadata"]["generation"] == 1
+    assert render_object(stored)["metadata"]["generation"] == 1
 
 
 def test_a_status_that_nobody_understands_is_passed_over() -> None:
-    assert read_object(document(status={"from": ["another", "version"]})) == WEB
+    assert parse_object(document(status={"from": ["another", "version"]})) == WEB
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_without_a_spec_what_it_must_say_is_missing() -> None:
     pointers = [fault.pointer for fault in faults_of(document(spec=None))]
     assert pointers == ["/spec/template", "/spec/replicas", "/spec/priorityClass"]
     tenant = {"apiVersion": "holdfast/v1", "kind": "Tenant", "metadata": {"name": "acme"}}
-    assert read_object(tenant).spec.workloads_max == 10_000
+    assert parse_object(tenant).spec.workloads_max == 10_000
 
 
 def test_what_belongs_to_no_tenant_names_none() -> None:
@@ -156,17 +156,17 @@ def test_what_belongs_to_no_tenant_names_none() -> None:
 
 def test_a_tokens_hash_is_taken_and_never_shown() -> None:
     token = Token(meta=Meta(name="t"), spec=TokenSpec(principal="person/root", hash="00ff", expires=5_000))
-    shown = show_object(token)
+    shown = render_object(token)
     assert "hash" not in shown["spec"]
     assert "00ff" not in str(shown)
-    assert read_object(show_object(token, secrets=True)) == token
-    assert read_object(shown).spec.hash == ""
+    assert parse_object(render_object(token, secrets=True)) == token
+    assert parse_object(shown).spec.hash == ""
 
 
 def test_a_nodes_document_says_all_that_an_operator_says() -> None:
     spec = NodeSpec(cordoned=True, taints=(Taint("gpu"),), labels=(("rack", "r1"),), tenancy=("acme",), note="repair")
-    node = read_object(show_object(Node(meta=Meta(name="n1"), spec=spec)))
-    assert administer(node, 5) == AdministerNode(
+    node = parse_object(render_object(Node(meta=Meta(name="n1"), spec=spec)))
+    assert administer_command(node, 5) == AdministerNode(
         5, cordoned=True, taints=(Taint("gpu"),), labels=(("rack", "r1"),), tenancy=("acme",), note="repair"
     )
 

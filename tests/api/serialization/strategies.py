@@ -7,9 +7,20 @@ from typing import Any
 from hypothesis import strategies as st
 
 from holdfast.api.serialization import quantities, scalars
-from holdfast.api.serialization.composites import Fields, ListOf, MapOf, Maybe, Pair
-from holdfast.api.serialization.objects import SENT, AnyObject, WholeObject, WrittenObject
-from holdfast.api.serialization.scalars import INT_MAX, Form
+from holdfast.api.serialization.composites import (
+    ListSerializer,
+    MapSerializer,
+    OptionalSerializer,
+    StructSerializer,
+    TupleSerializer,
+)
+from holdfast.api.serialization.objects import (
+    SENDER_FIELDS,
+    AnyObjectSerializer,
+    ObjectSerializer,
+    WritableObjectSerializer,
+)
+from holdfast.api.serialization.scalars import INT_MAX, Serializer
 from holdfast.core.model.values.resources import Resources
 
 WHOLE = st.integers(-INT_MAX - 1, INT_MAX)
@@ -33,15 +44,15 @@ RESOURCES = st.builds(
 INSTANTS = st.one_of(st.integers(0, 2_000_000_000_000), st.integers(-62_135_596_800_000, 253_402_300_799_999))
 
 _SCALARS: dict[type, st.SearchStrategy[Any]] = {
-    scalars.Text: TEXT,
-    scalars.Secret: TEXT,
-    scalars.Flag: st.booleans(),
-    scalars.Whole: WHOLE,
-    scalars.Duration: WHOLE,
-    scalars.Percent: WHOLE,
-    scalars.Instant: INSTANTS,
-    scalars.Revision: st.integers(0, INT_MAX),
-    quantities.Amounts: RESOURCES,
+    scalars.TextSerializer: TEXT,
+    scalars.SecretSerializer: TEXT,
+    scalars.BoolSerializer: st.booleans(),
+    scalars.IntSerializer: WHOLE,
+    scalars.DurationSerializer: WHOLE,
+    scalars.PercentSerializer: WHOLE,
+    scalars.InstantSerializer: INSTANTS,
+    scalars.RevisionSerializer: st.integers(0, INT_MAX),
+    quantities.ResourcesSerializer: RESOURCES,
 }
 
 JSON = st.recursive(
@@ -51,41 +62,41 @@ JSON = st.recursive(
 )
 
 
-def values_of(form: Form, depth: int = 0) -> st.SearchStrategy[Any]:
+def values_of(form: Serializer, depth: int = 0) -> st.SearchStrategy[Any]:
     """Values that the form shows and reads back."""
     simple = _SCALARS.get(type(form))
     if simple is not None:
         return simple
     match form:
-        case scalars.Choice():
+        case scalars.EnumSerializer():
             return st.sampled_from(list(form.words))
-        case ListOf():
+        case ListSerializer():
             # A struct that holds itself ends here.
             return st.lists(values_of(form.item, depth + 1), max_size=2).map(tuple) if depth < 7 else st.just(())
-        case MapOf():
+        case MapSerializer():
             pairs = st.dictionaries(TEXT, values_of(form.item, depth + 1), max_size=2)
             return pairs.map(lambda found: tuple(sorted(found.items(), key=lambda pair: pair[0])))
-        case Pair():
+        case TupleSerializer():
             return st.tuples(*(values_of(item, depth + 1) for item in form.items))
-        case Maybe():
+        case OptionalSerializer():
             return st.none() | values_of(form.item, depth + 1)
-        case AnyObject():
+        case AnyObjectSerializer():
             return st.one_of([values_of(one, depth) for one in form.forms.values()])
-        case WrittenObject():
+        case WritableObjectSerializer():
             return st.builds(form.struct, meta=_sent(form), spec=values_of(form.spec, depth + 1))
-        case WholeObject():
+        case ObjectSerializer():
             parts = {"meta": form.meta, "spec": form.spec, "status": form.status}
             return st.builds(form.struct, **{name: values_of(part, depth + 1) for name, part in parts.items()})
-        case Fields():
+        case StructSerializer():
             return st.builds(
                 form.struct, **{field.inside: values_of(field.form, depth + 1) for field in form.fields.values()}
             )
     raise AssertionError(form)
 
 
-def _sent(form: WrittenObject) -> st.SearchStrategy[Any]:
+def _sent(form: WritableObjectSerializer) -> st.SearchStrategy[Any]:
     """Metadata as a sender may say it."""
-    fields = {name: values_of(form.meta.fields[name].form) for name in SENT}
+    fields = {name: values_of(form.meta.fields[name].form) for name in SENDER_FIELDS}
     fields["tenant"] = TEXT.filter(bool) if form.tenanted else st.just("")
     fields |= {mark: st.just(()) for mark in form.unmarked}
     return st.builds(form.meta.struct, **fields)

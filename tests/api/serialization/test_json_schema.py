@@ -19,10 +19,10 @@ from holdfast.api.kinds import BY_NAME, KINDS
 from holdfast.api.openapi import document
 from holdfast.api.openapi.components import PROBLEMS
 from holdfast.api.resources import schemas
-from holdfast.api.resources.command_catalog import read_command, rules
-from holdfast.api.resources.writable import WRITTEN, read_object, show_object
-from holdfast.api.serialization.field_errors import Faulty
-from holdfast.api.serialization.registry import fields_of, form_of, written_form_of
+from holdfast.api.resources.command_catalog import parse_command, rules
+from holdfast.api.resources.writable import WRITABLE, parse_object, render_object
+from holdfast.api.serialization.field_errors import InvalidDocument
+from holdfast.api.serialization.registry import serializer_for, struct_serializer_for, writable_serializer_for
 from holdfast.core.model.values.metadata import Meta
 from tests.api.serialization.strategies import values_of
 
@@ -51,23 +51,23 @@ def named(kind: str, value: Any) -> Any:
     return replace(value, meta=meta)
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("kind", WRITABLE)
 @few
 @given(data=st.data())
 def test_schemas_accept_what_is_shown(kind: str, data: st.DataObject) -> None:
-    struct: Any = WRITTEN[kind]
-    whole = named(kind, data.draw(values_of(form_of(struct))))
-    tree = show_object(whole, secrets=True)
+    struct: Any = WRITABLE[kind]
+    whole = named(kind, data.draw(values_of(serializer_for(struct))))
+    tree = render_object(whole, secrets=True)
     for shown in (False, True):
         jsonschema_rs.validate(schemas.kind_schema(kind, shown=shown), tree)
-    jsonschema_rs.validate(schemas.kind_schema(kind, shown=True), show_object(whole))
+    jsonschema_rs.validate(schemas.kind_schema(kind, shown=True), render_object(whole))
 
 
 @pytest.mark.parametrize(("ledger", "tag"), [one for one in COMMANDS if not one[1].startswith("put")])
 @few
 @given(data=st.data())
 def test_schemas_of_commands_accept_what_is_shown(ledger: str, tag: str, data: st.DataObject) -> None:
-    form = fields_of(rules(ledger)[tag].command)
+    form = struct_serializer_for(rules(ledger)[tag].command)
     jsonschema_rs.validate(schemas.command_schema(ledger, tag), form.show(data.draw(values_of(form)), True))
 
 
@@ -113,7 +113,7 @@ WORKLOAD: dict[str, Any] = {
 def test_schemas_refuse_what_is_refused(path: str, value: object) -> None:
     tree: Any = json.loads(json.dumps(WORKLOAD))
     assert jsonschema_rs.is_valid(schemas.kind_schema("Workload"), tree)
-    assert read_object(tree).spec.replicas == 3
+    assert parse_object(tree).spec.replicas == 3
     *outer, last = path.split(".")
     place = tree
     for part in outer:
@@ -122,14 +122,14 @@ def test_schemas_refuse_what_is_refused(path: str, value: object) -> None:
     if value is None:
         del place[last]
     assert not jsonschema_rs.is_valid(schemas.kind_schema("Workload"), tree)
-    with pytest.raises(Faulty):
-        read_object(tree)
+    with pytest.raises(InvalidDocument):
+        parse_object(tree)
 
 
 def test_what_the_ledger_says_may_be_sent_back_in_any_shape() -> None:
     tree = {**WORKLOAD, "status": ["x"], "metadata": {**WORKLOAD["metadata"], "generation": "x", "owner": 5}}
     jsonschema_rs.validate(schemas.kind_schema("Workload"), tree)
-    assert read_object(tree).meta == Meta(name="web", tenant="acme")
+    assert parse_object(tree).meta == Meta(name="web", tenant="acme")
 
 
 def test_a_secret_is_written_only_and_need_not_be_given() -> None:
@@ -224,12 +224,12 @@ def test_each_ledger_describes_its_own_kinds_and_commands() -> None:
 def test_commands_of_machines_are_not_for_people() -> None:
     assert "propose" not in rules("region")
     with pytest.raises(KeyError):
-        read_command("region", "propose", {})
+        parse_command("region", "propose", {})
 
 
 def test_a_written_document_is_what_the_writing_form_reads() -> None:
-    for struct in WRITTEN.values():
-        assert written_form_of(struct).kind == struct.__name__
+    for struct in WRITABLE.values():
+        assert writable_serializer_for(struct).kind == struct.__name__
 
 
 @pytest.mark.parametrize("revision", ["0.0", "0.1", "1.0", "41.3", "8796093022207.1048575"])
@@ -238,9 +238,9 @@ def test_a_schema_takes_the_revisions_of_an_object_that_are_read(field: str, rev
     """Nothing is at 0.0, and to expect an object as it was there would be to expect nothing."""
     tree = {"apiVersion": "holdfast/v1", "kind": "Tenant", "metadata": {"name": "shop", field: revision}, "spec": {}}
     try:
-        read_object(tree)
+        parse_object(tree)
         is_read = True
-    except Faulty:
+    except InvalidDocument:
         is_read = False
     assert jsonschema_rs.is_valid(schemas.kind_schema("Tenant"), tree) == is_read
 

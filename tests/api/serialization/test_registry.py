@@ -12,11 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.api.resources.command_catalog import read_command, rules, show_command
-from holdfast.api.resources.writable import WRITTEN, read_object, show_object
-from holdfast.api.serialization.field_errors import FAULTS_MAX, Fault, Faults, Faulty
-from holdfast.api.serialization.quantities import Amounts
-from holdfast.api.serialization.registry import camel, fields_of, form_of, read, show, written_form_of
+from holdfast.api.resources.command_catalog import parse_command, render_command, rules
+from holdfast.api.resources.writable import WRITABLE, parse_object, render_object
+from holdfast.api.serialization.field_errors import ERRORS_MAX, FieldError, FieldErrors, InvalidDocument
+from holdfast.api.serialization.quantities import ResourcesSerializer
+from holdfast.api.serialization.registry import (
+    camel,
+    parse,
+    render,
+    serializer_for,
+    struct_serializer_for,
+    writable_serializer_for,
+)
 from holdfast.api.serialization.scalars import format_instant, parse_instant
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.model.objects.policies import PolicyDocument
@@ -31,17 +38,17 @@ COMMANDS = [(ledger, tag) for ledger in ("platform", "region") for tag in rules(
 few = settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 
 
-def faults_of(type_: Any, tree: object) -> list[Fault]:
-    with pytest.raises(Faulty) as caught:
-        read(type_, tree)
+def faults_of(type_: Any, tree: object) -> list[FieldError]:
+    with pytest.raises(InvalidDocument) as caught:
+        parse(type_, tree)
     return list(caught.value.faults)
 
 
-def faults_or_none(reading: Callable[[], object]) -> tuple[Fault, ...]:
+def faults_or_none(reading: Callable[[], object]) -> tuple[FieldError, ...]:
     """The faults of what cannot be read: at least one. Whatever else is raised fails the test."""
     try:
         reading()
-    except Faulty as faulty:
+    except InvalidDocument as faulty:
         found = faulty.faults
     else:
         return ()
@@ -49,24 +56,24 @@ def faults_or_none(reading: Callable[[], object]) -> tuple[Fault, ...]:
     return found
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("kind", WRITABLE)
 @few
 @given(data=st.data())
 def test_an_object_that_is_shown_reads_back_whole(kind: str, data: st.DataObject) -> None:
-    struct: Any = WRITTEN[kind]
-    value = data.draw(values_of(form_of(struct)))
-    tree = json.loads(json.dumps(show_object(value, secrets=True)))
-    assert read_object(tree, whole=True) == value
-    assert read(struct, tree) == value
+    struct: Any = WRITABLE[kind]
+    value = data.draw(values_of(serializer_for(struct)))
+    tree = json.loads(json.dumps(render_object(value, secrets=True)))
+    assert parse_object(tree, whole=True) == value
+    assert parse(struct, tree) == value
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("kind", WRITABLE)
 @few
 @given(data=st.data())
 def test_an_object_that_a_sender_writes_reads_back(kind: str, data: st.DataObject) -> None:
-    struct: Any = WRITTEN[kind]
-    value = data.draw(values_of(written_form_of(struct)))
-    assert read_object(show_object(value, secrets=True)) == value
+    struct: Any = WRITABLE[kind]
+    value = data.draw(values_of(writable_serializer_for(struct)))
+    assert parse_object(render_object(value, secrets=True)) == value
 
 
 @pytest.mark.parametrize(("ledger", "tag"), COMMANDS)
@@ -74,36 +81,36 @@ def test_an_object_that_a_sender_writes_reads_back(kind: str, data: st.DataObjec
 @given(data=st.data())
 def test_a_command_that_is_shown_reads_back(ledger: str, tag: str, data: st.DataObject) -> None:
     command: Any = rules(ledger)[tag].command
-    value = data.draw(values_of(fields_of(command)))
-    assert read_command(ledger, tag, json.loads(json.dumps(fields_of(command).show(value, True)))) == value
-    assert json.dumps(show_command(value))
+    value = data.draw(values_of(struct_serializer_for(command)))
+    assert parse_command(ledger, tag, json.loads(json.dumps(struct_serializer_for(command).show(value, True)))) == value
+    assert json.dumps(render_command(value))
 
 
 @few
-@given(values_of(form_of(PendingReason)))
+@given(values_of(serializer_for(PendingReason)))
 def test_a_struct_that_holds_itself_reads_back(reason: PendingReason) -> None:
-    assert read(PendingReason, show(reason)) == reason
+    assert parse(PendingReason, render(reason)) == reason
 
 
 @given(JSON)
 def test_no_tree_raises_anything_but_its_faults(tree: object) -> None:
     for type_ in (WorkloadSpec, Settings, Resources, OpenOverride, PolicyDocument, Quota):
-        for fault in faults_or_none(partial(read, type_, tree)):
+        for fault in faults_or_none(partial(parse, type_, tree)):
             assert fault.message.encode()
             assert fault.pointer.encode() is not None
 
 
 @few
-@given(st.sampled_from(sorted(WRITTEN)), JSON, JSON, JSON)
+@given(st.sampled_from(sorted(WRITABLE)), JSON, JSON, JSON)
 def test_no_document_raises_anything_but_its_faults(kind: str, meta: object, spec: object, status: object) -> None:
     tree = {"apiVersion": "holdfast/v1", "kind": kind, "metadata": meta, "spec": spec, "status": status}
     for whole in (False, True):
-        faults_or_none(partial(read_object, tree, whole=whole))
+        faults_or_none(partial(parse_object, tree, whole=whole))
 
 
 @given(RESOURCES)
 def test_amounts_read_back_exactly_whatever_they_are(amounts: Resources) -> None:
-    assert read(Resources, json.loads(json.dumps(show(amounts)))) == amounts
+    assert parse(Resources, json.loads(json.dumps(render(amounts)))) == amounts
 
 
 @pytest.mark.parametrize(
@@ -117,11 +124,11 @@ def test_amounts_read_back_exactly_whatever_they_are(amounts: Resources) -> None
     ],
 )
 def test_amounts_are_read_as_people_write_them(tree: object, amounts: Resources) -> None:
-    assert read(Resources, tree) == amounts
+    assert parse(Resources, tree) == amounts
 
 
 def test_amounts_are_shown_in_the_units_of_people() -> None:
-    shown = show(Resources(1500, 1536, 0, 2000, (("licenses", 3),)))
+    shown = render(Resources(1500, 1536, 0, 2000, (("licenses", 3),)))
     assert shown == {"cpu": "1500m", "memory": "1536Mi", "gpu": 2, "licenses": 3}
 
 
@@ -157,7 +164,7 @@ def test_all_faults_are_told_and_not_only_the_first() -> None:
     }
     found = {fault.pointer: fault for fault in faults_of(WorkloadSpec, tree)}
     assert found["/replicas"].message == "replicas is missing"
-    assert found["/replica"] == Fault("/replica", "there is no field 'replica'", "did you mean replicas?")
+    assert found["/replica"] == FieldError("/replica", "there is no field 'replica'", "did you mean replicas?")
     assert found["/priorityClass"].hint == "write it in quotes"
     assert found["/exclusive"].hint == "write it without quotes"
     assert found["/failover"].hint == "did you mean leased?"
@@ -187,7 +194,7 @@ def test_keys_in_a_pointer_are_escaped() -> None:
 
 
 def test_maps_are_read_in_the_order_of_their_keys() -> None:
-    document = read(PolicyDocument, {"freshness": {"b": "5s", "a": "1m"}, "scores": {"y": 1, "x": 2}})
+    document = parse(PolicyDocument, {"freshness": {"b": "5s", "a": "1m"}, "scores": {"y": 1, "x": 2}})
     assert document == PolicyDocument(freshness=(("a", 60_000), ("b", 5_000)), scores=(("x", 2), ("y", 1)))
 
 
@@ -200,7 +207,7 @@ def test_a_tree_of_many_levels_is_refused_before_it_is_read() -> None:
 
 
 def test_faults_are_bounded_however_much_is_wrong() -> None:
-    assert len(faults_of(RecoveryBudgetSpec, {"regions": [1] * 10_000, "each": {}})) == FAULTS_MAX
+    assert len(faults_of(RecoveryBudgetSpec, {"regions": [1] * 10_000, "each": {}})) == ERRORS_MAX
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:
@@ -245,6 +252,6 @@ def test_names_outside_are_those_of_the_model() -> None:
 
 
 def test_a_form_says_bad_where_it_notes_a_fault() -> None:
-    faults = Faults()
-    Amounts().read({"cpu": "x"}, "/a", faults)
+    faults = FieldErrors()
+    ResourcesSerializer().read({"cpu": "x"}, "/a", faults)
     assert [fault.pointer for fault in faults.found] == ["/a/cpu"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.api.serialization.field_errors import Faulty
+from holdfast.api.serialization.field_errors import InvalidDocument
 from holdfast.api.serialization.strict_json import parse_json
 from tests.api.serialization.strategies import JSON
 
@@ -28,7 +28,7 @@ from tests.api.serialization.strategies import JSON
     ids=["empty", "twice", "nan", "bytes", "deep", "digits", "two"],
 )
 def test_what_is_no_json_is_told(raw: bytes, message: str) -> None:
-    with pytest.raises(Faulty) as caught:
+    with pytest.raises(InvalidDocument) as caught:
         parse_json(raw)
     assert caught.value.faults[0].message.startswith(message)
 
@@ -40,5 +40,5 @@ def test_json_is_read_as_it_is(tree: object) -> None:
 
 @given(st.binary(max_size=40))
 def test_no_bytes_raise_anything_but_their_faults(raw: bytes) -> None:
-    with contextlib.suppress(Faulty):
+    with contextlib.suppress(InvalidDocument):
         parse_json(raw)

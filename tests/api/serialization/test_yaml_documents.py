@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.api.resources.writable import read_object
-from holdfast.api.serialization.field_errors import Fault, Faulty
-from holdfast.api.serialization.yaml_documents import TEXT_MAX, Loaded, dump, load
-from holdfast.api.serialization.yaml_parser import Unreadable
+from holdfast.api.resources.writable import parse_object
+from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
+from holdfast.api.serialization.yaml_documents import TEXT_MAX, YamlDocument, dump_documents, load_documents
+from holdfast.api.serialization.yaml_parser import UnreadableText
 
 TWO = """\
 # a comment
@@ -38,18 +38,18 @@ spec:
 
 
 def trees(text: str) -> list[Any]:
-    return [loaded.tree for loaded in load(text, "f.yaml")]
+    return [loaded.tree for loaded in load_documents(text, "f.yaml")]
 
 
-def faults_of(loaded: Loaded) -> list[str]:
-    with pytest.raises(Faulty) as caught:
-        read_object(loaded.tree)
+def faults_of(loaded: YamlDocument) -> list[str]:
+    with pytest.raises(InvalidDocument) as caught:
+        parse_object(loaded.tree)
     return [loaded.told(fault) for fault in caught.value.faults]
 
 
 def test_faults_are_told_with_file_line_object_and_field() -> None:
-    tenant, workload = load(TWO, "all.yaml")
-    assert read_object(tenant.tree).spec.workloads_max == 10
+    tenant, workload = load_documents(TWO, "all.yaml")
+    assert parse_object(tenant.tree).spec.workloads_max == 10
     assert faults_of(workload) == [
         "all.yaml:18: Workload/web: spec.template.need.memory: "
         "expected an amount such as 512Mi, 4Gi or 2G, got the text 'lots'",
@@ -64,7 +64,7 @@ def test_json_is_read_too_one_document_after_the_other() -> None:
 
 
 def test_a_list_of_documents_is_its_items_and_lines_are_kept() -> None:
-    found = load("kind: List\nitems:\n- kind: A\n- kind: B\n  spec:\n    x: 1\n", "f")
+    found = load_documents("kind: List\nitems:\n- kind: A\n- kind: B\n  spec:\n    x: 1\n", "f")
     assert [one.tree["kind"] for one in found] == ["A", "B"]
     assert found[1].line_of("/spec/x") == 6
     assert trees("- kind: A\n- kind: B\n") == [{"kind": "A"}, {"kind": "B"}]
@@ -94,14 +94,14 @@ def test_plain_text_stays_text_unless_it_is_a_number_true_false_or_null() -> Non
     ],
 )
 def test_what_is_no_plain_value_is_a_fault_of_its_document(text: str, line: int, message: str) -> None:
-    [loaded] = load(text, "f")
+    [loaded] = load_documents(text, "f")
     [fault] = loaded.faults
     assert loaded.line_of(fault.pointer) == line
     assert fault.message.startswith(message)
 
 
 def test_a_fault_of_a_list_itself_is_not_lost() -> None:
-    found = load("kind: List\nitems: []\nitems: [{a: 1}]\n", "f")
+    found = load_documents("kind: List\nitems: []\nitems: [{a: 1}]\n", "f")
     assert [fault.message for one in found for fault in one.faults] == ["'items' comes twice, in lines 2 and 3"]
 
 
@@ -135,20 +135,20 @@ LAUGHS = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
 )
 def test_what_cannot_be_taken_apart_is_refused_soon(text: str, message: str) -> None:
     began = time.perf_counter()
-    with pytest.raises(Unreadable) as caught:
-        load(text, "f.yaml")
+    with pytest.raises(UnreadableText) as caught:
+        load_documents(text, "f.yaml")
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"f.yaml:{caught.value.line}: ")
     assert time.perf_counter() - began < 10
 
 
 def test_a_missing_field_is_at_the_line_of_what_it_is_missing_in() -> None:
-    [loaded] = load("a:\n  b: 1\n", "f")
+    [loaded] = load_documents("a:\n  b: 1\n", "f")
     assert [loaded.line_of(pointer) for pointer in ("", "/a", "/a/b", "/a/c/d", "/x")] == [1, 1, 2, 1, 1]
 
 
 def test_a_document_without_kind_or_name_still_has_a_title() -> None:
-    assert [one.told(Fault("", "x")) for one in load("5\n---\nkind: A\nmetadata: 3\n", "f")] == [
+    assert [one.told(FieldError("", "x")) for one in load_documents("5\n---\nkind: A\nmetadata: 3\n", "f")] == [
         "f:1: document: x",
         "f:3: A: x",
     ]
@@ -164,12 +164,12 @@ PLAIN = st.recursive(
 @given(st.dictionaries(st.text(max_size=6), PLAIN, max_size=4))
 def test_what_is_dumped_loads_again(tree: dict[str, Any]) -> None:
     if tree.get("kind") != "List":
-        assert trees(dump([tree, {"k": tree}])) == [tree, {"k": tree}]
+        assert trees(dump_documents([tree, {"k": tree}])) == [tree, {"k": tree}]
 
 
 def test_a_dump_reads_from_what_it_is_to_how_it_is() -> None:
     tree = {"status": {"x": "a\nb\n"}, "spec": {"cpu": "500m"}, "metadata": {"uid": "1.0", "name": "n"}, "kind": "K"}
-    assert dump([tree, {"kind": "L"}]) == (
+    assert dump_documents([tree, {"kind": "L"}]) == (
         "kind: K\nmetadata:\n  name: n\n  uid: '1.0'\nspec:\n  cpu: 500m\nstatus:\n  x: |\n    a\n    b\n---\nkind: L\n"
     )
 
@@ -177,10 +177,10 @@ def test_a_dump_reads_from_what_it_is_to_how_it_is() -> None:
 @given(st.text(max_size=60) | st.text(alphabet="[]{}:,-&*!|>'\"#%@? \n\tab1", max_size=60))
 def test_no_text_raises_anything_but_its_faults(text: str) -> None:
     try:
-        for loaded in load(text, "f"):
+        for loaded in load_documents(text, "f"):
             for fault in loaded.faults:
                 assert loaded.told(fault)
             json.dumps(loaded.tree)
-    except Unreadable as unreadable:
+    except UnreadableText as unreadable:
         told = str(unreadable)
         assert told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.model.objects.principals import Right, Scope
+from holdfast.core.model.objects.principals import Permission, Scope
 from tests.support.api.api_cluster import World, a_class, a_shop, a_tenant, a_workload, in_world
 
 
@@ -22,7 +22,7 @@ def test_nobody_is_told_anything_without_a_name(path: str) -> None:
 def test_a_wrong_secret_an_expired_and_a_revoked_token_are_refused() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/reader", Right.READ)
+        await world.principal(part, "person/reader", Permission.READ)
         good = await world.ask("GET", "/v1/tenants", token="person-reader")
         wrong = await world.ask("GET", "/v1/tenants", token="", authorization="Bearer hf_person-reader_" + "x" * 43)
         assert (good.status, wrong.status) == (200, 401)
@@ -39,7 +39,7 @@ def test_a_wrong_secret_an_expired_and_a_revoked_token_are_refused() -> None:
 def test_a_revoked_token_opens_nothing() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/reader", Right.READ)
+        await world.principal(part, "person/reader", Permission.READ)
         token = (await world.ask("GET", "/v1/tokens/person-reader")).json
         token["spec"]["revoked"] = True
         revoked = await world.ask("PUT", "/v1/tokens/person-reader", token)
@@ -57,7 +57,7 @@ def test_wrong_tenant_sees_and_changes_nothing_of_another() -> None:
         await world.ask("PUT", "/v1/tenants/bank", a_tenant("bank"))
         await world.ask("PUT", "/v1/workloads/shop/web", a_workload())
         await world.ask("PUT", "/v1/workloads/bank/vault", a_workload("vault", "bank"))
-        await world.principal(part, "tenant/bank", Right.READ, Right.WRITE)
+        await world.principal(part, "tenant/bank", Permission.READ, Permission.WRITE)
         mine = await world.ask("GET", "/v1/workloads", token="tenant-bank")
         assert [item["metadata"]["name"] for item in mine.json["items"]] == ["vault"]
         assert (await world.ask("GET", "/v1/workloads/shop/web", token="tenant-bank")).status == 403
@@ -75,7 +75,7 @@ def test_wrong_tenant_sees_and_changes_nothing_of_another() -> None:
 def test_wrong_right_is_refused_by_the_ledger() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/reader", Right.READ)
+        await world.principal(part, "person/reader", Permission.READ)
         refused = await world.ask("PUT", "/v1/priorityclasses/high", a_class("high"), token="person-reader")
         assert (refused.status, refused.json["code"]) == (403, "no-right")
         none = await world.ask(
@@ -96,10 +96,10 @@ def test_wrong_region_is_refused_in_that_region() -> None:
         from holdfast.core.model.values.metadata import Meta
         from holdfast.core.region import commands as c
 
-        spec = PrincipalSpec(rights=tuple(Right), scope=Scope(region="us"))
+        spec = PrincipalSpec(rights=tuple(Permission), scope=Scope(region="us"))
         person = Principal(meta=Meta(name="person/us"), spec=spec)
         part = world.parts[-1]
-        puts = (c.PrincipalShipped(person), c.TokenShipped(world._token("person-us", "person/us")))
+        puts = (c.ShippedPrincipal(person), c.ShippedToken(world._token("person-us", "person/us")))
         await part.submit("controller/link", c.Ship("log-platform", 1, 1, 2, puts))
         wrong = await world.ask("GET", "/v1/nodes", to="r-eu", token="person-us")
         assert (wrong.status, wrong.json["code"]) == (403, "wrong-scope")
@@ -110,7 +110,7 @@ def test_wrong_region_is_refused_in_that_region() -> None:
 def test_every_refusal_and_every_action_is_an_audit_event() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "tenant/bank", Right.READ, Right.WRITE)
+        await world.principal(part, "tenant/bank", Permission.READ, Permission.WRITE)
         await world.ask("GET", "/v1/workloads/shop/web", token="tenant-bank")
         await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), token="tenant-bank")
         await world.ask("GET", "/v1/tenants", token="")
@@ -129,7 +129,7 @@ def test_every_refusal_and_every_action_is_an_audit_event() -> None:
 def test_a_caller_is_told_who_it_is_and_what_it_may_do() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "tenant/shop", Right.READ, Right.WRITE)
+        await world.principal(part, "tenant/shop", Permission.READ, Permission.WRITE)
         me = (await world.ask("GET", "/v1/whoami", token="tenant-shop")).json
         assert me["principal"] == "tenant/shop"
         assert me["rights"] == ["read", "write"]
@@ -152,7 +152,7 @@ def test_a_tenant_that_submits_too_fast_is_told_when_to_come_again() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
         await world.ask("PUT", "/v1/tenants/shop", a_tenant(submitsPerMinute=3))
-        await world.principal(part, "tenant/shop", Right.READ, Right.WRITE)
+        await world.principal(part, "tenant/shop", Permission.READ, Permission.WRITE)
         answers = [
             await world.ask("PUT", "/v1/workloads/shop/web", a_workload(replicas=n), token="tenant-shop")
             for n in range(5)

@@ -9,19 +9,27 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.api.server.authentication import Callers
+from holdfast.api.server.authentication import Authenticator
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
-from holdfast.host.ports.transport import Flow, Pairs, Reply, Request, named
-from holdfast.host.protocol.request_signatures import ACTING_FOR, CARRIED, FRESH_MS, PROOF, Goal, OwnToken, onward
+from holdfast.host.ports.transport import Pairs, Reply, Request, StreamReply, first_value
+from holdfast.host.protocol.request_signatures import (
+    ACTING_FOR,
+    FORWARDED_HEADERS,
+    FRESH_MS,
+    PROOF,
+    RequestTarget,
+    SigningToken,
+    signed_request,
+)
 from holdfast.stores.memory import MemoryStore
 from tests.support.api.api_cluster import (
     OPERATOR,
@@ -38,7 +46,7 @@ from tests.support.api.api_cluster import (
 from tests.support.hosts.faulty_store import FaultyStore
 from tests.support.hosts.mirror_world import a_node
 
-ALL = tuple(Right)
+ALL = tuple(Permission)
 #: What a client may send along, all of it worth something to whoever hears it.
 PRECIOUS = {"cookie": "session=operators", "x_token": "operators", "proxy_authorization": "operators"}
 
@@ -59,7 +67,7 @@ class FalseRegion:
         self.heard: list[Request] = []
         world.network.join(name).serve(self._listen)
 
-    async def _listen(self, request: Request) -> Reply | Flow:
+    async def _listen(self, request: Request) -> Reply | StreamReply:
         self.heard.append(request)
         return Reply(200, (("content-type", "application/json"),), b"{}")
 
@@ -91,8 +99,8 @@ def test_nothing_that_a_false_region_hears_lets_it_act_as_the_operator() -> None
             said = str(heard)
             assert secret_of("operator") not in said
             assert own.secret not in said
-            assert {name for name, _ in heard.headers} <= {*CARRIED, ACTING_FOR, PROOF}
-            assert (named(heard.headers, ACTING_FOR), heard.proven) == (OPERATOR, "")
+            assert {name for name, _ in heard.headers} <= {*FORWARDED_HEADERS, ACTING_FOR, PROOF}
+            assert (first_value(heard.headers, ACTING_FOR), heard.proven) == (OPERATOR, "")
         for heard in false.heard:
             for attempt in attempts(heard):
                 for where in (platform, true, other):
@@ -110,7 +118,7 @@ async def tried(where: Part, request: Request) -> Reply:
 def attempts(heard: Request) -> list[Request]:
     """What was heard as it is, and what one might make of it."""
     without = tuple(pair for pair in heard.headers if pair[0] != PROOF)
-    signature = named(heard.headers, PROOF).split(" ")
+    signature = first_value(heard.headers, PROOF).split(" ")
     return [
         heard,
         replace(heard, path="/v1/whoami", verb="GET", body=b""),
@@ -133,7 +141,7 @@ def test_what_is_heard_on_the_way_can_be_repeated_and_not_changed() -> None:
         heard: list[Request] = []
         served = region.api.serve
 
-        async def listen(request: Request) -> Reply | Flow:
+        async def listen(request: Request) -> Reply | StreamReply:
             heard.append(request)
             return await served(request)
 
@@ -180,8 +188,8 @@ def test_only_a_server_acts_for_others(token: str) -> None:
     in_world(story)
 
 
-def acting(own: OwnToken, address: str, actor: str, at: int, path: str = "/v1/whoami") -> Request:
-    return onward(Request("GET", path), Goal(address, ledger_at(address)), actor, own, at)
+def acting(own: SigningToken, address: str, actor: str, at: int, path: str = "/v1/whoami") -> Request:
+    return signed_request(Request("GET", path), RequestTarget(address, ledger_at(address)), actor, own, at)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +254,7 @@ def test_what_is_meant_for_one_region_is_not_done_in_another_that_is_at_its_addr
     in_world(story)
 
 
-async def shipped(region: Part, *puts: c.Shipped) -> None:
+async def shipped(region: Part, *puts: c.ShippedItem) -> None:
     at = region.state.place.cursor
     await region.submit("controller/link", c.Ship("log-platform", 1, at, at + 1, puts))
 
@@ -257,8 +265,8 @@ def test_a_region_judges_whom_the_platform_acts_for_by_its_own_copy_of_rights() 
         region = await world.region("eu")
         assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 200
 
-        def operator(**spec: Any) -> c.PrincipalShipped:
-            return c.PrincipalShipped(Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(**spec)))
+        def operator(**spec: Any) -> c.ShippedPrincipal:
+            return c.ShippedPrincipal(Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(**spec)))
 
         await shipped(region, operator(rights=()))
         assert (await world.ask("GET", "/v1/in/eu/nodes")).json["code"] == "no-right"
@@ -347,9 +355,9 @@ def test_a_stream_that_was_handed_on_ends_when_the_token_is_revoked_at_the_platf
     async def story(world: World) -> None:
         platform = await a_platform(world)
         region = await world.region("eu")
-        await world.principal(platform, "person/other", Right.READ, token="other")
+        await world.principal(platform, "person/other", Permission.READ, token="other")
         known = platform.state.principals["person/other"]
-        await shipped(region, c.PrincipalShipped(known))
+        await shipped(region, c.ShippedPrincipal(known))
 
         async def revoke() -> None:
             token = platform.state.tokens["other"]
@@ -374,7 +382,7 @@ def test_a_server_that_is_cut_off_from_its_store_hands_nothing_on_with_what_may_
         await world.until(follower.is_known)
         region = await world.region("eu")
         await world.principal(platform, "person/other", *ALL, token="other")
-        await shipped(region, c.PrincipalShipped(platform.state.principals["person/other"]))
+        await shipped(region, c.ShippedPrincipal(platform.state.principals["person/other"]))
         writes, reads = ("PUT", "/v1/priorityclasses/late", a_class("late")), ("GET", "/v1/in/eu/nodes", None)
         await world.until(lambda: "other" in follower.state.tokens)
         for verb, path, body in (writes, reads):
@@ -404,13 +412,13 @@ def test_a_stream_that_was_handed_on_ends_when_the_rights_change_in_the_region()
     async def story(world: World) -> None:
         platform = await a_platform(world)
         region = await world.region("eu")
-        await world.principal(platform, "person/other", Right.READ, token="other")
+        await world.principal(platform, "person/other", Permission.READ, token="other")
         known = platform.state.principals["person/other"]
-        await shipped(region, c.PrincipalShipped(known))
+        await shipped(region, c.ShippedPrincipal(known))
 
         async def lessen() -> None:
             await world.clock.sleep(FRESH_MS + 1)  # that the proof is too old to be repeated is no reason
-            await shipped(region, c.PrincipalShipped(replace(known, spec=PrincipalSpec(rights=()))))
+            await shipped(region, c.ShippedPrincipal(replace(known, spec=PrincipalSpec(rights=()))))
 
         line = await watched(world, lessen)
         assert (line["type"], line["object"]["code"]) == ("ERROR", "gone")
@@ -445,13 +453,15 @@ def test_a_server_takes_what_was_signed_for_an_address_by_which_it_is_reached_an
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, "signed this request for r-eu" in refused.json["detail"]) == (502, True)
         desk = region.api.desk
-        region.api.desk.callers = Callers(desk.clock, (region.name, "https://balancer:443"))
+        region.api.desk.callers = Authenticator(desk.clock, (region.name, "https://balancer:443"))
         assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 200
 
     in_world(story)
 
 
 def test_a_proof_is_no_secret() -> None:
-    own = OwnToken("server-1", secret_of("server-1"))
-    sent = onward(Request("GET", "/v1/nodes"), Goal("https://eu.example", "region/eu"), OPERATOR, own, 1)
+    own = SigningToken("server-1", secret_of("server-1"))
+    sent = signed_request(
+        Request("GET", "/v1/nodes"), RequestTarget("https://eu.example", "region/eu"), OPERATOR, own, 1
+    )
     assert own.secret not in msgspec.json.encode(sent).decode()

@@ -7,9 +7,9 @@ from typing import Any
 
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.objects.isolation import Capability
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
@@ -115,7 +115,7 @@ def test_status_warns_of_a_region_that_claims_a_place_which_nobody_has_signed_an
         platform = await a_shop(world)
         await world.ask("PUT", "/v1/regions/eu", a_region_at(""))
         await reports(platform, world, "")
-        session = show(platform.state.session_of["region/eu"])
+        session = format_revision(platform.state.session_of["region/eu"])
         log_id = platform.state.facts.log_id
         where = f"/v1/shipments?log={log_id}&term=1&cursor=999999.0&session={session}&proof=1"
         refused = await world.ask("GET", where, token="region-eu")
@@ -224,7 +224,7 @@ def test_finalizers_hold_a_workload_until_its_region_has_released_it() -> None:
         await part.submit("region/eu", p.JoinRegion("eu", "log-eu", "r-eu"), session=session, sequence=1)
         uid = part.state.workload_names["shop/web"]
         template = part.state.templates_of[uid][0]
-        assign = p.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (Share(template, 2),))
+        assign = p.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, (Share(template, 2),))
         await part.submit("controller/assignment", assign)
         ended = await world.ask("DELETE", "/v1/workloads/shop/web")
         assert ended.headers["holdfast-outcome"] == "deleting"

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from holdfast.api.server.limits import Places
-from holdfast.core.model.objects.principals import Right
-from holdfast.host.ports.transport import Flow, Reply, Request
+from holdfast.api.server.limits import ConcurrencyLimiter
+from holdfast.core.model.objects.principals import Permission
+from holdfast.host.ports.transport import Reply, Request, StreamReply
 from tests.api.server.test_delegation import a_platform
 from tests.support.api.api_cluster import World, in_world
 
@@ -18,7 +18,7 @@ JSON = ("content-type", "application/json")
 def answering(world: World, reply: Reply) -> None:
     """Whoever is at the address of region eu answers this."""
 
-    async def answer(request: Request) -> Reply | Flow:
+    async def answer(request: Request) -> Reply | StreamReply:
         return reply
 
     world.network.join("false").serve(answer)
@@ -90,11 +90,11 @@ def test_a_region_that_does_not_answer_takes_no_more_of_the_platform_than_a_part
 
     async def story(world: World) -> None:
         platform = await a_platform(world, "https://false")
-        await world.principal(platform, "person/other", Right.READ, token="other")
-        platform.api.desk.to_regions = Places(8, "requests to regions")
+        await world.principal(platform, "person/other", Permission.READ, token="other")
+        platform.api.desk.to_regions = ConcurrencyLimiter(8, "requests to regions")
         asked, answered = 0, asyncio.Event()
 
-        async def hang(request: Request) -> Reply | Flow:
+        async def hang(request: Request) -> Reply | StreamReply:
             nonlocal asked
             asked += 1
             await answered.wait()

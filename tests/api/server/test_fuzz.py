@@ -12,7 +12,7 @@ from holdfast.api.server.objects.ledger_commands import tags
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.host.ports.transport import Flow, Reply, Request
+from holdfast.host.ports.transport import Reply, Request, StreamReply
 from tests.support.api.api_cluster import OPERATOR, World, a_class, a_tenant, a_workload, bearer, in_world
 
 words = st.sampled_from([
@@ -138,7 +138,7 @@ def test_no_request_is_answered_with_a_fault_of_ours(asked: list[Request]) -> No
         await world.ask("POST", "/v1/batch", {"items": [a_class(), a_tenant(), a_workload()]})
         for request in asked:
             found = await part.api.serve(request)
-            if isinstance(found, Flow):
+            if isinstance(found, StreamReply):
                 await found.messages.aclose()  # type: ignore[attr-defined]
                 continue
             _must_be_plain(request, found)

@@ -12,13 +12,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.api.server import Limits
-from holdfast.api.server.limits import Places
+from holdfast.api.server.limits import ConcurrencyLimiter, ServerLimits
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode, template_digest
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Scope, Token, TokenSpec, hashed
+from holdfast.core.model.objects.principals import (
+    Permission,
+    Principal,
+    PrincipalSpec,
+    Scope,
+    Token,
+    TokenSpec,
+    hash_secret,
+)
 from holdfast.core.model.objects.topology import Region, RegionSpec
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources
@@ -28,12 +35,12 @@ from holdfast.core.region import commands as c
 from holdfast.host.errors import OutcomeUnknown
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.transport import Flow, Reply, Request
+from holdfast.host.ports.transport import Reply, Request, StreamReply
 from holdfast.stores.registry import open_store
 from holdfast.transports.http_transport import HttpTransport
 from holdfast.transports.in_process import LocalTransport
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.config.validation import contradictions
+from holdfast.wiring.config.validation import invalid_settings
 from tests.support.api.api_cluster import (
     OPERATOR,
     TOKEN_LIFE,
@@ -52,11 +59,11 @@ BANK = a_tenant("bank")
 SCOPED = Scope(tenant="shop")
 
 
-async def a_bank_and_a_shop(world: World, *rights: Right) -> Part:
+async def a_bank_and_a_shop(world: World, *rights: Permission) -> Part:
     """Two tenants, and one of them has a token."""
     part = await a_shop(world)
     assert (await world.ask("PUT", "/v1/tenants/bank", BANK)).status == 201
-    await world.principal(part, "tenant/shop", *(rights or (Right.READ, Right.WRITE)))
+    await world.principal(part, "tenant/shop", *(rights or (Permission.READ, Permission.WRITE)))
     return part
 
 
@@ -135,9 +142,9 @@ def test_a_watch_ends_when_its_token_expires_though_nothing_changes() -> None:
 def test_a_watch_ends_when_what_its_caller_may_see_has_changed() -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/p", Right.READ, Right.SEE_OTHER_TENANTS)
+        await world.principal(part, "person/p", Permission.READ, Permission.SEE_OTHER_TENANTS)
         async with watching(world, "/v1/workloads?watch=true", token="person-p") as source:
-            less = Principal(meta=Meta(name="person/p"), spec=PrincipalSpec(rights=(Right.READ,)))
+            less = Principal(meta=Meta(name="person/p"), spec=PrincipalSpec(rights=(Permission.READ,)))
             await part.submit(OPERATOR, p.Put(less), key="less")
             await world.ask("PUT", "/v1/workloads/bank/vault", a_workload("vault", "bank"))
             lines = await source.lines(20_000)
@@ -193,15 +200,15 @@ def test_a_token_for_all_people_does_not_speak_for_one_of_them(kind: str) -> Non
 
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/low", Right.READ, Right.OPERATE)
+        await world.principal(part, "person/low", Permission.READ, Permission.OPERATE)
         every: dict[str, Any] = {"metadata": {}, "spec": {}}
         assert (await world.ask("PUT", f"/v1/principals/{kind}/*", every, token="person-low")).status == 201
-        spec = {"principal": f"{kind}/*", "hash": hashed(secret_of("all")), "expires": "2027-01-15T09:00:00.000Z"}
+        spec = {"principal": f"{kind}/*", "hash": hash_secret(secret_of("all")), "expires": "2027-01-15T09:00:00.000Z"}
         made = await world.ask("PUT", "/v1/tokens/all", {"metadata": {}, "spec": spec}, token="person-low")
         assert (made.status, made.json["code"]) == (422, "contradictory"), made
         # Nor does one from before that was refused.
         expires = part.state.facts.at + TOKEN_LIFE
-        old = TokenSpec(principal=f"{kind}/*", hash=hashed(secret_of("all")), expires=expires)
+        old = TokenSpec(principal=f"{kind}/*", hash=hash_secret(secret_of("all")), expires=expires)
         part.state.tokens.put("all", Token(meta=Meta(name="all"), spec=old))
         one = {"person": OPERATOR, "tenant": "tenant/shop"}[kind]
         assert (await world.ask("GET", "/v1/whoami", token="all", holdfast_actor=one)).status == 401
@@ -223,8 +230,12 @@ def test_who_may_operate_cannot_make_a_machine_that_sees_all_tenants(machine: st
 def test_nobody_takes_a_token_from_whoever_has_more_rights() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/low", Right.READ, Right.OPERATE)
-        spec = {"principal": "person/low", "hash": hashed(secret_of("mine")), "expires": "2027-01-15T09:00:00.000Z"}
+        await world.principal(part, "person/low", Permission.READ, Permission.OPERATE)
+        spec = {
+            "principal": "person/low",
+            "hash": hash_secret(secret_of("mine")),
+            "expires": "2027-01-15T09:00:00.000Z",
+        }
         taken = await world.ask("PUT", "/v1/tokens/operator", {"metadata": {}, "spec": spec}, token="person-low")
         assert (taken.status, taken.json["code"]) == (403, "no-right"), taken
         assert (await world.ask("GET", "/v1/whoami")).json["principal"] == OPERATOR
@@ -250,8 +261,8 @@ def test_strangers_cannot_choose_what_is_written_into_the_log() -> None:
 def test_a_watch_never_tells_of_the_end_of_what_it_may_not_show(who: str) -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/p", Right.READ)
-        await world.principal(part, "person/secret-project", Right.READ)
+        await world.principal(part, "person/p", Permission.READ)
+        await world.principal(part, "person/secret-project", Permission.READ)
         token = {"tenant": "tenant-shop", "person": "person-p"}[who]
         for path in ("principals", "tenants", "workloads"):
             async with watching(world, f"/v1/{path}?watch=true", token=token) as source:
@@ -289,7 +300,7 @@ def test_a_resumed_watch_never_tells_of_the_end_of_what_it_may_not_show() -> Non
 def test_a_tenant_is_not_shown_the_overrides_of_others_in_a_status() -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/p", Right.READ, Right.OPERATE, scope=SCOPED)
+        await world.principal(part, "person/p", Permission.READ, Permission.OPERATE, scope=SCOPED)
         ends = "2027-01-15T10:00:00.000Z"
         for tenant in ("bank", "shop"):
             body = {"action": "pause-scheduling", "region": "", "target": tenant, "reason": "why", "ends": ends}
@@ -304,7 +315,7 @@ def test_a_tenant_is_not_shown_the_overrides_of_others_in_a_status() -> None:
 def test_an_operator_who_may_not_see_other_tenants_does_not_read_their_workloads_in_the_audit() -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/p", Right.READ, Right.OPERATE)
+        await world.principal(part, "person/p", Permission.READ, Permission.OPERATE)
         await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), token="tenant-shop")
         seen = await world.ask("GET", "/v1/audit?command=put-workload", token="person-p")
         assert [one["actor"] for one in seen.json["items"]] == ["tenant/shop"], seen
@@ -317,11 +328,11 @@ def test_an_operator_who_may_not_see_other_tenants_does_not_read_their_workloads
 def test_a_page_is_not_shown_to_a_caller_whose_scope_has_changed() -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/p", Right.READ, Right.SEE_OTHER_TENANTS)
+        await world.principal(part, "person/p", Permission.READ, Permission.SEE_OTHER_TENANTS)
         for name in ("a", "b"):
             await world.ask("PUT", f"/v1/workloads/bank/{name}", a_workload(name, "bank"))
         page = (await world.ask("GET", "/v1/workloads?limit=1", token="person-p")).json
-        less = Principal(meta=Meta(name="person/p"), spec=PrincipalSpec(rights=(Right.READ,)))
+        less = Principal(meta=Meta(name="person/p"), spec=PrincipalSpec(rights=(Permission.READ,)))
         await part.submit(OPERATOR, p.Put(less), key="less")
         answer = await world.ask(
             "GET", f"/v1/workloads?limit=1&continue={page['metadata']['continue']}", token="person-p"
@@ -386,7 +397,7 @@ def test_a_stream_of_a_region_does_not_say_that_it_is_from_the_platform() -> Non
         region = Region(meta=Meta(name="eu"), spec=RegionSpec(address="https://r-eu"))
         part.state.regions.put("eu", region)
         found = await part.api.serve(world.request("GET", "/v1/in/eu/nodes?watch=true"))
-        assert isinstance(found, Flow)
+        assert isinstance(found, StreamReply)
         assert found.headers == (("holdfast-ledger", "region/eu"),)
         await found.messages.aclose()  # type: ignore[attr-defined]
 
@@ -397,16 +408,16 @@ def test_the_end_of_a_replica_is_told_by_its_name_to_its_tenant_alone() -> None:
     async def story(world: World) -> None:
         part = await world.region()
         for number, tenant in enumerate(("shop", "bank")):
-            reader = PrincipalSpec(rights=(Right.READ,))
+            reader = PrincipalSpec(rights=(Permission.READ,))
             puts = (
-                c.PrincipalShipped(Principal(meta=Meta(name=f"tenant/{tenant}"), spec=reader)),
-                c.TokenShipped(world._token(f"tenant-{tenant}", f"tenant/{tenant}")),
+                c.ShippedPrincipal(Principal(meta=Meta(name=f"tenant/{tenant}"), spec=reader)),
+                c.ShippedToken(world._token(f"tenant-{tenant}", f"tenant/{tenant}")),
             )
             await part.submit("controller/link", c.Ship("log-platform", 1, 1 + number, 2 + number, puts))
         template = a_template()
         digest = template_digest(template)
         assignment = an_assignment(uid=77, workload=7, template=template, count=1, tenant="shop", region="eu")
-        puts2 = (c.TemplateShipped(digest, template), c.AssignmentShipped(assignment))
+        puts2 = (c.ShippedTemplate(digest, template), c.ShippedAssignment(assignment))
         await part.submit("controller/link", c.Ship("log-platform", 1, 3, 4, puts2))
         async with (
             watching(world, "/v1/replicas?watch=true", to="r-eu") as all_,
@@ -429,7 +440,7 @@ def test_a_watch_that_nobody_reads_gives_its_place_back() -> None:
         part = await a_shop(world)
         for _ in range(3):
             found = await part.api.serve(world.request("GET", "/v1/workloads?watch=true"))
-            assert isinstance(found, Flow)
+            assert isinstance(found, StreamReply)
             await found.messages.aclose()  # type: ignore[attr-defined]  # as a carrier does for HEAD
         assert part.api.desk.watches.taken == 0
         assert not part.api.desk.watchers
@@ -445,8 +456,8 @@ def test_a_region_whose_stream_ends_at_once_is_no_fault_of_ours() -> None:
             for line in list[bytes]():
                 yield line
 
-        async def serving(request: Request) -> Reply | Flow:
-            return Flow(nothing())
+        async def serving(request: Request) -> Reply | StreamReply:
+            return StreamReply(nothing())
 
         other: LocalTransport = world.network.join("r-eu")
         other.serve(serving)
@@ -510,7 +521,7 @@ def test_a_large_batch_costs_as_much_as_its_documents_one_by_one() -> None:
 def test_a_tenant_writes_no_faster_under_many_names() -> None:
     async def story(world: World) -> None:
         part = await a_bank_and_a_shop(world)
-        await world.principal(part, "person/p", Right.READ, Right.WRITE, scope=SCOPED)
+        await world.principal(part, "person/p", Permission.READ, Permission.WRITE, scope=SCOPED)
         await world.ask("PUT", "/v1/tenants/shop", a_tenant(submitsPerMinute=1))
         first = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), token="tenant-shop")
         second = await world.ask("PUT", "/v1/workloads/shop/api", a_workload("api"), token="person-p")
@@ -598,7 +609,7 @@ def test_a_node_is_not_changed_by_who_read_another_revision_of_it() -> None:
 
 def test_reading_the_audit_takes_a_place_among_the_lists() -> None:
     async def story(world: World) -> None:
-        part = await world.platform(limits=Limits(lists_at_a_time=1))
+        part = await world.platform(limits=ServerLimits(lists_at_a_time=1))
         assert part.api.desk.lists.take("person/other") is None
         assert (await world.ask("GET", "/v1/audit")).status == 429
 
@@ -644,9 +655,9 @@ def test_a_number_of_any_length_is_no_fault_of_ours() -> None:
 def test_a_regions_token_does_not_travel_in_the_clear_unless_that_is_said() -> None:
     said = {"role": "region", "region": "eu", "token_file": "t", "advertise": "http://127.0.0.1:7401"}
     afar = ServerSettings(**said, platform=("http://platform.example:7400",), name="r")  # type: ignore[arg-type]
-    assert any("in the clear" in why for why in contradictions(afar))
-    assert contradictions(msgspec.structs.replace(afar, insecure=True)) == []
-    assert contradictions(msgspec.structs.replace(afar, platform=("https://platform.example:7400",))) == []
+    assert any("in the clear" in why for why in invalid_settings(afar))
+    assert invalid_settings(msgspec.structs.replace(afar, insecure=True)) == []
+    assert invalid_settings(msgspec.structs.replace(afar, platform=("https://platform.example:7400",))) == []
 
 
 @in_a_loop
@@ -680,7 +691,7 @@ async def test_a_log_can_be_read_by_its_owner_alone_whatever_folder_it_is_in(tmp
 
 
 def test_one_principal_cannot_take_all_places_from_the_others() -> None:
-    places = Places(8, "watches")
+    places = ConcurrencyLimiter(8, "watches")
     assert [places.take("tenant/greedy") for _ in range(2)] == [None, None]
     refused = places.take("tenant/greedy")
     assert refused is not None

@@ -10,8 +10,8 @@ from holdfast.api.server import authentication
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import show
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, matches
+from holdfast.core.ledger.revision import format_revision
+from holdfast.core.model.objects.principals import Principal, PrincipalSpec, verify_secret
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
 from tests.support.api.api_cluster import Answer, Part, World, in_world
@@ -26,7 +26,7 @@ async def _session(world: World, region: Part, actor: str) -> str:
         holdfast_actor=actor, content_type="application/msgpack",
     )  # fmt: skip
     assert opened.status == 200, opened
-    return show(region.state.session_of[actor])
+    return format_revision(region.state.session_of[actor])
 
 
 async def _renew(world: World, actor: str, body: bytes, media: str = JSON) -> Answer:
@@ -84,9 +84,9 @@ def test_the_secret_of_a_token_of_many_is_hashed_once_for_each_that_it_names(
 
     def counted(secret: str, known: str) -> bool:
         judged.append(secret)
-        return matches(secret, known)
+        return verify_secret(secret, known)
 
-    monkeypatch.setattr(authentication, "matches", counted)
+    monkeypatch.setattr(authentication, "verify_secret", counted)
 
     async def story(world: World) -> None:
         await world.region()
@@ -116,11 +116,11 @@ def test_one_that_is_remembered_is_refused_once_a_principal_that_proved_it_is_di
     async def story(world: World) -> None:
         region = await world.region()
         own = Principal(meta=Meta(name="agent/n1"), spec=PrincipalSpec())
-        await _ship(world, region, c.PrincipalShipped(own))
+        await _ship(world, region, c.ShippedPrincipal(own))
         session = await _session(world, region, "agent/n1")
         assert (await _renew(world, "agent/n1", _as_machines_write(session))).status == 200
         disabled = Principal(meta=Meta(name=name), spec=PrincipalSpec(disabled=True))
-        await _ship(world, region, c.PrincipalShipped(disabled))
+        await _ship(world, region, c.ShippedPrincipal(disabled))
         assert (await _renew(world, "agent/n1", _as_machines_write(session))).status == 401
 
     in_world(story)

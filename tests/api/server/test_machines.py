@@ -46,10 +46,10 @@ async def a_ledger(world: World, ledger: str) -> Part:
             await world.principal(part, name, scope=scope)
         return part
     part = await world.region()
-    puts: list[c.Shipped] = []
+    puts: list[c.ShippedItem] = []
     for name, scope in MACHINES.items():
-        puts.append(c.PrincipalShipped(Principal(meta=Meta(name=name), spec=PrincipalSpec(scope=scope))))
-        puts.append(c.TokenShipped(world._token(name.replace("/", "-"), name)))
+        puts.append(c.ShippedPrincipal(Principal(meta=Meta(name=name), spec=PrincipalSpec(scope=scope))))
+        puts.append(c.ShippedToken(world._token(name.replace("/", "-"), name)))
     cursor = part.state.place.cursor
     await part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, tuple(puts)))
     return part

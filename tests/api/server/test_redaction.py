@@ -11,15 +11,15 @@ import msgspec
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.resources.command_catalog import by_name
+from holdfast.api.resources.command_catalog import named_commands
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import show
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.revision import format_revision
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.region import commands as c
-from holdfast.host.ports.transport import Flow, Request
+from holdfast.host.ports.transport import Request, StreamReply
 from tests.support.api.api_cluster import OPERATOR, Answer, Part, World, a_workload, bearer, in_world, secret_of
 from tests.support.api.two_tenants import ASKING, MARK, NOTE, TAINTS, an_object, two_tenants
 
@@ -60,7 +60,7 @@ async def watched(part: Part, kind: str, token: str, query: str = "") -> Any:
     return await part.api.serve(request)
 
 
-async def lines(world: World, flow: Flow, count: int) -> bytes:
+async def lines(world: World, flow: StreamReply, count: int) -> bytes:
     """So many more words of a stream, as far as they come."""
     found = b""
     for _ in range(count):
@@ -94,9 +94,9 @@ def test_no_watch_names_another_tenant(token: str) -> None:
             ledger = part.state.facts.ledger.partition("/")[0]
             for kind in [kind for kind in KINDS.values() if ledger in kind.ledger]:
                 mine, theirs = await watched(part, kind.plural, token), await watched(part, kind.plural, "operator")
-                assert isinstance(theirs, Flow), kind
+                assert isinstance(theirs, StreamReply), kind
                 await _touch(world, part)
-                if isinstance(mine, Flow):
+                if isinstance(mine, StreamReply):
                     found = await lines(world, mine, 40)
                     assert MARK.encode() not in found, (kind.plural, found)
                     await mine.messages.aclose()  # type: ignore[attr-defined]
@@ -234,9 +234,9 @@ def test_a_number_of_another_tenant_and_one_that_nothing_has_are_answered_alike(
         for to, tag, field, uid, rest in tried:
             answers = []
             for number in (uid, nowhere):
-                body = {field: show(number), **rest}
+                body = {field: format_revision(number), **rest}
                 answer = await world.ask("POST", f"/v1/commands/{tag}", body, to=to, token=token)
-                answers.append(alike(answer, show(number)))
+                answers.append(alike(answer, format_revision(number)))
             assert answers[0] == answers[1], tag
             assert answers[0][0] == 403, (tag, answers)
             assert MARK.encode() not in answers[0][2]
@@ -249,7 +249,7 @@ def test_every_command_of_people_by_number_is_tried_on_what_is_anothers() -> Non
     numbered = {
         tag
         for ledger in ("platform", "region")
-        for tag, rule in by_name(ledger).items()
+        for tag, rule in named_commands(ledger).items()
         if {"uid", "hold", "node", "workload", "assignment"} & set(rule.command.__struct_fields__)  # type: ignore[attr-defined]
     }
     assert numbered == {"end-override", "attest-right", "drop-hold", "extend-hold", "hold", "remove-node",
@@ -314,7 +314,7 @@ def test_nothing_is_chosen_by_a_label_that_is_not_shown(token: str) -> None:
                     chosen_by_all += bool((await world.ask("GET", path + MARK, to=to)).json["items"])
                     request = world.request("GET", f"{path}{MARK}&watch=true&initial=true", token=token)
                     flow = await part.api.serve(request)
-                    if isinstance(flow, Flow):
+                    if isinstance(flow, StreamReply):
                         assert b"BOOKMARK" in await anext(flow.messages), kind.plural
                         await flow.messages.aclose()  # type: ignore[attr-defined]
         assert chosen_by_all >= 5, "who sees everything chooses by them"
@@ -327,7 +327,7 @@ def test_who_may_end_what_it_may_not_see_is_not_shown_it_by_that() -> None:
 
     async def story(world: World) -> None:
         (_, platform), _ = await both(world)
-        await world.principal(platform, "person/ops", Right.OPERATE, Right.READ, Right.WRITE)
+        await world.principal(platform, "person/ops", Permission.OPERATE, Permission.READ, Permission.WRITE)
         for path in (f"quotas/{MARK}", f"workloads/{MARK}/{MARK}-api"):
             assert (await world.ask("GET", f"/v1/{path}", token="person-ops")).status in (403, 404)
             for way in ("?dryRun=All", ""):
@@ -394,7 +394,7 @@ def test_a_node_that_its_agent_keeps_for_another_tenant_is_not_shown_to_this_one
 def test_who_may_see_other_tenants_sees_them_whatever_its_scope() -> None:
     async def story(world: World) -> None:
         (_, platform), _ = await both(world)
-        await world.principal(platform, "person/wide", Right.READ, Right.SEE_OTHER_TENANTS)
+        await world.principal(platform, "person/wide", Permission.READ, Permission.SEE_OTHER_TENANTS)
         names = [
             one["metadata"]["name"]
             for one in (await world.ask("GET", "/v1/tenants", token="person-wide")).json["items"]

@@ -12,20 +12,20 @@ from holdfast.core.ledger.builtin.servers import AdmitServer
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import hashed, spoken
+from holdfast.core.model.objects.principals import format_token, hash_secret
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.host.ports.transport import Request
 from holdfast.host.protocol.commands import MSGPACK
-from holdfast.host.protocol.request_signatures import Goal, OwnToken, onward, verifier
+from holdfast.host.protocol.request_signatures import RequestTarget, SigningToken, public_key_of, signed_request
 from holdfast.stores.memory import MemoryStore
 from tests.support.api.api_cluster import OPERATOR, Answer, Part, World, bearer, in_world, ledger_at, secret_of
 
 DAY = 24 * 3_600_000
 
 
-async def proven(world: World, part: Part) -> OwnToken:
+async def proven(world: World, part: Part) -> SigningToken:
     """What a server signs with, once the log has its token."""
     await world.until(part.is_known)
     own = part.token.current()
@@ -33,9 +33,9 @@ async def proven(world: World, part: Part) -> OwnToken:
     return own
 
 
-async def asked(world: World, own: OwnToken, verb: str = "GET", path: str = "/v1/whoami", to: str = "p1") -> Answer:
+async def asked(world: World, own: SigningToken, verb: str = "GET", path: str = "/v1/whoami", to: str = "p1") -> Answer:
     """What a server is answered that acts for the operator."""
-    request = onward(Request(verb, path), Goal(to, ledger_at(to)), OPERATOR, own, world.clock.wall())
+    request = signed_request(Request(verb, path), RequestTarget(to, ledger_at(to)), OPERATOR, own, world.clock.wall())
     return Answer(await world.caller.ask(to, request, 60_000))
 
 
@@ -48,7 +48,7 @@ def test_a_server_is_known_by_the_token_that_it_made_and_the_log_does_not_have_i
         (row,) = part.state.servers.values()
         assert row.principal == "platform/p1"
         assert own.secret not in str(row)
-        assert row.hash != hashed(own.secret)
+        assert row.hash != hash_secret(own.secret)
 
     in_world(story)
 
@@ -63,9 +63,11 @@ def test_a_server_may_read_nothing_in_its_own_name(path: str) -> None:
         part = await world.platform()
         own = await proven(world, part)
         for actor in ("", "platform/p1"):
-            request = onward(Request("GET", path), Goal("p1", "platform"), actor, own, world.clock.wall())
+            request = signed_request(
+                Request("GET", path), RequestTarget("p1", "platform"), actor, own, world.clock.wall()
+            )
             assert Answer(await world.caller.ask("p1", request, 60_000)).json["code"] == "no-right"
-        shown = Request("GET", path, (), (("authorization", f"Bearer {spoken(own.name, own.secret)}"),))
+        shown = Request("GET", path, (), (("authorization", f"Bearer {format_token(own.name, own.secret)}"),))
         assert Answer(await world.caller.ask("p1", shown, 60_000)).status == 401
 
     in_world(story)
@@ -88,8 +90,8 @@ def test_a_follower_is_known_to_the_leader_by_what_it_announced_in_the_store() -
 def test_a_servers_token_is_refused_once_it_is_over() -> None:
     async def story(world: World) -> None:
         part = await world.platform()
-        own = OwnToken("server-p", secret_of("server-p"))
-        token = ServerToken("server-p", "platform/p9", verifier(own.secret), world.clock.wall() + 10_000)
+        own = SigningToken("server-p", secret_of("server-p"))
+        token = ServerToken("server-p", "platform/p9", public_key_of(own.secret), world.clock.wall() + 10_000)
         await part.submit("controller/servers", AdmitServer(token))
         assert (await asked(world, own)).json["via"] == "platform/p9"
         await world.clock.sleep(10_000)
@@ -103,15 +105,15 @@ def test_a_servers_token_is_refused_once_it_is_over() -> None:
 def test_a_region_knows_the_platforms_servers_by_what_it_was_shipped_and_its_own_by_its_log() -> None:
     async def story(world: World) -> None:
         region = await world.region("eu")
-        of_platform = OwnToken("server-p", secret_of("server-p"))
-        token = ServerToken("server-p", "platform/p1", verifier(of_platform.secret), world.clock.wall() + DAY)
+        of_platform = SigningToken("server-p", secret_of("server-p"))
+        token = ServerToken("server-p", "platform/p1", public_key_of(of_platform.secret), world.clock.wall() + DAY)
         assert (await asked(world, of_platform, to="r-eu")).status == 401
-        await region.submit("controller/link", c.Ship("log-platform", 1, 1, 2, (c.ServerShipped(token),)))
+        await region.submit("controller/link", c.Ship("log-platform", 1, 1, 2, (c.ShippedServer(token),)))
         assert (await asked(world, of_platform, to="r-eu")).json["via"] == "platform/p1"
         own = await asked(world, await proven(world, region), to="r-eu")
         assert own.json["via"] == "region/eu/r-eu"
         await region.submit(
-            "controller/link", c.Ship("log-other", 2, 0, 9, (c.RegionShipped("eu", "eu"),), full=True, last=True)
+            "controller/link", c.Ship("log-other", 2, 0, 9, (c.ShippedRegion("eu", "eu"),), full=True, last=True)
         )
         assert (await asked(world, of_platform, to="r-eu")).status == 401
         assert server_token(region.state, (await proven(world, region)).name) is not None
@@ -134,7 +136,7 @@ def test_nobody_is_taken_for_a_server_but_by_a_servers_token() -> None:
             put = {"apiVersion": "holdfast/v1", "kind": "Principal", "metadata": {"name": name}, "spec": {}}
             answer = await world.ask("PUT", f"/v1/principals/{name}", put)
             assert answer.status in (400, 409, 422), answer
-            token = {"principal": name, "hash": hashed(secret_of("t")), "expires": "2099-01-01T00:00:00.000Z"}
+            token = {"principal": name, "hash": hash_secret(secret_of("t")), "expires": "2099-01-01T00:00:00.000Z"}
             document = {"apiVersion": "holdfast/v1", "kind": "Token", "metadata": {"name": "t"}, "spec": token}
             answer = await world.ask("PUT", "/v1/tokens/t", document)
             assert answer.status >= 400, answer
@@ -161,7 +163,7 @@ def test_a_server_of_a_region_opens_no_session_and_sends_no_envelope() -> None:
         own = await proven(world, region)
         envelope = Envelope("region/eu/r-eu", OpenSession(), world.clock.wall())
         request = Request("POST", "/v1/envelopes", (), (MSGPACK,), encode(envelope))
-        signed = onward(request, Goal("r-eu", "region/eu"), "region/eu/r-eu", own, world.clock.wall())
+        signed = signed_request(request, RequestTarget("r-eu", "region/eu"), "region/eu/r-eu", own, world.clock.wall())
         answer = Answer(await world.caller.ask("r-eu", signed, 60_000))
         assert (answer.status, answer.json["code"]) == (403, "no-right")
         platform = await world.platform()

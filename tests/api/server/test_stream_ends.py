@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.revision import show
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Token
+from holdfast.core.ledger.revision import format_revision
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Token
 from holdfast.core.model.objects.topology import Region, RegionSpec
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.host.ports.transport import Flow
+from holdfast.host.ports.transport import StreamReply
 from tests.support.api.api_cluster import OPERATOR, TOKEN_LIFE, Part, World, a_shop, in_world
 from tests.support.ledgers.region import a_template
 
@@ -28,7 +28,7 @@ SOON_MS = 10_000
 class Opened:
     """A stream, whose token and principal those are, and what came of it."""
 
-    def __init__(self, world: World, part: Part, flow: Flow, token: str, principal: str) -> None:
+    def __init__(self, world: World, part: Part, flow: StreamReply, token: str, principal: str) -> None:
         self.world = world
         self.part = part
         self.token = token
@@ -47,7 +47,7 @@ class Opened:
         if self.part.ledger.book.name == "platform":
             await self.part.submit(OPERATOR, p.Put(token or principal), key="change")  # type: ignore[arg-type]
             return
-        put = c.TokenShipped(token) if token is not None else c.PrincipalShipped(principal)  # type: ignore[arg-type]
+        put = c.ShippedToken(token) if token is not None else c.ShippedPrincipal(principal)  # type: ignore[arg-type]
         cursor = self.part.state.place.cursor
         await self.part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, (put,)))
 
@@ -71,7 +71,7 @@ class Opened:
 async def opened(world: World, part: Part, path: str, token: str, principal: str, actor: str = "") -> Opened:
     request = world.request("GET", path, token=token, holdfast_actor=actor)
     flow = await part.api.serve(request)
-    assert isinstance(flow, Flow), flow
+    assert isinstance(flow, StreamReply), flow
     found = Opened(world, part, flow, token, principal)
     await world.clock.sleep(1_000)
     assert not found.reading.done(), found.messages
@@ -84,7 +84,9 @@ async def bindings(world: World) -> Opened:
     session = part.state.session_of.get("agent/n1")
     node = c.RegisterNode("n1", "pool", "zone", a_template().need)
     await part.submit("agent/n1", node, session=session, sequence=1)
-    return await opened(world, part, f"/v1/bindings?session={show(session)}", "agents", "agent/*", "agent/n1")
+    return await opened(
+        world, part, f"/v1/bindings?session={format_revision(session)}", "agents", "agent/*", "agent/n1"
+    )
 
 
 async def log(world: World) -> Opened:
@@ -98,7 +100,7 @@ async def shipments(world: World) -> Opened:
     await part.submit("region/eu", OpenSession())
     session = part.state.session_of.get("region/eu")
     await part.submit("region/eu", p.JoinRegion("eu", "log-eu"), session=session, sequence=1)
-    found = await opened(world, part, f"/v1/shipments?session={show(session)}", "region-eu", "region/eu")
+    found = await opened(world, part, f"/v1/shipments?session={format_revision(session)}", "region-eu", "region/eu")
     found.beside = asyncio.create_task(_renewed(world, part, session))
     return found
 
@@ -112,15 +114,15 @@ async def _renewed(world: World, part: Part, session: int) -> None:
 
 async def watch(world: World) -> Opened:
     part = await a_shop(world)
-    await world.principal(part, "person/reader", Right.READ)
+    await world.principal(part, "person/reader", Permission.READ)
     return await opened(world, part, "/v1/tenants?watch=true", "person-reader", "person/reader")
 
 
 async def watch_in_a_region(world: World) -> Opened:
     part = await world.region()
-    reader = Principal(meta=Meta(name="person/reader"), spec=PrincipalSpec(rights=(Right.READ,)))
+    reader = Principal(meta=Meta(name="person/reader"), spec=PrincipalSpec(rights=(Permission.READ,)))
     cursor = part.state.place.cursor
-    puts = (c.PrincipalShipped(reader), c.TokenShipped(world._token("reader", "person/reader")))
+    puts = (c.ShippedPrincipal(reader), c.ShippedToken(world._token("reader", "person/reader")))
     await part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, puts))
     return await opened(world, part, "/v1/nodes?watch=true", "reader", "person/reader")
 
@@ -154,13 +156,13 @@ def test_a_stream_ends_within_ten_seconds_of_what_opened_it(stream: str, end: st
 def test_who_reads_slowly_what_there_is_to_begin_with_is_told_no_more_of_it() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/reader", Right.READ)
+        await world.principal(part, "person/reader", Permission.READ)
         request = world.request("GET", "/v1/priorityclasses?watch=true&initial=true", token="person-reader")
         for number in range(3):
             spec: dict[str, Any] = {"metadata": {}, "spec": {"priority": number}}
             assert (await world.ask("PUT", f"/v1/priorityclasses/c{number}", spec)).status == 201
         flow = await part.api.serve(request)
-        assert isinstance(flow, Flow)
+        assert isinstance(flow, StreamReply)
         assert msgspec.json.decode(await anext(flow.messages))["type"] == "ADDED"
         stored = part.state.tokens["person-reader"]
         revoked = msgspec.structs.replace(stored.spec, revoked=True)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast.agent.drivers.driver import Capabilities
-from holdfast.agent.drivers.simulated import EVERYTHING, OF_ONE_USER
-from holdfast.cli.output.conditions import ADVICE, is_bad
+from holdfast.agent.drivers.simulated import EVERYTHING, ONE_USER
+from holdfast.cli.output.conditions import CONDITION_HINTS, is_bad
 from holdfast.core.model.objects.isolation import Capability
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from tests.support.api.api_cluster import World, in_world
 from tests.support.api.command_line import CommandLine, problem, same_as_golden
 from tests.support.hosts.agent_world import Node, a_region
@@ -63,7 +63,7 @@ def test_a_node_is_described_with_what_its_agent_enforces_and_what_is_wrong_wher
     holdfast.platform.objects["nodes", "n1"] = a_node_document(EVERYTHING)
     whole = holdfast("describe", "node", "n1", "--region", "eu").stdout
     assert [word for word in sorted(Capability) if word not in whole] == []
-    holdfast.platform.objects["nodes", "n1"] = a_node_document(OF_ONE_USER)
+    holdfast.platform.objects["nodes", "n1"] = a_node_document(ONE_USER)
     poor = holdfast("describe", "node", "n1", "--region", "eu").stdout
     assert [word for word in sorted(Capability) if word in poor] == []
     assert "TokenPrivate" in poor
@@ -100,7 +100,7 @@ def test_a_description_is_of_one_object(shop: CommandLine) -> None:
 
 
 def test_there_is_advice_for_every_reason_for_which_something_can_be_wrong() -> None:
-    assert {reason.value for reason in Reason} - set(ADVICE) == {"as-desired"}
+    assert {reason.value for reason in ConditionReason} - set(CONDITION_HINTS) == {"as-desired"}
 
 
 # wait

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.cli.errors import Trouble
-from holdfast.cli.output.field_path import at, rank, steps
-from holdfast.cli.output.printer import later
-from holdfast.host.ports.transport import named
+from holdfast.cli.errors import CliError
+from holdfast.cli.output.field_path import path_steps, sort_key, value_at
+from holdfast.cli.output.printer import instant_in
+from holdfast.host.ports.transport import first_value
 from tests.support.api.command_line import CommandLine, problem, same_as_golden
 
 
@@ -36,7 +36,7 @@ def test_what_get_prints(name: str, words: list[str], shop: CommandLine) -> None
 
 
 def test_how_old_a_workload_is_counts_from_when_it_was_created(shop: CommandLine) -> None:
-    shop.platform.objects["workloads", "shop/web"]["metadata"]["created"] = later(-3 * 3_600_000)
+    shop.platform.objects["workloads", "shop/web"]["metadata"]["created"] = instant_in(-3 * 3_600_000)
     headings, row = shop("get", "workload", "shop/web").stdout.splitlines()
     assert dict(zip(headings.split(), row.split(), strict=False))["AGE"] == "3h"
     assert "\nCreated" in shop("describe", "workload", "shop/web").stdout
@@ -75,8 +75,8 @@ def test_all_tenants_are_shown_whatever_the_context_says(shop: CommandLine, monk
 def test_selector_and_read_level_go_to_the_server(shop: CommandLine) -> None:
     shop("get", "workloads", "-l", "app=web,!old", "--read", "linear")
     asked = shop.platform.asked[-1]
-    assert named(asked.query, "selector") == "app=web,!old"
-    assert named(asked.headers, "holdfast-read") == "linear"
+    assert first_value(asked.query, "selector") == "app=web,!old"
+    assert first_value(asked.headers, "holdfast-read") == "linear"
 
 
 def test_a_name_without_a_tenant_is_asked_back(shop: CommandLine) -> None:
@@ -157,14 +157,14 @@ def test_paths_are_read_as_people_write_them() -> None:
         ("status.conditions[Ready].status", "true"),
         ("spec.none.deeper", None),
     ):
-        assert at(document, path) == value
-    with pytest.raises(Trouble, match="is no path"):
-        steps("spec..[")
+        assert value_at(document, path) == value
+    with pytest.raises(CliError, match="is no path"):
+        path_steps("spec..[")
 
 
 def test_amounts_sort_by_size_and_what_is_missing_comes_last() -> None:
     found = ["2Gi", None, "512Mi", "500m", 3, "abc"]
-    assert sorted(found, key=rank) == ["500m", 3, "512Mi", "2Gi", "abc", None]
+    assert sorted(found, key=sort_key) == ["500m", 3, "512Mi", "2Gi", "abc", None]
 
 
 def test_a_server_that_refuses_says_why(shop: CommandLine) -> None:

@@ -23,11 +23,11 @@ def a_report() -> dict[str, Any]:
         "region": "eu", "health": "healthy", "asked": {"cpu": 3, "memory": "6Gi"},
         "target": {"cpu": 5, "memory": "12Gi"}, "settled": {"cpu": 5, "memory": "12Gi"}, "protected": {"cpu": 2},
         "charged": {"cpu": "2500m", "memory": "5Gi"}, "reclaimable": {"cpu": 4},
-        "ends": printer.later(20 * 3_600_000), "toldMsAgo": 900,
+        "ends": printer.instant_in(20 * 3_600_000), "toldMsAgo": 900,
     }  # fmt: skip
     us = {
         "region": "us", "health": "lost", "asked": {}, "target": {"cpu": 1}, "settled": {}, "protected": {},
-        "charged": {}, "reclaimable": {}, "ends": printer.later(-3_600_000), "toldMsAgo": None,
+        "charged": {}, "reclaimable": {}, "ends": printer.instant_in(-3_600_000), "toldMsAgo": None,
     }  # fmt: skip
     shop = {
         "tenant": "shop", "hard": {"cpu": 10, "memory": "32Gi", "licenses": 4}, "protected": {"cpu": 2},
@@ -39,7 +39,7 @@ def a_report() -> dict[str, Any]:
     amounts: dict[str, Any] = {key: {} for key in ("hard", "protected", "effective", "asked", "granted", "charged")}
     bank = {"tenant": "bank", **amounts, "reclaimablePercent": 0, "regions": [], "warnings": []}
     warnings = ["the quotas of all tenants promise 10 cpu; the regions that have reported have 8 cpu"]
-    return {"kind": "QuotaReport", "at": printer.later(0), "items": [shop, bank], "warnings": warnings}
+    return {"kind": "QuotaReport", "at": printer.instant_in(0), "items": [shop, bank], "warnings": warnings}
 
 
 def test_quotas_are_told_by_tenant_resource_and_region_and_warnings_apart(holdfast: CommandLine) -> None:

@@ -13,7 +13,7 @@ import pytest
 import holdfast as package
 from holdfast.cli.output import printer
 from holdfast.cli.setup.version import skew
-from holdfast.host.ports.transport import NoAnswer, named
+from holdfast.host.ports.transport import NoAnswer, first_value
 from tests.support.api.command_line import CommandLine, problem, same_as_golden
 
 STATUS: dict[str, Any] = {
@@ -42,7 +42,7 @@ def at_five(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stamp(minutes: int) -> str:
-    return printer.later(minutes * 60_000)
+    return printer.instant_in(minutes * 60_000)
 
 
 # status
@@ -99,8 +99,8 @@ def test_the_audit_says_who_did_what_when_and_how_it_ended(holdfast: CommandLine
     holdfast.platform.answers["GET", "/v1/audit"] = {"items": items}
     same_as_golden("audit", holdfast("audit", "--since", "1h", "--actor", "person/oncall", "--command", "declare-lost"))
     query = holdfast.platform.asked[-1].query
-    assert named(query, "since") == stamp(-60)
-    assert (named(query, "actor"), named(query, "command")) == ("person/oncall", "declare-lost")
+    assert first_value(query, "since") == stamp(-60)
+    assert (first_value(query, "actor"), first_value(query, "command")) == ("person/oncall", "declare-lost")
 
 
 def test_the_audit_says_of_a_denial_whose_it_was_and_how_often_it_came(holdfast: CommandLine) -> None:
@@ -130,7 +130,7 @@ def test_a_token_is_printed_once_and_only_its_hash_is_sent(holdfast: CommandLine
     assert sent["hash"] == hashlib.sha256(token[2].encode()).hexdigest()
     assert (spec["principal"], spec["expires"]) == ("person/oncall", stamp(30 * 24 * 60))
     assert not any(token[2].encode() in request.body for request in holdfast.platform.asked)
-    assert named(holdfast.platform.asked[-1].headers, "if-none-match") == "*"
+    assert first_value(holdfast.platform.asked[-1].headers, "if-none-match") == "*"
 
 
 def test_a_token_has_a_name_without_underscores_if_none_is_given(holdfast: CommandLine) -> None:

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from holdfast.cli.errors import Trouble, tell
-from holdfast.cli.options import note
+from holdfast.cli.errors import CliError, print_error
+from holdfast.cli.options import print_note
 from holdfast.cli.output import printer
 
 #: Clears the screen, sets the title, asks the terminal to type its answer, goes back over the line; the last in C1.
@@ -26,9 +26,9 @@ def test_what_others_wrote_does_not_steer_the_terminal_of_whoever_reads_it(monke
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
-    printer.say(printer.table(["NAME", "WHY"], [[STEERING, "two\tthree"]]))
-    tell(Trouble(STEERING, hint=STEERING, lines=[STEERING]))
-    note(STEERING)
+    printer.print_data(printer.table(["NAME", "WHY"], [[STEERING, "two\tthree"]]))
+    print_error(CliError(STEERING, hint=STEERING, lines=[STEERING]))
+    print_note(STEERING)
     assert out.getvalue().splitlines()[1] == f"{WRITTEN_OUT}  two\tthree"
     assert out.getvalue().startswith("\x1b[1mNAME")
     assert err.getvalue().count(WRITTEN_OUT) == 4
@@ -36,5 +36,5 @@ def test_what_others_wrote_does_not_steer_the_terminal_of_whoever_reads_it(monke
 
 
 def test_programs_get_data_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    printer.say(STEERING)
+    printer.print_data(STEERING)
     assert capsys.readouterr().out == f"{STEERING}\n"

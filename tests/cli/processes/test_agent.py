@@ -8,17 +8,17 @@ import pytest
 
 from holdfast.agent.drivers.process.settings import TENANT_MAP, TENANT_USERS
 from holdfast.wiring import agent
-from holdfast.wiring.agent import NodeWish
-from holdfast.wiring.machine import MachineWish
+from holdfast.wiring.agent import NodeOptions
+from holdfast.wiring.machine import MachineOptions
 from tests.support.api.command_line import CommandLine
 
 LEAST = ("agent", "--server", "http://127.0.0.1:7401/", "--node", "n1", "--data", "/no/such", "--token-file", "t")
 
 
 def test_users_and_secrets_of_tenants_arrive(holdfast: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[NodeWish] = []
+    told: list[NodeOptions] = []
 
-    def run(wish: MachineWish, node: NodeWish) -> int:
+    def run(wish: MachineOptions, node: NodeOptions) -> int:
         told.append(node)
         return 0
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.cli.context import read
+from holdfast.cli.context import read_config
 from holdfast.cli.processes import dev
-from tests.support.processes.process_world import Yard, a_work
+from tests.support.processes.process_world import ProcessFolder, a_work
 
 URL = "http://127.0.0.1:7400"
 
@@ -25,7 +25,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_first_context_becomes_the_current_one_and_is_for_its_owner_alone(config: Path) -> None:
     assert "--context" not in dev.keep_context(URL, Path("/t/operator.token"))
     wanted = {"current": "dev", "contexts": {"dev": {"servers": [URL], "tokenFile": "/t/operator.token"}}}
-    assert read(str(config)) == wanted
+    assert read_config(str(config)) == wanted
     assert stat.S_IMODE(config.stat().st_mode) == 0o600
 
 
@@ -34,7 +34,7 @@ def test_another_current_context_stays_and_commands_name_this_one(config: Path) 
     text = "current: production\ncontexts:\n  production:\n    servers: [https://hf.example:7400]\n"
     config.write_text(text, encoding="utf-8")
     assert dev.keep_context(URL, Path("/t")).endswith("--context dev")
-    found = read(str(config))
+    found = read_config(str(config))
     assert (found["current"], sorted(found["contexts"])) == ("production", ["dev", "production"])
 
 
@@ -51,7 +51,7 @@ def test_what_people_added_to_the_context_stays(config: Path) -> None:
     config.write_text(f"{text}    tenant: shop\n", encoding="utf-8")
     dev.keep_context("http://127.0.0.1:7500", Path("/u"))
     wanted = {"servers": ["http://127.0.0.1:7500"], "tokenFile": "/u", "tenant": "shop"}
-    assert read(str(config))["contexts"]["dev"] == wanted
+    assert read_config(str(config))["contexts"]["dev"] == wanted
 
 
 def test_a_configuration_that_cannot_be_read_is_left_alone_and_commands_say_it_all(config: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_an_agent_that_was_killed_has_left_ends_with_the_platform(tmp_path:
     """It is not there to be asked when all else stops; here not even one part was started."""
     data = tmp_path / "data"
     CliRunner().invoke(dev.app, ["--data", str(data), "-f", str(tmp_path / "missing.yaml")])
-    yard = Yard(data / "nodes", cgroups=False)
+    yard = ProcessFolder(data / "nodes", cgroups=False)
     yard.data = data / "nodes" / "eu-central-1"
 
     async def start() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from holdfast.wiring import scheduler
-from holdfast.wiring.machine import MachineWish
+from holdfast.wiring.machine import MachineOptions
 from tests.support.api.command_line import CommandLine
 
 LEAST = ("scheduler", "--server", "http://127.0.0.1:7401/", "--name", "far", "--token-file", "t")
 
 
 def test_every_flag_arrives(holdfast: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[MachineWish] = []
+    told: list[MachineOptions] = []
 
-    def run(wish: MachineWish) -> int:
+    def run(wish: MachineOptions) -> int:
         told.append(wish)
         return 0
 
@@ -23,8 +23,8 @@ def test_every_flag_arrives(holdfast: CommandLine, monkeypatch: pytest.MonkeyPat
     more = ("--listen", "127.0.0.1:7480", "--log-level", "debug", "--log-form", "json", "--insecure")
     assert holdfast(*LEAST, *more).exit_code == 0
     assert told == [
-        MachineWish("scheduler", ("http://127.0.0.1:7401",), "far", "t"),
-        MachineWish(
+        MachineOptions("scheduler", ("http://127.0.0.1:7401",), "far", "t"),
+        MachineOptions(
             "scheduler",
             ("http://127.0.0.1:7401",), "far", "t",
             insecure=True, log_level="debug", log_form="json", listen="127.0.0.1:7480",

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.cli.context import SERVER, Context, path_of, plainly, read, resolve, written
-from holdfast.cli.errors import Trouble
-from holdfast.cli.options import Options
+from holdfast.cli.context import SERVER, CliContext, config_path, parse_simple_yaml, read_config, render_config, resolve
+from holdfast.cli.errors import CliError
+from holdfast.cli.options import GlobalOptions
 from tests.support.api.command_line import CommandLine, same_as_golden
 
 CONFIG = """\
@@ -27,10 +27,10 @@ contexts:
 """
 
 
-NONE = Options()
+NONE = GlobalOptions()
 
 
-def resolved(text: str, folder: Path, options: Options = NONE, **environment: str) -> Context:
+def resolved(text: str, folder: Path, options: GlobalOptions = NONE, **environment: str) -> CliContext:
     (folder / "config.yaml").write_text(text, encoding="utf-8")
     (folder / "config.yaml").chmod(0o600)
     return resolve(options, {"HOLDFAST_CONFIG": str(folder / "config.yaml"), **environment})
@@ -40,17 +40,17 @@ def resolved(text: str, folder: Path, options: Options = NONE, **environment: st
 
 
 def test_without_a_file_the_server_of_this_machine_is_asked(tmp_path: Path) -> None:
-    found = resolve(Options(), {"HOLDFAST_CONFIG": str(tmp_path / "none.yaml")})
-    assert found == Context(servers=(SERVER,))
+    found = resolve(GlobalOptions(), {"HOLDFAST_CONFIG": str(tmp_path / "none.yaml")})
+    assert found == CliContext(servers=(SERVER,))
 
 
 def test_the_file_counts_then_the_environment_then_flags(tmp_path: Path) -> None:
     assert resolved(CONFIG, tmp_path).tenant == "shop"
     assert resolved(CONFIG, tmp_path, HOLDFAST_TENANT="bank").tenant == "bank"
-    assert resolved(CONFIG, tmp_path, Options(tenant="mill"), HOLDFAST_TENANT="bank").tenant == "mill"
+    assert resolved(CONFIG, tmp_path, GlobalOptions(tenant="mill"), HOLDFAST_TENANT="bank").tenant == "mill"
     servers = resolved(CONFIG, tmp_path, HOLDFAST_SERVER="http://a:1, http://b:2/").servers
     assert servers == ("http://a:1", "http://b:2")
-    assert resolved(CONFIG, tmp_path, Options(server="http://c:3"), HOLDFAST_SERVER="http://a:1").servers == (
+    assert resolved(CONFIG, tmp_path, GlobalOptions(server="http://c:3"), HOLDFAST_SERVER="http://a:1").servers == (
         "http://c:3",
     )
     assert resolved(CONFIG, tmp_path, HOLDFAST_TOKEN="hf_c_d").token == "hf_c_d"
@@ -62,23 +62,23 @@ def test_the_file_counts_then_the_environment_then_flags(tmp_path: Path) -> None
 def test_a_context_may_insist_on_plain_http(tmp_path: Path, said: str, insists: bool) -> None:
     config = f"current: a\ncontexts:\n  a:\n    servers: [http://a:1]\n    insecure: {said}\n"
     assert resolved(config, tmp_path).insecure is insists
-    assert resolved(config, tmp_path, Options(insecure=True)).insecure
+    assert resolved(config, tmp_path, GlobalOptions(insecure=True)).insecure
 
 
 def test_insisting_is_yes_or_no(tmp_path: Path) -> None:
-    with pytest.raises(Trouble, match="'perhaps' is neither yes nor no"):
+    with pytest.raises(CliError, match="'perhaps' is neither yes nor no"):
         resolved("current: a\ncontexts:\n  a:\n    insecure: perhaps\n", tmp_path)
 
 
 def test_the_context_is_chosen_by_flag_then_environment_then_file(tmp_path: Path) -> None:
     assert resolved(CONFIG, tmp_path).name == "production"
     assert resolved(CONFIG, tmp_path, HOLDFAST_CONTEXT="test").region == "eu"
-    assert resolved(CONFIG, tmp_path, Options(context="production"), HOLDFAST_CONTEXT="test").name == "production"
+    assert resolved(CONFIG, tmp_path, GlobalOptions(context="production"), HOLDFAST_CONTEXT="test").name == "production"
 
 
 def test_an_unknown_context_is_answered_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(Trouble, match="no context 'prod'; there are: production, test"):
-        resolved(CONFIG, tmp_path, Options(context="prod"))
+    with pytest.raises(CliError, match="no context 'prod'; there are: production, test"):
+        resolved(CONFIG, tmp_path, GlobalOptions(context="prod"))
 
 
 def test_a_token_file_is_read_and_one_that_others_can_read_is_warned_of(
@@ -91,10 +91,10 @@ def test_a_token_file_is_read_and_one_that_others_can_read_is_warned_of(
     assert resolved(config, tmp_path).token == "hf_e_f"
     assert capsys.readouterr().err == ""
     secret.chmod(0o644)
-    assert resolved(CONFIG, tmp_path, Options(token_file=str(secret)), HOLDFAST_TOKEN="hf_c_d").token == "hf_e_f"
+    assert resolved(CONFIG, tmp_path, GlobalOptions(token_file=str(secret)), HOLDFAST_TOKEN="hf_c_d").token == "hf_e_f"
     assert "warning: others can read the token in" in capsys.readouterr().err
-    with pytest.raises(Trouble, match="the token cannot be read"):
-        resolved(CONFIG, tmp_path, Options(token_file="nowhere"))
+    with pytest.raises(CliError, match="the token cannot be read"):
+        resolved(CONFIG, tmp_path, GlobalOptions(token_file="nowhere"))
 
 
 def test_a_token_in_a_file_that_others_can_read_is_warned_of(
@@ -110,13 +110,13 @@ def test_a_token_in_a_file_that_others_can_read_is_warned_of(
 def test_an_empty_token_file_is_no_token_and_nobody_else_speaks_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "empty").chmod(0o600)
-    with pytest.raises(Trouble, match="it is empty"):
-        resolved(CONFIG, tmp_path, Options(token_file=str(tmp_path / "empty")))
+    with pytest.raises(CliError, match="it is empty"):
+        resolved(CONFIG, tmp_path, GlobalOptions(token_file=str(tmp_path / "empty")))
 
 
 @pytest.mark.parametrize("token", ["a b", "a\nb", "schlüssel"])
 def test_what_cannot_be_a_token_is_not_sent(token: str, tmp_path: Path) -> None:
-    with pytest.raises(Trouble, match="is no token"):
+    with pytest.raises(CliError, match="is no token"):
         resolved(CONFIG, tmp_path, HOLDFAST_TOKEN=token)
 
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_a_token_is_not_sent(token: str, tmp_path: Path) -> None:
     ],
 )
 def test_the_file_is_where_the_desktop_keeps_such_files(environment: dict[str, str], wanted: str) -> None:
-    assert path_of(environment) == wanted
+    assert config_path(environment) == wanted
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_the_file_is_where_the_desktop_keeps_such_files(environment: dict[str, s
 )
 def test_a_file_that_cannot_be_understood_is_named(text: str, said: str | None, tmp_path: Path) -> None:
     if said is None:
-        with pytest.raises(Trouble, match="is no URL of a server"):
-            resolved(text, tmp_path, Options(context="test"))
+        with pytest.raises(CliError, match="is no URL of a server"):
+            resolved(text, tmp_path, GlobalOptions(context="test"))
         return
-    with pytest.raises(Trouble) as trouble:
+    with pytest.raises(CliError) as trouble:
         resolved(text, tmp_path)
     assert said in str(trouble.value)
 
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_understood_is_named(text: str, said: str | None, 
     ],
 )
 def test_plain_files_are_read_without_a_parser_and_mean_the_same(text: str) -> None:
-    assert plainly(text) == yaml.safe_load(text)
+    assert parse_simple_yaml(text) == yaml.safe_load(text)
 
 
 @pytest.mark.parametrize(
@@ -189,15 +189,15 @@ def test_plain_files_are_read_without_a_parser_and_mean_the_same(text: str) -> N
     ],
 )
 def test_whatever_is_not_plain_is_left_to_the_parser(text: str) -> None:
-    assert plainly(text) is None
+    assert parse_simple_yaml(text) is None
 
 
 @pytest.mark.parametrize("tenant", ["shop", "yes", "12", "a b", 'quo"te', "x: y", "ünder"])
 def test_what_is_written_is_read_back(tenant: str, tmp_path: Path) -> None:
     config = {"current": "a b", "contexts": {"a b": {"servers": ["http://a:1", "http://b:2"], "tenant": tenant}}}
     path = tmp_path / "config.yaml"
-    path.write_text(written(config), encoding="utf-8")
-    assert read(str(path)) == config
+    path.write_text(render_config(config), encoding="utf-8")
+    assert read_config(str(path)) == config
 
 
 # The command
@@ -218,7 +218,7 @@ def test_the_file_is_for_its_owner_alone_and_plain(holdfast: CommandLine) -> Non
     path.chmod(0o644)
     holdfast("config", "set", "servers=http://a:1", "token=hf_a_b")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert plainly(path.read_text(encoding="utf-8")) is not None
+    assert parse_simple_yaml(path.read_text(encoding="utf-8")) is not None
     assert [one.name for one in holdfast.folder.iterdir()] == ["config.yaml"]
 
 

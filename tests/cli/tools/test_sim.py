@@ -13,13 +13,13 @@ from typer.testing import CliRunner, Result
 from holdfast.cli.main import app
 from holdfast.cli.tools import sim
 from holdfast.core.region.definition import REGION
-from holdfast.host.ports.store import Stored
+from holdfast.host.ports.store import StoredBatch
 from holdfast.replay import recording as recordings
-from holdfast.replay.run_plan import Act, Fault, Plan
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.runs import shrink, swarm
-from holdfast.sim.runs.run import Report
+from holdfast.sim.runs.run import RunReport
 from holdfast.sim.scenario import Scenario
-from holdfast.stores.files.folder import Lock
+from holdfast.stores.files.folder import FolderLock
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.sim.runs.test_swarm import SMALL, a_report
 from tests.support.event_loop import run as in_a_loop
@@ -49,9 +49,13 @@ def holdfast(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return invoke
 
 
-def broken(scenario: Scenario, seed: int, plan: Plan | None = None) -> Report:
+def broken(scenario: Scenario, seed: int, plan: RunPlan | None = None) -> RunReport:
     """Every seed fails for as long as its plan has a power cut in it."""
-    whole = Plan(1_000, (Fault(5, "crash", "eu-1", 9), Fault(6, "power-cut", "eu", 9)), (Act(7, "scale", 1),))
+    whole = RunPlan(
+        1_000,
+        (PlannedFault(5, "crash", "eu-1", 9), PlannedFault(6, "power-cut", "eu", 9)),
+        (PlannedAction(7, "scale", 1),),
+    )
     has = any(fault.what == "power-cut" for fault in (plan or whole).faults)
     return a_report(scenario, seed, plan or whole, promise="once" if has else "")
 
@@ -197,7 +201,7 @@ def test_a_smaller_run_is_recorded_with_its_plan(holdfast: Any, monkeypatch: pyt
     assert done.exit_code == 1
     made = recordings.read(Path("one.hfr")).run
     assert made is not None
-    assert made.plan == Plan(1_000, (Fault(6, "power-cut", "eu", 9),), ())
+    assert made.plan == RunPlan(1_000, (PlannedFault(6, "power-cut", "eu", 9),), ())
     assert holdfast("replay", "one.hfr").exit_code == 0
 
 
@@ -241,7 +245,7 @@ async def kept(folder: Path) -> None:
     log, head = region_story().log, await store.head()
     log_id = REGION.batches.header(log[0][0]).log_id
     for raw, digest in log:
-        head = written(await store.append(head, Stored(log_id, head.seq + 1, digest, raw)))
+        head = written(await store.append(head, StoredBatch(log_id, head.seq + 1, digest, raw)))
     await store.close()
 
 
@@ -254,7 +258,7 @@ def test_a_real_ledger_is_recorded_and_folded_again(holdfast: Any, tmp_path: Pat
 
 def test_a_folder_that_a_server_has_open_is_not_read(holdfast: Any, tmp_path: Path) -> None:
     in_a_loop(kept(tmp_path / "store"))
-    lock = Lock(tmp_path / "store")
+    lock = FolderLock(tmp_path / "store")
     done = holdfast("record", "--store", "store", "real.hfr")
     lock.release()
     assert (done.exit_code, done.stdout) == (2, "")

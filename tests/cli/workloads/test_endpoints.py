@@ -29,7 +29,7 @@ def an_endpoint(ordinal: int = 0, phase: str = "serving", region: str = "eu", **
         "spec": {"workload": "web", "workloadUid": "12.0", "region": region, "ordinal": ordinal},
         "status": {
             "phase": phase,
-            "since": printer.later(-720_000),
+            "since": printer.instant_in(-720_000),
             "addresses": [f"10.0.0.{ordinal + 1}:30000"],
             "node": f"n{ordinal + 1}",
             "zone": "a",

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from holdfast.cli.output import printer
-from holdfast.cli.output.reasons import CURES
+from holdfast.cli.output.reasons import REMEDIES
 from holdfast.core.ledger.answers import NO_ROOM, Code
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from tests.support.api.command_line import CommandLine, problem, same_as_golden
 
 Document = dict[str, Any]
@@ -38,23 +38,23 @@ def a_request(position: int = 1, **fields: Any) -> Document:
     return {
         "position": position, "tenant": "shop", "workload": "web", "region": "eu", "purpose": "serving",
         "template": "0123456789abcdef", "priorityClass": "standard", "priority": 10, "open": 3,
-        "since": printer.later(-720_000), "reason": "capacity", "message": reasons[0]["message"], "never": False,
+        "since": printer.instant_in(-720_000), "reason": "capacity", "message": reasons[0]["message"], "never": False,
         "deadline": None, "examined": "41.0", "attempts": 5, "reasons": reasons, **fields,
     }  # fmt: skip
 
 
 def a_queue(*items: Document) -> Document:
-    metadata = {"total": len(items), "waiting": len(items), "at": printer.later(0)}
+    metadata = {"total": len(items), "waiting": len(items), "at": printer.instant_in(0)}
     return {"kind": "QueueList", "items": list(items), "metadata": metadata}
 
 
 def a_decision(**fields: Any) -> Document:
     return {
-        "revision": "40.2", "at": printer.later(-60_000), "scheduler": "controller/scheduler", "outcome": "placed",
+        "revision": "40.2", "at": printer.instant_in(-60_000), "scheduler": "controller/scheduler", "outcome": "placed",
         "tenant": "shop", "requests": [{"workload": "web", "uid": "12.0", "purpose": "serving", "generation": 3,
         "placed": 2}], "requestCount": 1, "placed": 2, "placements": [{"slot": "web/eu/0", "node": "n1"},
         {"slot": "web/eu/1", "node": "n2"}], "view": "39.1048575", "policy": "0.0", "inFlight": 1,
-        "plugins": {"packing": "1"}, "template": "0123456789abcdef", "queuedSince": printer.later(-65_500),
+        "plugins": {"packing": "1"}, "template": "0123456789abcdef", "queuedSince": printer.instant_in(-65_500),
         "examined": 5000, "rejected": [{"code": "capacity", "detail": "cpu", "count": 4210},
         {"code": "taint", "detail": "gpu=yes", "count": 700}], "nearest": "", "quota": [{"account": "quota/shop",
         "charged": {"cpu": 2}, "target": {"cpu": 10}}], "candidates": [{"node": "n1", "score": 912, "parts":
@@ -70,7 +70,7 @@ def a_page(*items: Document, **metadata: Any) -> Document:
 def a_workload(holdfast: CommandLine) -> None:
     condition = {
         "type": "Placed", "status": "false", "reason": "waiting-for-room",
-        "message": "eu: 3 wait: nearest fit is n7: has cpu 2 of 4", "since": printer.later(-720_000),
+        "message": "eu: 3 wait: nearest fit is n7: has cpu 2 of 4", "since": printer.instant_in(-720_000),
     }  # fmt: skip
     status = {"bound": 2, "ready": 2, "serving": 2, "conditions": [condition]}
     spec = {"replicas": 5, "priorityClass": "standard", "template": {"command": ["serve"], "need": {"cpu": 4}}}
@@ -138,7 +138,7 @@ def test_what_is_asked_for_is_sent_and_a_slot_says_which_region(holdfast: Comman
     assert done.exit_code == 0, done.stderr
     asked = dict(holdfast.platform.asked[-1].query)
     assert (asked["slot"], asked["outcome"]) == ("shop/web/eu/0", "placed")
-    assert asked["since"] == printer.later(-3_600_000)
+    assert asked["since"] == printer.instant_in(-3_600_000)
 
 
 def test_a_workload_is_asked_for_with_its_tenant(holdfast: CommandLine) -> None:
@@ -224,7 +224,13 @@ def test_of_what_nobody_knows_that_is_said(holdfast: CommandLine) -> None:
 
 def test_of_a_slot_when_why_and_by_whom_it_was_placed_is_told(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/status", a_status("eu", "us"))
-    status = {"phase": "serving", "node": "n1", "since": printer.later(-50_000), "by": "agent/n1", "cause": "published"}
+    status = {
+        "phase": "serving",
+        "node": "n1",
+        "since": printer.instant_in(-50_000),
+        "by": "agent/n1",
+        "cause": "published",
+    }
     holdfast.platform.hold("Replica", "web/eu/0", {}, "shop", status=status)
     one = a_decision(placements=[{"slot": "web/eu/0", "node": "n1"}])
     answer(holdfast, "/v1/in/eu/decisions", a_page(one))
@@ -241,7 +247,7 @@ def test_a_tenant_is_told_how_many_nodes_were_compared(holdfast: CommandLine) ->
 
 def test_a_slot_that_waits_points_to_its_workload(holdfast: CommandLine) -> None:
     answer(holdfast, "/v1/status", a_status("eu"))
-    status = {"phase": "pending", "node": "", "since": printer.later(-50_000), "by": "controller/replica"}
+    status = {"phase": "pending", "node": "", "since": printer.instant_in(-50_000), "by": "controller/replica"}
     holdfast.platform.hold("Replica", "web/eu/0", {}, "shop", status=status)
     answer(holdfast, "/v1/in/eu/decisions", a_page())
     assert "it waits: `holdfast explain shop/web` tells why" in holdfast("explain", "shop/web/eu/0").stdout
@@ -266,6 +272,7 @@ def test_what_cannot_be_meant_is_not_sent(holdfast: CommandLine, words: tuple[st
 def test_every_reason_for_which_nothing_is_placed_says_who_can_act() -> None:
     said = {
         *NO_ROOM, Code.OVER_GRANT, Code.GRANT_ENDED, Code.PAUSED, Code.NOT_ASSIGNED, Code.RESIDENCY,
-        Reason.NEVER_FITS, Reason.STALE_VIEW, Reason.PLUGIN_FAILED, Reason.NOT_YET_EXAMINED,
+        ConditionReason.NEVER_FITS, ConditionReason.STALE_VIEW, ConditionReason.PLUGIN_FAILED,
+        ConditionReason.NOT_YET_EXAMINED,
     }  # fmt: skip
-    assert {one.value for one in said} <= CURES.keys()
+    assert {one.value for one in said} <= REMEDIES.keys()

@@ -10,33 +10,33 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holdfast.cli import connect
-from holdfast.cli.context import Context
+from holdfast.cli.context import CliContext
 from holdfast.cli.main import app
-from holdfast.client.blocking_client import HoldfastSync
-from holdfast.client.config import Access
-from holdfast.core.model.objects.principals import spoken
-from holdfast.transports.blocking_http import PlainTransport
+from holdfast.client.blocking_client import Client
+from holdfast.client.config import ClientConfig
+from holdfast.core.model.objects.principals import format_token
+from holdfast.transports.blocking_http import BlockingHttpTransport
 from tests.support.api.api_cluster import secret_of
-from tests.support.api.cluster_over_transport import Wired
+from tests.support.api.cluster_over_transport import ClusterOverTransport
 from tests.support.api.loopback_cluster import both, serving
-from tests.support.ledgers.deciding_region import NEAREST, Deciding
+from tests.support.ledgers.deciding_region import NEAREST, DecidingRegion
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """The options that lead to a platform and its region eu, where a scheduler has decided."""
 
-    async def decided(world: Wired) -> dict[str, str]:
+    async def decided(world: ClusterOverTransport) -> dict[str, str]:
         urls = await both(world)
         region = next(one for one in world.servers if one.name == urls["region"])
-        deciding = Deciding(region, world.clock.wall)
+        deciding = DecidingRegion(region, world.clock.wall)
         ((_, web),) = region.state.assignments.items()
         await deciding.place(web, (0, "n1"))
         await deciding.wait(web)
         return urls
 
     token = tmp_path_factory.mktemp("real") / "token"
-    token.write_text(spoken("operator", secret_of("operator")))
+    token.write_text(format_token("operator", secret_of("operator")))
     token.chmod(0o600)
     with serving(decided) as urls:
         yield ["--server", urls["platform"], "--token-file", str(token)]
@@ -49,12 +49,12 @@ def run(real: list[str], *words: str) -> Result:
 @pytest.fixture
 def closing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A process that ends closes its connections; here the test does."""
-    transport = PlainTransport()
+    transport = BlockingHttpTransport()
 
-    def opened(access: Access, context: Context, verbose: int = 0) -> HoldfastSync:
-        return HoldfastSync(transport, access)
+    def opened(access: ClientConfig, context: CliContext, verbose: int = 0) -> Client:
+        return Client(transport, access)
 
-    monkeypatch.setattr(connect, "opened", opened)
+    monkeypatch.setattr(connect, "open_client", opened)
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "config.yaml"))
     yield
     transport.close()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.agent.bindings import Bound, is_leased, refusal
-from holdfast.core.agent.plan import Sight, Steps, plan
-from holdfast.core.agent.processes import Here, Pulse, Run
-from holdfast.core.agent.restarts import PAUSE_MOST_MS, PAUSE_MS, pause_ms
-from holdfast.core.model.objects.workloads import Driver, Restart, Template
+from holdfast.core.agent.bindings import BoundSlot, is_leased, rejection_reason
+from holdfast.core.agent.plan import AgentSteps, AgentView, plan
+from holdfast.core.agent.processes import ProbeState, ProcessRun, ProcessState
+from holdfast.core.agent.restarts import PAUSE_MAX_MS, PAUSE_MS, rejection_backoff_ms
+from holdfast.core.model.objects.workloads import DriverKind, RestartPolicy, Template
 from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, Phase
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.resources import Resources
@@ -24,24 +24,26 @@ P = Phase
 SLOT, EPOCH, SESSION, NOW = (7, 0), 90, 80, 1_000_000
 KEY = SLOT, EPOCH
 PLAIN = Template(command=("serve",))
-RUNNING, STOPPING = Run(Here.RUNNING, NOW - 5_000), Run(Here.STOPPING, NOW - 500)
-EXITED = Run(Here.ENDED, NOW - 70_000, 3, "exit", "exit code 3")
-DONE = Run(Here.ENDED, NOW - 70_000, 0, "exit", "exit code 0")
-OVER = Run(Here.ENDED, NOW - 70_000, None, "over-limit", "used 140 MiB of 128 MiB")
+RUNNING, STOPPING = ProcessRun(ProcessState.RUNNING, NOW - 5_000), ProcessRun(ProcessState.STOPPING, NOW - 500)
+EXITED = ProcessRun(ProcessState.ENDED, NOW - 70_000, 3, "exit", "exit code 3")
+DONE = ProcessRun(ProcessState.ENDED, NOW - 70_000, 0, "exit", "exit code 0")
+OVER = ProcessRun(ProcessState.ENDED, NOW - 70_000, None, "over-limit", "used 140 MiB of 128 MiB")
 
 
-def a_bound(phase: Phase, **more: Any) -> Bound:
+def a_bound(phase: Phase, **more: Any) -> BoundSlot:
     told: dict[str, Any] = {"cause": "", "template": "t", "name": "web/eu/0", "tenant": "acme", "revision": 95}
-    return Bound(slot=SLOT, epoch=EPOCH, phase=phase, **{**told, "reported": 95, **more})
+    return BoundSlot(slot=SLOT, epoch=EPOCH, phase=phase, **{**told, "reported": 95, **more})
 
 
-A_SIGHT = Sight(
+A_SIGHT = AgentView(
     bound=[], runs={}, pulses={}, templates={"t": PLAIN}, told={}, barred=frozenset(), begun=frozenset(), refused={},
     revision=100, session=SESSION, lease=NOW + 9_000, now=NOW, grace_ms=10_000,
 )  # fmt: skip
 
 
-def planned(bound: Bound | None, run: Run | None = None, *, pulse: Pulse | None = None, **more: Any) -> Steps:
+def planned(
+    bound: BoundSlot | None, run: ProcessRun | None = None, *, pulse: ProbeState | None = None, **more: Any
+) -> AgentSteps:
     sight: dict[str, Any] = {
         "bound": [bound] if bound is not None else [], "runs": {KEY: run} if run is not None else {},
         "pulses": {KEY: pulse} if pulse is not None else {},
@@ -49,13 +51,13 @@ def planned(bound: Bound | None, run: Run | None = None, *, pulse: Pulse | None 
     return plan(replace(A_SIGHT, **{**sight, **more}))
 
 
-def shown(steps: Steps) -> str:
+def shown(steps: AgentSteps) -> str:
     """What a plan says of the one slot, in a word or two."""
     found = ["stop" for _ in steps.stops] + ["forget" for _ in steps.forgets] + ["start" for _ in steps.starts]
     return " ".join([*found, *(f"{move.target} {move.cause}" for move in steps.moves)])
 
 
-TABLE: list[tuple[Phase, Run | None, str]] = [
+TABLE: list[tuple[Phase, ProcessRun | None, str]] = [
     (P.BOUND, None, "start"),
     (P.BOUND, RUNNING, "starting started"),
     (P.BOUND, EXITED, "starting started"),
@@ -89,13 +91,13 @@ TABLE: list[tuple[Phase, Run | None, str]] = [
 
 
 @pytest.mark.parametrize(("phase", "run", "expected"), TABLE)
-def test_what_follows_from_what_is_said_and_what_runs(phase: Phase, run: Run | None, expected: str) -> None:
+def test_what_follows_from_what_is_said_and_what_runs(phase: Phase, run: ProcessRun | None, expected: str) -> None:
     assert shown(planned(a_bound(phase), run)) == expected
 
 
 def test_every_move_is_along_an_edge_that_agents_own() -> None:
     runs = (None, RUNNING, STOPPING, EXITED, DONE, OVER)
-    pulses = (None, Pulse(ready=False), Pulse(started=False, ready=False), Pulse(failed=True))
+    pulses = (None, ProbeState(ready=False), ProbeState(started=False, ready=False), ProbeState(failed=True))
     for phase, run, pulse, batch in product(Phase, runs, pulses, (False, True)):
         for move in planned(a_bound(phase, batch=batch), run, pulse=pulse).moves:
             edge = EDGE_BY_KEY.get((phase, move.target, move.cause))
@@ -124,15 +126,21 @@ PORTED = RegisterNode("n1", "p", "a", Resources(1, 1, 1), (Device("a100"),), (30
         ({"ports": (30_000, 30_009), "devices": (0,)}, {}, ""),
         ({"ports": (30_000, 30_010)}, {}, "port 30010 is none of this node's, which are 30000 to 30009"),
         ({"devices": (0, 1)}, {}, "this node has no device 1"),
-        ({}, {"driver": Driver.SIMULATED}, "this node has no driver simulated"),
+        ({}, {"driver": DriverKind.SIMULATED}, "this node has no driver simulated"),
     ],
 )
 def test_a_node_takes_what_its_agent_registered(bound: dict[str, Any], template: dict[str, Any], why: str) -> None:
-    assert refusal(a_bound(P.BOUND, **bound), replace(PLAIN, **template), PORTED, (Driver.PROCESS,)) == why
+    assert rejection_reason(a_bound(P.BOUND, **bound), replace(PLAIN, **template), PORTED, (DriverKind.PROCESS,)) == why
 
 
 def test_what_is_refused_again_and_again_waits_longer_each_time() -> None:
-    assert [pause_ms(times) for times in (0, 1, 2, 3, 40)] == [0, PAUSE_MS, 2 * PAUSE_MS, 4 * PAUSE_MS, PAUSE_MOST_MS]
+    assert [rejection_backoff_ms(times) for times in (0, 1, 2, 3, 40)] == [
+        0,
+        PAUSE_MS,
+        2 * PAUSE_MS,
+        4 * PAUSE_MS,
+        PAUSE_MAX_MS,
+    ]
 
 
 # Beginning
@@ -203,13 +211,13 @@ def test_batch_work_that_ended_well_is_done_from_wherever_it_is_thought_to_be() 
 
 
 def test_what_is_asked_is_running_ready_and_ended_as_it_answers() -> None:
-    quiet, up = Pulse(started=False, ready=False), Pulse(ready=False)
+    quiet, up = ProbeState(started=False, ready=False), ProbeState(ready=False)
     assert shown(planned(a_bound(P.STARTING), RUNNING, pulse=quiet)) == ""
     assert shown(planned(a_bound(P.STARTING), RUNNING, pulse=up)) == "running running"
     assert shown(planned(a_bound(P.RUNNING), RUNNING, pulse=up)) == ""
     for phase in (P.READY, P.SERVING):
         assert shown(planned(a_bound(phase), RUNNING, pulse=up)) == "running probe-lost"
-    failed = Pulse(failed=True, detail="liveness: refused")
+    failed = ProbeState(failed=True, detail="liveness: refused")
     assert shown(planned(a_bound(P.READY), RUNNING, pulse=failed)) == "stop"
     (move,) = planned(a_bound(P.READY), replace(EXITED, cause="exit"), pulse=failed).moves
     assert (move.cause, move.detail) == ("probe-failed", "liveness: refused")
@@ -235,7 +243,7 @@ def test_each_restart_waits_longer_and_the_policy_ends_them() -> None:
         planned(a_bound(P.FAILED, restarts=n), replace(EXITED, since=NOW), templates={"t": patient}).look_at - NOW
         for n in (0, 1, 2, 9, 50)
     ]
-    assert waits == [PAUSE_MS, 2 * PAUSE_MS, 4 * PAUSE_MS, PAUSE_MOST_MS, PAUSE_MOST_MS]
+    assert waits == [PAUSE_MS, 2 * PAUSE_MS, 4 * PAUSE_MS, PAUSE_MAX_MS, PAUSE_MAX_MS]
     assert due(2) > 0
     assert shown(planned(a_bound(P.FAILED, restarts=3), EXITED)) == "released given-up"
 
@@ -251,20 +259,20 @@ def test_what_was_given_up_before_waits_longer_before_each_restart_and_before_it
     assert (shown(again), again.look_at - NOW) == ("", 8 * PAUSE_MS)
     last = planned(a_bound(P.FAILED, restarts=3, attempts=1), ended)
     assert (shown(last), last.look_at - NOW) == ("", 32 * PAUSE_MS)
-    late = replace(EXITED, since=NOW - PAUSE_MOST_MS)
+    late = replace(EXITED, since=NOW - PAUSE_MAX_MS)
     assert shown(planned(a_bound(P.FAILED, restarts=3, attempts=9), late)) == "released given-up"
 
 
 @pytest.mark.parametrize(
     ("restart", "run", "expected"),
     [
-        (Restart.ALWAYS, DONE, "forget start"),
-        (Restart.ON_FAILURE, DONE, "released given-up"),
-        (Restart.ON_FAILURE, EXITED, "forget start"),
-        (Restart.NEVER, EXITED, "released given-up"),
+        (RestartPolicy.ALWAYS, DONE, "forget start"),
+        (RestartPolicy.ON_FAILURE, DONE, "released given-up"),
+        (RestartPolicy.ON_FAILURE, EXITED, "forget start"),
+        (RestartPolicy.NEVER, EXITED, "released given-up"),
     ],
 )
-def test_the_policy_says_what_is_started_again(restart: Restart, run: Run, expected: str) -> None:
+def test_the_policy_says_what_is_started_again(restart: RestartPolicy, run: ProcessRun, expected: str) -> None:
     template = replace(PLAIN, restart=restart)
     assert shown(planned(a_bound(P.FAILED), run, templates={"t": template})) == expected
 
@@ -290,7 +298,7 @@ def test_what_was_fenced_is_left_to_repair() -> None:
     ],
 )
 def test_whatever_was_said_is_told_in_one_line_that_the_ledger_takes(detail: str, expected: str) -> None:
-    failed = Run(Here.ENDED, 0, None, "cannot-start", detail)
+    failed = ProcessRun(ProcessState.ENDED, 0, None, "cannot-start", detail)
     (move,) = planned(a_bound(P.STARTING), failed).moves
     assert move.detail == expected
     assert move.detail.isprintable()

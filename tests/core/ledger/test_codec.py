@@ -15,7 +15,7 @@ from holdfast.core.ledger.builtin.log import LevelRaised
 from holdfast.core.ledger.codec import (
     Corrupt,
     Header,
-    Record,
+    LogRecord,
     UpgradeNeeded,
     chain,
     encode,
@@ -23,16 +23,16 @@ from holdfast.core.ledger.codec import (
     read_evidence,
 )
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.records.decisions import AuditEvent, Candidate, Decision, Pass
-from holdfast.core.region.commands import AdministerNode, Placement, Propose
+from holdfast.core.model.records.decisions import AuditEvent, Candidate, DecisionEvidence, SchedulingPass
+from holdfast.core.region.commands import AdministerNode, Propose, SlotPlacement
 from holdfast.core.region.definition import REGION
 from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench, a_template
 
 HEADER = Header("log", 1, 1, 1, b"")
 
 
-def a_record(*events: Any) -> Record[Any]:
-    return Record(1, 1, "ledger", "raise-level", 0, 0, 0, 0, b"", b"", events)
+def a_record(*events: Any) -> LogRecord[Any]:
+    return LogRecord(1, 1, "ledger", "raise-level", 0, 0, 0, 0, b"", b"", events)
 
 
 def sealed(raw: bytes) -> tuple[bytes, bytes, bytes]:
@@ -126,7 +126,7 @@ def test_events_hold_no_dicts_so_that_equal_events_have_equal_bytes() -> None:
     bench.a_scheduler()
     node = bench.a_node()
     bench.a_grant()
-    bench.place(bench.a_workload(a_template(require=())), Placement(0, node))
+    bench.place(bench.a_workload(a_template(require=())), SlotPlacement(0, node))
     for raw, _ in bench.log:
         _, records, _ = msgspec.msgpack.decode(raw)
         assert encode(msgspec.msgpack.decode(encode(records))) == encode(records)
@@ -141,11 +141,11 @@ def test_a_decision_and_what_a_person_did_are_kept_beside_the_log_and_not_folded
     rejected = (("taint", "taints", 3), ("capacity", "cpu", 1))
     chosen = (Candidate(node, 700, (("packing", 700),)),)
     template = work.shares[0].template
-    found = Pass(
+    found = SchedulingPass(
         ((work.uid, 1),), template, bench.at, "placed", "agent", examined=5, rejected=rejected, candidates=chosen
     )
-    decision = Decision(5, 0, (found,))
-    bench.accept(SCHEDULER, bench.proposal(work, Placement(0, node)), evidence=encode(decision))
+    decision = DecisionEvidence(5, 0, (found,))
+    bench.accept(SCHEDULER, bench.proposal(work, SlotPlacement(0, node)), evidence=encode(decision))
     command = AdministerNode(node, cordoned=True, note="a fan is loud")
     bench.accept(ROOT, command)
     kept = [read_evidence(one.payload) for raw, _ in bench.log[-2:] for one in REGION.batches.evidence(raw)]

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.builtin.log import LogStarted, RaiseLevel, StartLog, StartTerm, TermStarted
 from holdfast.core.ledger.codec import BatchReader, UpgradeNeeded, body_digest, encode
-from holdfast.core.ledger.commit.draft import Draft, Landed, fold
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed, fold
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.levels import Above, form, is_of_the_first, lowered, members, plainest, since
-from holdfast.core.ledger.state.chunks import state_digest, steps
-from holdfast.core.ledger.state.columns import Pages
+from holdfast.core.ledger.levels import AboveLevel, at_level, form, is_of_the_first, members, plainest, since
+from holdfast.core.ledger.state.chunks import chunk_steps, state_digest
+from holdfast.core.ledger.state.columns import PageCodec
 from holdfast.core.ledger.state.snapshot import decode_manifest, encode_manifest
 from holdfast.core.ledger.state.table import Table, TableSpec
 from holdfast.core.model.objects.isolation import Isolation
@@ -25,7 +25,7 @@ from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Document, Row
-from holdfast.core.region.commands import Placement
+from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from tests.support.ledgers.region import ROOT, T0, RegionBench
@@ -78,9 +78,9 @@ OUTER = Outer(Inner(1, "a"), (Inner(2, "b"),), (1, 2), Colour.RED, "hello")
 
 
 def test_what_evolve_may_see_below_a_level_has_the_defaults_of_what_was_added() -> None:
-    assert lowered(OUTER, 1) == Outer(Inner(1), (Inner(2),), (1, 2))
-    assert lowered(OUTER, 2) is OUTER
-    assert lowered(Written(inner=Inner(1, "a"), note="x"), 1) == Written(inner=Inner(1))
+    assert at_level(OUTER, 1) == Outer(Inner(1), (Inner(2),), (1, 2))
+    assert at_level(OUTER, 2) is OUTER
+    assert at_level(Written(inner=Inner(1, "a"), note="x"), 1) == Written(inner=Inner(1))
 
 
 def test_what_is_written_below_a_level_is_what_that_level_wrote() -> None:
@@ -93,7 +93,7 @@ def test_what_is_written_below_a_level_is_what_that_level_wrote() -> None:
 def test_what_did_not_change_is_written_as_it_is() -> None:
     settings = RegionBench().state.facts.settings
     assert form(settings, 1) is settings
-    assert lowered(settings, 1) is settings
+    assert at_level(settings, 1) is settings
 
 
 def test_what_no_level_has_added_to_is_known_by_its_type() -> None:
@@ -102,26 +102,26 @@ def test_what_no_level_has_added_to_is_known_by_its_type() -> None:
 
 
 def test_what_is_new_as_a_whole_cannot_be_lowered() -> None:
-    with pytest.raises(Above, match="Late is of level 2"):
-        lowered((OUTER, Late()), 1)
-    with pytest.raises(Above, match="blue is of level 2"):
-        lowered(replace(OUTER, colour=Colour.BLUE), 1)
+    with pytest.raises(AboveLevel, match="Late is of level 2"):
+        at_level((OUTER, Late()), 1)
+    with pytest.raises(AboveLevel, match="blue is of level 2"):
+        at_level(replace(OUTER, colour=Colour.BLUE), 1)
     assert members(Colour, 1) == (Colour.RED,)
     assert members(Colour, 2) == tuple(Colour)
 
 
 def test_a_word_of_a_later_level_is_not_lost_with_the_field_that_holds_it() -> None:
-    assert lowered(Template(), 1) == Template()
-    with pytest.raises(Above, match="strict is of level 2"):
-        lowered((Template(isolation=Isolation.STRICT),), 1)
+    assert at_level(Template(), 1) == Template()
+    with pytest.raises(AboveLevel, match="strict is of level 2"):
+        at_level((Template(isolation=Isolation.STRICT),), 1)
 
 
 def test_a_document_is_named_as_before_where_what_was_added_says_nothing() -> None:
     plain = Template(command=("run",))
     assert plainest(plain) is plain
-    assert encode(plain) == encode(form(lowered(plain, 1), 1))
+    assert encode(plain) == encode(form(at_level(plain, 1), 1))
     written = Written(inner=Inner(1), size=1)
-    assert encode(plainest(written)) == encode(form(lowered(written, 1), 1))
+    assert encode(plainest(written)) == encode(form(at_level(written, 1), 1))
 
 
 def test_fields_that_were_added_come_last_and_have_a_default() -> None:
@@ -159,12 +159,12 @@ def test_a_key_is_bound_to_the_same_body_before_and_after_its_command_got_a_fiel
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_page_holds_the_columns_of_its_level_and_is_read_at_any(level: int) -> None:
-    pages = Pages(int, Inner)
+    pages = PageCodec(int, Inner)
     rows = {1: Inner(7, "a"), 2: Inner(8, "b")}
     page = pages.write(0, [1, 2], rows, level)
     assert len(msgspec.msgpack.decode(page)) == 2 + 1 + level
     _, found = pages.read(msgspec.msgpack.decode(page, type=pages.type), {})
-    assert found == {key: lowered(row, level) for key, row in rows.items()}
+    assert found == {key: at_level(row, level) for key, row in rows.items()}
 
 
 class WithLate(RegionState):
@@ -178,7 +178,7 @@ def test_a_table_that_a_level_added_is_not_written_below_it_and_must_be_empty() 
     assert state_digest(state) == state_digest(RegionState())
     state.late.put(1, Inner(1))
     with pytest.raises(AssertionError, match="late has rows in a log of level 1"):
-        list(steps(state))
+        list(chunk_steps(state))
 
 
 # Whole ledgers
@@ -188,7 +188,7 @@ def a_story(bench: RegionBench) -> RegionBench:
     bench.a_scheduler()
     node = bench.a_node()
     bench.a_grant()
-    bench.place(bench.a_workload(count=2), Placement(0, node))
+    bench.place(bench.a_workload(count=2), SlotPlacement(0, node))
     bench.walk(Phase.SERVING)
     return bench
 
@@ -265,7 +265,7 @@ def test_an_event_that_a_level_added_is_refused_below_it_and_changes_nothing() -
     rule = REGION.rules[RaiseLevel]
     late = replace(rule, handler=lambda _state, _command, _case: Accepted((Late(),)))
     book = replace(REGION, rules={**REGION.rules, RaiseLevel: late})
-    draft = Draft(book, state)
+    draft = BatchDraft(book, state)
     answer = draft.consider(Envelope("ledger", RaiseLevel(2), T0), T0)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.facts) == (Code.LEVEL, {"level": 1, "needs": 2})
@@ -273,7 +273,7 @@ def test_an_event_that_a_level_added_is_refused_below_it_and_changes_nothing() -
 
 
 def test_the_first_operator_has_the_rights_that_its_log_knows() -> None:
-    draft = Draft(REGION, RegionState())
+    draft = BatchDraft(REGION, RegionState())
     answer = draft.consider(Envelope("ledger", StartLog("log", "region/eu", ROOT), T0), T0)
-    assert isinstance(answer, Landed)
+    assert isinstance(answer, Committed)
     assert draft.state.principals[ROOT].spec.rights == members(type(draft.state.principals[ROOT].spec.rights[0]), 2)

@@ -14,13 +14,13 @@ from holdfast.core.ledger.revision import (
     DIGITS_MAX,
     INDEX_MAX,
     SEQ_MAX,
-    is_digest_shown,
-    parse,
-    revision,
-    show,
-    show_digest,
+    format_digest,
+    format_revision,
+    is_formatted_digest,
+    pack_revision,
+    parse_revision,
 )
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.values.limits import DENIALS_MAX, TEXT_MAX
 
@@ -36,12 +36,14 @@ def recorded(*denials: Denial) -> Accepted | Refused:
 
 
 def test_the_last_revision_of_all_fits_into_63_bits() -> None:
-    assert revision(SEQ_MAX, INDEX_MAX) == (1 << 63) - 1
+    assert pack_revision(SEQ_MAX, INDEX_MAX) == (1 << 63) - 1
 
 
-@pytest.mark.parametrize("packed", [0, revision(0, INDEX_MAX), revision(SEQ_MAX), revision(SEQ_MAX, INDEX_MAX)])
+@pytest.mark.parametrize(
+    "packed", [0, pack_revision(0, INDEX_MAX), pack_revision(SEQ_MAX), pack_revision(SEQ_MAX, INDEX_MAX)]
+)
 def test_what_is_shown_is_read(packed: int) -> None:
-    assert parse(show(packed)) == packed
+    assert parse_revision(format_revision(packed)) == packed
 
 
 @pytest.mark.parametrize(
@@ -52,11 +54,11 @@ def test_what_is_shown_is_read(packed: int) -> None:
     ],
 )  # fmt: skip
 def test_what_no_revision_is_shown_as_is_none(text: str) -> None:
-    assert parse(text) is None
+    assert parse_revision(text) is None
 
 
 def test_a_number_with_one_digit_less_than_the_most_is_read() -> None:
-    assert parse(f"{'7'.rjust(DIGITS_MAX - 1, '0')}.3") == revision(7, 3)
+    assert parse_revision(f"{'7'.rjust(DIGITS_MAX - 1, '0')}.3") == pack_revision(7, 3)
 
 
 # Denials
@@ -93,7 +95,7 @@ def test_a_denial_has_names_of_a_length_a_code_a_count_and_a_first_time_before_i
 
 
 def test_of_two_overrides_that_end_together_the_first_is_named() -> None:
-    first = Override(1, Action.PAUSE_REPAIR, "eu", "", "why", "person/root", 0, 9)
+    first = Override(1, OverrideAction.PAUSE_REPAIR, "eu", "", "why", "person/root", 0, 9)
     second = replace(first, uid=2)
     assert _last(None, first) is first
     assert _last(first, second) is first
@@ -104,7 +106,7 @@ def test_of_two_overrides_that_end_together_the_first_is_named() -> None:
 @pytest.mark.parametrize(
     ("text", "is_shown"),
     [
-        (show_digest(b"\x09\xaf" * 16), True),
+        (format_digest(b"\x09\xaf" * 16), True),
         ("0123456789abcdef", True),
         ("0123456789abcde", False),
         ("0123456789abcdef0", False),
@@ -113,4 +115,4 @@ def test_of_two_overrides_that_end_together_the_first_is_named() -> None:
     ],
 )
 def test_a_digest_is_shown_by_the_hex_of_its_first_eight_bytes(text: str, is_shown: bool) -> None:
-    assert is_digest_shown(text) is is_shown
+    assert is_formatted_digest(text) is is_shown

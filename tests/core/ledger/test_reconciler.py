@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.reconciler import EVERYTHING, woken
+from holdfast.core.ledger.reconciler import EVERYTHING, keys_to_wake
 
 
 class Wakes:
@@ -37,4 +37,4 @@ class Wakes:
 )
 def test_only_what_is_watched_wakes_and_everything_is_listed_once(touched: list[Any], keys: list[Any]) -> None:
     wakes: Any = Wakes()
-    assert list(woken(wakes, None, touched)) == keys
+    assert list(keys_to_wake(wakes, None, touched)) == keys

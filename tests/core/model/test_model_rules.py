@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import (
     Apart,
-    Failover,
+    FailoverMode,
     Near,
     OnDisconnect,
     Recovery,
@@ -18,14 +18,14 @@ from holdfast.core.model.objects.workloads import (
     Template,
     WorkloadSpec,
 )
-from holdfast.core.model.records.lifecycle import EDGES, ON_NODE, PHASES, STOP_CAUSES, STOPPABLE, Kind, Phase
-from holdfast.core.model.values.conditions import Condition, Reason, Truth, with_condition
+from holdfast.core.model.records.lifecycle import EDGES, ON_NODE, PHASES, STOP_CAUSES, STOPPABLE, Phase, StopKind
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, with_condition
 from holdfast.core.model.values.resources import Resources
-from holdfast.core.model.values.settings import DEFAULTS, unsafe
+from holdfast.core.model.values.settings import DEFAULTS, settings_problems
 
 
 def test_the_defaults_are_safe() -> None:
-    assert unsafe(DEFAULTS) == []
+    assert settings_problems(DEFAULTS) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_defaults_are_safe() -> None:
     ],
 )
 def test_a_set_that_breaks_a_promise_is_refused_with_the_promise(change: dict[str, int], why: str) -> None:
-    assert any(why in reason for reason in unsafe(replace(DEFAULTS, **change)))
+    assert any(why in reason for reason in settings_problems(replace(DEFAULTS, **change)))
 
 
 def a_spec(**fields: Any) -> WorkloadSpec:
@@ -51,9 +51,9 @@ def a_spec(**fields: Any) -> WorkloadSpec:
 
 
 def test_an_ordinary_spec_does_not_contradict_itself() -> None:
-    assert contradictions(a_spec()) == []
-    leased = {"exclusive": True, "failover": Failover.LEASED, "on_disconnect": OnDisconnect.STOP}
-    assert contradictions(a_spec(**leased)) == []
+    assert workload_problems(a_spec()) == []
+    leased = {"exclusive": True, "failover": FailoverMode.LEASED, "on_disconnect": OnDisconnect.STOP}
+    assert workload_problems(a_spec(**leased)) == []
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_an_ordinary_spec_does_not_contradict_itself() -> None:
         {"deadline": -1},
         {"recovery": Recovery(min_serving=-1)},
         {"exclusive": True},
-        {"failover": Failover.LEASED, "on_disconnect": OnDisconnect.STOP},
-        {"exclusive": True, "failover": Failover.LEASED},
-        {"exclusive": True, "failover": Failover.ACKNOWLEDGED, "batch": True},
+        {"failover": FailoverMode.LEASED, "on_disconnect": OnDisconnect.STOP},
+        {"exclusive": True, "failover": FailoverMode.LEASED},
+        {"exclusive": True, "failover": FailoverMode.ACKNOWLEDGED, "batch": True},
         {"template": {"gpus": 1}},
         {"template": {"gpus": -1}},
         {"template": {"gpu_milli": 0}},
@@ -82,7 +82,7 @@ def test_an_ordinary_spec_does_not_contradict_itself() -> None:
     ],
 )
 def test_a_spec_that_cannot_be_meant_is_told(fields: dict[str, Any]) -> None:
-    assert contradictions(a_spec(**fields))
+    assert workload_problems(a_spec(**fields))
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,22 @@ def test_a_spec_that_cannot_be_meant_is_told(fields: dict[str, Any]) -> None:
     ids=str,
 )
 def test_near_and_apart_can_both_be_meant(template: dict[str, Any]) -> None:
-    assert contradictions(a_spec(template=template)) == []
+    assert workload_problems(a_spec(template=template)) == []
 
 
-def a_condition(status: Truth, since: int, type_: str = "Ready") -> Condition:
-    return Condition(type=type_, status=status, reason=Reason.PROGRESSING, since=since, observed_generation=since)
+def a_condition(status: ConditionStatus, since: int, type_: str = "Ready") -> Condition:
+    return Condition(
+        type=type_, status=status, reason=ConditionReason.PROGRESSING, since=since, observed_generation=since
+    )
 
 
 def test_a_condition_keeps_its_since_until_its_status_changes() -> None:
-    first = with_condition((), a_condition(Truth.FALSE, 1))
-    again = with_condition(first, a_condition(Truth.FALSE, 2))
+    first = with_condition((), a_condition(ConditionStatus.FALSE, 1))
+    again = with_condition(first, a_condition(ConditionStatus.FALSE, 2))
     assert (again[0].since, again[0].observed_generation) == (1, 2)
-    turned = with_condition(again, a_condition(Truth.TRUE, 3))
+    turned = with_condition(again, a_condition(ConditionStatus.TRUE, 3))
     assert turned[0].since == 3
-    both = with_condition(turned, a_condition(Truth.TRUE, 4, "Bound"))
+    both = with_condition(turned, a_condition(ConditionStatus.TRUE, 4, "Bound"))
     assert [condition.type for condition in both] == ["Bound", "Ready"]
 
 
@@ -128,7 +130,7 @@ def test_every_phase_can_be_reached_and_left_and_released_is_final() -> None:
 
 
 def test_only_voluntary_stops_cost_the_disruption_budget() -> None:
-    voluntary = {stop.name for stop in STOP_CAUSES.values() if stop.kind is Kind.VOLUNTARY}
+    voluntary = {stop.name for stop in STOP_CAUSES.values() if stop.kind is StopKind.VOLUNTARY}
     assert voluntary == {
         "rollout", "superseded", "drain", "preempted", "rebalanced", "evacuated", "failed-back", "repaired",
     }  # fmt: skip

@@ -8,12 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.records.region_reports import Counted, Failing, Nodes, Seen, Summary, Trouble, Waiting
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.records.region_reports import (
+    Failing,
+    Nodes,
+    RegionSummary,
+    TemplateCounts,
+    Trouble,
+    Waiting,
+    WorkloadReport,
+)
 from holdfast.core.model.values.limits import TEXT_MAX
 from holdfast.core.model.values.resources import AMOUNT_MAX
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.limits import COUNTS_MAX, MESSAGE_MAX, NODES_MAX, PRIORITY_MAX, TOKEN_LIFE_MAX, TROUBLES_MAX
+from holdfast.core.platform.limits import COUNTS_MAX, ISSUES_MAX, MESSAGE_MAX, NODES_MAX, PRIORITY_MAX, TOKEN_LIFE_MAX
 from tests.support.ledgers.platform import (
     ROOT,
     T0,
@@ -57,7 +65,7 @@ from tests.support.ledgers.platform import (
     ],
 )
 def test_an_object_is_taken_at_its_limit_and_refused_one_beyond(thing: Any, is_taken: bool) -> None:
-    assert isinstance(a_world().send(ROOT, c.Put(thing)), Landed if is_taken else Refused)
+    assert isinstance(a_world().send(ROOT, c.Put(thing)), Committed if is_taken else Refused)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ def test_an_object_is_taken_at_its_limit_and_refused_one_beyond(thing: Any, is_t
 def test_a_token_ends_after_now_and_within_its_greatest_life(life: int, is_taken: bool) -> None:
     bench = a_world()
     token = a_token("edge", expires=bench.at + life)
-    assert isinstance(bench.send(ROOT, c.Put(token)), Landed if is_taken else Refused)
+    assert isinstance(bench.send(ROOT, c.Put(token)), Committed if is_taken else Refused)
 
 
 def a_placed_workload() -> tuple[PlatformBench, int]:
@@ -76,8 +84,8 @@ def a_placed_workload() -> tuple[PlatformBench, int]:
     return bench, web
 
 
-def counted(number: int) -> tuple[Counted, ...]:
-    return tuple(Counted(f"t{index}", 1, 1, 1) for index in range(number))
+def counted(number: int) -> tuple[TemplateCounts, ...]:
+    return tuple(TemplateCounts(f"t{index}", 1, 1, 1) for index in range(number))
 
 
 def said(number: int, length: int = 1) -> tuple[Waiting, ...]:
@@ -88,12 +96,12 @@ def failing(number: int, **fields: Any) -> tuple[Failing, ...]:
     return (replace(Failing("exit", 1, "n1", "x"), **fields),) * number
 
 
-def noded(number: int) -> Summary:
-    return Summary(nodes=(Nodes("small", (), (), (), (), 1, cpu(1), cpu(1), (cpu(1),), (cpu(1),)),) * number)
+def noded(number: int) -> RegionSummary:
+    return RegionSummary(nodes=(Nodes("small", (), (), (), (), 1, cpu(1), cpu(1), (cpu(1),), (cpu(1),)),) * number)
 
 
-def troubled(number: int, length: int = 1) -> Summary:
-    return Summary(troubles=(Trouble("silent", 1, T0, "x" * length),) * number)
+def troubled(number: int, length: int = 1) -> RegionSummary:
+    return RegionSummary(troubles=(Trouble("silent", 1, T0, "x" * length),) * number)
 
 
 REPORTS: dict[str, tuple[Any, Any]] = {
@@ -101,9 +109,9 @@ REPORTS: dict[str, tuple[Any, Any]] = {
     "reasons": ({"waiting": said(COUNTS_MAX)}, {"waiting": said(COUNTS_MAX + 1)}),
     "failures": ({"failing": failing(COUNTS_MAX)}, {"failing": failing(COUNTS_MAX + 1)}),
     "how many are bound": (
-        {"counts": (Counted("t", AMOUNT_MAX, 0, 0),)}, {"counts": (Counted("t", AMOUNT_MAX + 1, 0, 0),)},
+        {"counts": (TemplateCounts("t", AMOUNT_MAX, 0, 0),)}, {"counts": (TemplateCounts("t", AMOUNT_MAX + 1, 0, 0),)},
     ),
-    "fewer than none": ({"counts": (Counted("t", 0, 0, 0),)}, {"counts": (Counted("t", 0, -1, 0),)}),
+    "fewer than none": ({"counts": (TemplateCounts("t", 0, 0, 0),)}, {"counts": (TemplateCounts("t", 0, -1, 0),)}),
     "a reason": ({"waiting": said(1, MESSAGE_MAX)}, {"waiting": said(1, MESSAGE_MAX + 1)}),
     "a code": ({"failing": failing(1, code="x" * TEXT_MAX)}, {"failing": failing(1, code="x" * (TEXT_MAX + 1))}),
     "a node": ({"failing": failing(1, node="x" * TEXT_MAX)}, {"failing": failing(1, node="x" * (TEXT_MAX + 1))}),
@@ -115,9 +123,9 @@ REPORTS: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("what", REPORTS)
 def test_a_report_of_a_workload_is_taken_at_its_limit_and_refused_one_beyond(what: str) -> None:
-    for fields, answer in zip(REPORTS[what], (Landed, Refused), strict=True):
+    for fields, answer in zip(REPORTS[what], (Committed, Refused), strict=True):
         bench, web = a_placed_workload()
-        report = c.Report("eu", 1, (Seen(**{"workload": web, "generation": 1, "counts": (), **fields}),))
+        report = c.Report("eu", 1, (WorkloadReport(**{"workload": web, "generation": 1, "counts": (), **fields}),))
         assert isinstance(bench.send("region/eu", report), answer)
 
 
@@ -126,17 +134,17 @@ def test_a_report_of_a_workload_is_taken_at_its_limit_and_refused_one_beyond(wha
     [
         (noded(NODES_MAX), True),
         (noded(NODES_MAX + 1), False),
-        (troubled(TROUBLES_MAX), True),
-        (troubled(TROUBLES_MAX + 1), False),
+        (troubled(ISSUES_MAX), True),
+        (troubled(ISSUES_MAX + 1), False),
         (troubled(1, MESSAGE_MAX), True),
         (troubled(1, MESSAGE_MAX + 1), False),
     ],
     ids=["nodes", "nodes more", "troubles", "troubles more", "a trouble", "a longer trouble"],
 )
-def test_a_summary_is_taken_at_its_limit_and_refused_one_beyond(summary: Summary, is_taken: bool) -> None:
+def test_a_summary_is_taken_at_its_limit_and_refused_one_beyond(summary: RegionSummary, is_taken: bool) -> None:
     bench, _ = a_placed_workload()
     answer = bench.send("region/eu", c.Report("eu", 1, (), summary))
-    assert isinstance(answer, Landed if is_taken else Refused)
+    assert isinstance(answer, Committed if is_taken else Refused)
 
 
 @pytest.mark.parametrize(
@@ -149,4 +157,4 @@ def test_between_one_and_all_replicas_are_offered_back_with_a_short_message(
     bench, web = a_placed_workload()
     (assignment,) = bench.assignments(web)
     answer = bench.send("region/eu", c.OfferBack(assignment.uid, count, "x" * length))
-    assert isinstance(answer, Landed if is_taken else Refused)
+    assert isinstance(answer, Committed if is_taken else Refused)

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.objects.policies import Action, PolicyDocument
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Placement
 from holdfast.core.model.values.settings import DEFAULTS
@@ -78,8 +78,8 @@ def test_a_lease_that_was_told_is_waited_for_after_the_ordinals_were_taken_off_t
 def test_an_operator_of_one_region_cannot_hold_another_region_lost() -> None:
     """An override holds in its region; the target alone must not reach beyond the scope of the person."""
     bench = a_world()
-    bench.put(a_principal("person/us", *Right, region="us"))
-    bench.send("person/us", OpenOverride(Action.DECLARE_LOST, "us", "eu", "why not", bench.at + HOUR))
+    bench.put(a_principal("person/us", *Permission, region="us"))
+    bench.send("person/us", OpenOverride(OverrideAction.DECLARE_LOST, "us", "eu", "why not", bench.at + HOUR))
     bench.lose("eu")
     bench.later(1)
     bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 1, 0, DIGEST))
@@ -89,12 +89,12 @@ def test_an_operator_of_one_region_cannot_hold_another_region_lost() -> None:
 def test_an_operator_of_one_tenant_cannot_raise_the_quota_of_another_or_pause_everybody() -> None:
     """A right holds in its scope; DeclareLost, Put and RollBackPolicy all refuse a person whose scope is a tenant."""
     bench = a_world()
-    bench.put(a_principal("person/beta", *Right, tenant="beta"))
+    bench.put(a_principal("person/beta", *Permission, tenant="beta"))
     facts = (("cpu", "1000"), ("tenant", "acme"))
     ends = bench.at + HOUR
-    emergency = OpenOverride(Action.EMERGENCY_QUOTA, "", "acme", "a launch", ends, facts)
+    emergency = OpenOverride(OverrideAction.EMERGENCY_QUOTA, "", "acme", "a launch", ends, facts)
     bench.refuse(Code.WRONG_SCOPE, "person/beta", emergency)
-    pause = OpenOverride(Action.PAUSE_SCHEDULING, "eu", "", "an incident", ends)
+    pause = OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "", "an incident", ends)
     bench.refuse(Code.WRONG_SCOPE, "person/beta", pause)
 
 
@@ -111,11 +111,11 @@ def test_a_repeat_is_not_executed_again_after_the_window_was_lengthened() -> Non
     bench = a_world()
     bench.accept(ROOT, Configure(replace(DEFAULTS, retry_window=HOUR)))
     once = bench.envelope(ROOT, c.PublishPolicy("packed", PolicyDocument()))
-    assert isinstance(bench.give(once), Landed)
+    assert isinstance(bench.give(once), Committed)
     bench.later(2 * HOUR)
     bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", 3),))))
     bench.accept(ROOT, Configure(DEFAULTS))
-    assert not isinstance(bench.give(once), Landed)
+    assert not isinstance(bench.give(once), Committed)
 
 
 def test_a_repeat_is_not_executed_again_after_fast_clocks_were_given_less() -> None:
@@ -123,17 +123,17 @@ def test_a_repeat_is_not_executed_again_after_fast_clocks_were_given_less() -> N
     bench = a_world()
     early = DEFAULTS.sent_ahead - SECOND
     once = bench.envelope(ROOT, c.PublishPolicy("packed", PolicyDocument()), sent=bench.at + early)
-    assert isinstance(bench.give(once), Landed)
+    assert isinstance(bench.give(once), Committed)
     bench.accept(ROOT, Configure(replace(DEFAULTS, sent_ahead=SECOND)))
     bench.later(DEFAULTS.retry_window + 2 * SECOND)
-    assert not isinstance(bench.give(once), Landed)
+    assert not isinstance(bench.give(once), Committed)
 
 
 def test_an_operator_of_a_tenant_named_like_a_region_cannot_hold_that_region_lost() -> None:
     """What a target is depends on the action: here it is a region, and no tenant's operator speaks for one."""
     bench = a_world()
-    bench.put(a_principal("person/eu", *Right, tenant="eu"))
-    declared = OpenOverride(Action.DECLARE_LOST, "", "eu", "why not", bench.at + HOUR)
+    bench.put(a_principal("person/eu", *Permission, tenant="eu"))
+    declared = OpenOverride(OverrideAction.DECLARE_LOST, "", "eu", "why not", bench.at + HOUR)
     bench.refuse(Code.WRONG_SCOPE, "person/eu", declared)
 
 

@@ -7,22 +7,22 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.commit.rules import Subject
 from holdfast.core.ledger.commit.watch import breach
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.records.region_reports import Seen, Summary
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.records.region_reports import RegionSummary, WorkloadReport
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as c
 from holdfast.core.platform import events as e
-from holdfast.core.platform.queries.accounts import share_of
+from holdfast.core.platform.queries.accounts import percent_of
 from holdfast.core.platform.subjects import of_rollback, of_validity
 from holdfast.core.platform.watch import (
     ACCOUNT,
-    KEYS,
     OBSERVED,
     QUOTA,
     REGION,
-    STANDING,
+    REGION_STATE,
     SUMMARY,
     TENANT,
+    WATCH_KEYS,
     WORKLOAD,
     _breached,
 )
@@ -34,19 +34,19 @@ ESCROW, OTHER = "platform.escrow", "platform.right"
 @pytest.mark.parametrize(
     ("kind", "concerned"),
     [
-        ("Region", {(REGION, "x"), (STANDING, "x")}),
+        ("Region", {(REGION, "x"), (REGION_STATE, "x")}),
         ("Quota", {(QUOTA, "x"), (TENANT, "x")}),
         ("Tenant", {(TENANT, "x")}),
     ],
 )
 def test_an_object_that_goes_concerns_itself_and_whom_it_is_for(kind: str, concerned: set[tuple[str, str]]) -> None:
-    assert {*KEYS[e.ObjectRemoved](e.ObjectRemoved(kind, "x"), 1)} == concerned
+    assert {*WATCH_KEYS[e.ObjectRemoved](e.ObjectRemoved(kind, "x"), 1)} == concerned
 
 
 def test_a_report_concerns_a_region_s_summary_only_if_it_has_one() -> None:
-    seen = (Seen(7, 1, ()),)
-    for summary, more in ((None, ()), (Summary(), ((SUMMARY, "eu"),))):
-        assert KEYS[e.RegionReported](e.RegionReported("eu", 1, seen, summary), 1) == ((OBSERVED, 7), *more)
+    seen = (WorkloadReport(7, 1, ()),)
+    for summary, more in ((None, ()), (RegionSummary(), ((SUMMARY, "eu"),))):
+        assert WATCH_KEYS[e.RegionReported](e.RegionReported("eu", 1, seen, summary), 1) == ((OBSERVED, 7), *more)
 
 
 def test_broken_escrow_concerns_an_account_and_everything_else_a_workload() -> None:
@@ -62,7 +62,7 @@ def test_an_expectation_of_what_is_not_there_is_of_nothing() -> None:
 
 def test_a_share_of_extended_resources_is_rounded_down_and_left_out_where_it_is_none() -> None:
     whole = Resources(1_000, 10, 0, 0, (("fpga", 5), ("licence", 1)))
-    assert share_of(whole, 50) == Resources(500, 5, 0, 0, (("fpga", 2),))
+    assert percent_of(whole, 50) == Resources(500, 5, 0, 0, (("fpga", 2),))
 
 
 @pytest.mark.parametrize(
@@ -80,5 +80,5 @@ def test_whoever_may_not_end_an_object_is_not_told_whether_it_is_there(
     kind: str, scope: dict[str, str], code: Code
 ) -> None:
     bench = a_world()
-    bench.put(a_principal("person/narrow", *Right, **scope))
+    bench.put(a_principal("person/narrow", *Permission, **scope))
     bench.refuse(code, "person/narrow", c.Delete(kind, "nobody"))

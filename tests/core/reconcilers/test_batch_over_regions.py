@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import OnDeadline, Placement
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.region_reports import Counted, Seen
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.region_reports import TemplateCounts, WorkloadReport
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, STATUS
-from holdfast.core.platform.queries.accounts import asked_of_quota
-from holdfast.core.reconcilers.platform.assignment import Assignments
-from holdfast.core.reconcilers.platform.status import Statuses
+from holdfast.core.platform.queries.accounts import quota_demand
+from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
+from holdfast.core.reconcilers.platform.status import StatusReconciler
 from tests.support.ledgers.platform import HOUR, a_template, a_workload, a_world, cpu
 
 BOTH = ("eu", "us")
@@ -36,7 +36,9 @@ class Job:
         """The assignment controller looks until it has nothing to send; what it sent."""
         sent: list[Any] = []
         for _ in range(6):
-            now = [one.command for one in Assignments().reconcile(self.bench.state, self.uid, self.bench.at).send]
+            now = [
+                one.command for one in AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at).send
+            ]
             for command in now:
                 self.bench.accept(ASSIGNMENT, command)
             if not now:
@@ -47,12 +49,12 @@ class Job:
     def says(self, region: str, bound: int = 0, done: int = 0, failed: int = 0, why: str = "exit") -> None:
         self.position += 1
         digest = template_digest(self.bench.state.workloads[self.uid].spec.template)
-        seen = Seen(self.uid, 1, (Counted(digest, bound, 0, 0, done, failed, why if failed else ""),))
+        seen = WorkloadReport(self.uid, 1, (TemplateCounts(digest, bound, 0, 0, done, failed, why if failed else ""),))
         self.bench.accept(f"region/{region}", c.Report(region, self.position, (seen,)))
 
     def counts(self) -> dict[str, int]:
         """How many are assigned to each region."""
-        live = [one for one in self.bench.assignments(self.uid) if one.stage is Stage.ACTIVE]
+        live = [one for one in self.bench.assignments(self.uid) if one.stage is AssignmentStage.ACTIVE]
         return {one.region: sum(share.count for share in one.shares) for one in live}
 
     def change(self, **fields: Any) -> None:
@@ -67,7 +69,7 @@ class Job:
 
     def tells(self) -> dict[str, Condition]:
         """The status controller looks, and what it says is taken; the conditions by type."""
-        for wanted in Statuses().reconcile(self.bench.state, self.uid, self.bench.at).send:
+        for wanted in StatusReconciler().reconcile(self.bench.state, self.uid, self.bench.at).send:
             self.bench.accept(STATUS, wanted.command)
         status = self.bench.state.workloads[self.uid].status
         return {one.type: one for one in status.conditions}
@@ -133,8 +135,8 @@ def test_what_is_scaled_down_below_what_is_done_stays_done() -> None:
     assert job.counts() == {"eu": 6, "us": 4}
     job.says("us", done=4)
     found = job.tells()
-    assert found["Assigned"].status is Truth.TRUE
-    assert found["Complete"].status is Truth.TRUE
+    assert found["Assigned"].status is ConditionStatus.TRUE
+    assert found["Complete"].status is ConditionStatus.TRUE
 
 
 def test_what_a_lost_region_has_done_is_not_done_again_elsewhere() -> None:
@@ -177,7 +179,7 @@ def test_another_template_is_done_anew() -> None:
     job.assigns()
     assert job.counts() == {"eu": 6, "us": 6}
     found = job.tells()
-    assert (found["Complete"].status, found["Complete"].message) == (Truth.FALSE, "0 of 12 are done")
+    assert (found["Complete"].status, found["Complete"].message) == (ConditionStatus.FALSE, "0 of 12 are done")
 
 
 def test_work_that_was_given_up_at_its_deadline_goes_on_with_the_rest() -> None:
@@ -199,11 +201,11 @@ def test_work_that_was_given_up_at_its_deadline_goes_on_with_the_rest() -> None:
 
 def test_what_is_over_asks_for_no_quota() -> None:
     job = Job(("eu",), template=a_template(1_000))
-    assert asked_of_quota(job.bench.state, "acme", "eu") == cpu(12_000)
+    assert quota_demand(job.bench.state, "acme", "eu") == cpu(12_000)
     job.says("eu", bound=3, done=8, failed=1)
-    assert asked_of_quota(job.bench.state, "acme", "eu") == cpu(3_000)
+    assert quota_demand(job.bench.state, "acme", "eu") == cpu(3_000)
     job.says("eu", done=11, failed=1)
-    assert asked_of_quota(job.bench.state, "acme", "eu") == cpu(0)
+    assert quota_demand(job.bench.state, "acme", "eu") == cpu(0)
 
 
 def test_what_is_over_is_not_waited_for() -> None:
@@ -222,10 +224,18 @@ def test_it_is_complete_once_all_are_done() -> None:
     job.says("eu", bound=1, done=5)
     job.says("us", done=6)
     found = job.tells()["Complete"]
-    assert (found.status, found.reason, found.message) == (Truth.FALSE, Reason.PROGRESSING, "11 of 12 are done")
+    assert (found.status, found.reason, found.message) == (
+        ConditionStatus.FALSE,
+        ConditionReason.PROGRESSING,
+        "11 of 12 are done",
+    )
     job.says("eu", done=6)
     found = job.tells()["Complete"]
-    assert (found.status, found.reason, found.message) == (Truth.TRUE, Reason.AS_DESIRED, "12 of 12 are done")
+    assert (found.status, found.reason, found.message) == (
+        ConditionStatus.TRUE,
+        ConditionReason.AS_DESIRED,
+        "12 of 12 are done",
+    )
     assert job.status() == (12, 0)
 
 
@@ -233,23 +243,27 @@ def test_what_is_done_needs_no_node() -> None:
     job = Job()
     job.says("eu", done=6)
     job.says("us", done=6)
-    assert job.tells()["Placed"].status is Truth.TRUE
+    assert job.tells()["Placed"].status is ConditionStatus.TRUE
 
 
 @pytest.mark.parametrize(
     ("why", "reason"),
-    [("exit", Reason.CRASHED), ("cannot-start", Reason.CANNOT_START), ("probe-failed", Reason.PROBE_FAILED)],
+    [
+        ("exit", ConditionReason.CRASHED),
+        ("cannot-start", ConditionReason.CANNOT_START),
+        ("probe-failed", ConditionReason.PROBE_FAILED),
+    ],
 )
-def test_a_job_that_always_fails_has_failed_and_says_why(why: str, reason: Reason) -> None:
+def test_a_job_that_always_fails_has_failed_and_says_why(why: str, reason: ConditionReason) -> None:
     job = Job(("eu",), replicas=3)
     job.says("eu", bound=1, failed=2, why=why)
     found = job.tells()
-    assert (found["Failed"].status, found["Failed"].reason) == (Truth.TRUE, reason)
+    assert (found["Failed"].status, found["Failed"].reason) == (ConditionStatus.TRUE, reason)
     assert found["Failed"].message == f"2 have failed for good, the last for: {why}"
-    assert found["Complete"].reason is Reason.PROGRESSING
+    assert found["Complete"].reason is ConditionReason.PROGRESSING
     job.says("eu", done=1, failed=2, why=why)
     found = job.tells()
-    assert (found["Complete"].status, found["Complete"].reason) == (Truth.FALSE, reason)
+    assert (found["Complete"].status, found["Complete"].reason) == (ConditionStatus.FALSE, reason)
     assert found["Complete"].message == "1 of 3 are done, 2 have failed for good"
     assert job.status() == (1, 2)
     assert job.assigns() == []
@@ -260,11 +274,11 @@ def test_that_nothing_has_failed_is_said_only_where_something_had() -> None:
     job.says("eu", bound=1)
     assert "Failed" not in job.tells()
     job.says("eu", failed=1)
-    assert job.tells()["Failed"].status is Truth.TRUE
+    assert job.tells()["Failed"].status is ConditionStatus.TRUE
     job.change(template=a_template(2_000))
     job.says("eu", bound=1)
     found = job.tells()["Failed"]
-    assert (found.status, found.message) == (Truth.FALSE, "none has failed for good")
+    assert (found.status, found.message) == (ConditionStatus.FALSE, "none has failed for good")
 
 
 def test_the_deadline_of_what_is_done_is_met_though_its_region_is_lost() -> None:
@@ -273,4 +287,4 @@ def test_the_deadline_of_what_is_done_is_met_though_its_region_is_lost() -> None
     job.bench.lose("eu")
     assert job.bench.state.regions["eu"].status.health is RegionHealth.LOST
     found = job.tells()["OnTime"]
-    assert (found.status, found.reason) == (Truth.TRUE, Reason.AS_DESIRED)
+    assert (found.status, found.reason) == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED)

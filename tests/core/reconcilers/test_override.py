@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.builtin.overrides import EndOverride
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.reconcilers.override import Overrides
+from holdfast.core.reconcilers.override import OverrideReconciler
 
 ENDS = 1_000
 
 
 def a_state() -> PlatformState:
     state = PlatformState()
-    override = Override(7, Action.PAUSE_REPAIR, "eu", "", "a drill", "person/ops", 0, ENDS)
+    override = Override(7, OverrideAction.PAUSE_REPAIR, "eu", "", "a drill", "person/ops", 0, ENDS)
     state.overrides.put(7, override)
     return state
 
 
 def test_before_its_end_it_is_looked_at_again_then() -> None:
-    assert Overrides().reconcile(a_state(), 7, ENDS - 1) == Outcome((), ENDS)
+    assert OverrideReconciler().reconcile(a_state(), 7, ENDS - 1) == ReconcileResult((), ENDS)
 
 
 def test_at_its_end_it_is_ended_because_of_itself() -> None:
-    (wanted,) = Overrides().reconcile(a_state(), 7, ENDS).send
+    (wanted,) = OverrideReconciler().reconcile(a_state(), 7, ENDS).send
     assert wanted.command == EndOverride(7, "its end has passed")
     assert wanted.cause == 7
 
 
 def test_one_that_is_gone_needs_nothing() -> None:
-    assert Overrides().reconcile(PlatformState(), 7, ENDS) == NOTHING
+    assert OverrideReconciler().reconcile(PlatformState(), 7, ENDS) == NO_CHANGES
 
 
 def test_every_override_is_looked_at_and_a_change_wakes_its_own() -> None:
-    assert list(Overrides().keys(a_state())) == [7]
-    assert list(Overrides().wake(a_state(), ("override", 7))) == [7]
+    assert list(OverrideReconciler().keys(a_state())) == [7]
+    assert list(OverrideReconciler().wake(a_state(), ("override", 7))) == [7]

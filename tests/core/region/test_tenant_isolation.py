@@ -8,18 +8,18 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.state.invariants import check
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.breaches import ALLOWED
+from holdfast.core.model.records.breaches import REGION_ALLOWED
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose
-from holdfast.core.model.values.conditions import Reason, Truth
+from holdfast.core.model.records.slots import ReservationPurpose
+from holdfast.core.model.values.conditions import ConditionReason, ConditionStatus
 from holdfast.core.model.values.settings import DEFAULTS
-from holdfast.core.reconcilers.region.repair import Repair
-from holdfast.core.reconcilers.region.repair_breaches import held_in_vain
+from holdfast.core.reconcilers.region.repair import RepairReconciler
+from holdfast.core.reconcilers.region.repair_breaches import useless_holds
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.breaches import keeper_of
 from holdfast.core.region.queries.node_conditions import node_conditions
@@ -49,8 +49,8 @@ class Tenants:
         fields: dict[str, Any] = {"tenant": tenant, "accounts": (f"quota/{tenant}",)}
         return self.bench.a_workload(template, 4, uid=100 * number, workload=number, **fields)
 
-    def place(self, work: Assignment, *ordinals: int, bind: bool = True) -> Landed | Refused | Any:
-        placements = tuple(c.Placement(ordinal, self.node) for ordinal in ordinals)
+    def place(self, work: Assignment, *ordinals: int, bind: bool = True) -> Committed | Refused | Any:
+        placements = tuple(c.SlotPlacement(ordinal, self.node) for ordinal in ordinals)
         return self.bench.send(SCHEDULER, self.bench.proposal(work, *placements, bind=bind))
 
     def code(self, work: Assignment, *ordinals: int) -> Code:
@@ -63,7 +63,7 @@ class Tenants:
         for ordinal in ordinals:
             self.bench.send(REPLICA, c.WithdrawSlots(work.uid, (ordinal,)))
             answer = self.bench.move("agent/n1", Phase.RELEASED, "declined", ordinal, work.workload)
-            assert isinstance(answer, Landed), answer
+            assert isinstance(answer, Committed), answer
 
     def register(self, **said: Any) -> None:
         self.bench.open_session("agent/n1")
@@ -71,7 +71,7 @@ class Tenants:
 
     @property
     def overshoot(self) -> int:
-        breach = self.bench.state.breaches.get((ALLOWED, f"node/{self.node}"))
+        breach = self.bench.state.breaches.get((REGION_ALLOWED, f"node/{self.node}"))
         return breach.overshoot if breach is not None else 0
 
 
@@ -87,12 +87,12 @@ def test_strict_work_stands_only_where_all_that_it_takes_is_enforced(lacks: Capa
     assert answer.code is Code.ISOLATION
     assert lacks.value in answer.facts["refused"][0][3]
     region.bench.a_node(capabilities=ALL)
-    assert isinstance(region.place(strict, 0), Landed)
+    assert isinstance(region.place(strict, 0), Committed)
 
 
 def test_what_strict_isolation_does_not_take_may_be_missing() -> None:
     region = Tenants(capabilities=STRICT)
-    assert isinstance(region.place(region._work("acme", 3, STRICT_WORK), 0), Landed)
+    assert isinstance(region.place(region._work("acme", 3, STRICT_WORK), 0), Committed)
 
 
 def test_room_is_not_held_for_strict_work_where_it_could_not_stand() -> None:
@@ -100,7 +100,7 @@ def test_room_is_not_held_for_strict_work_where_it_could_not_stand() -> None:
     strict = region._work("acme", 3, STRICT_WORK)
     digest = template_digest(STRICT_WORK)
     hold = c.Hold(
-        HoldPurpose.PLACEHOLDER, region.node, "quota/acme", region.bench.at + 60_000, assignment=strict.uid,
+        ReservationPurpose.PLACEHOLDER, region.node, "quota/acme", region.bench.at + 60_000, assignment=strict.uid,
         template=digest,
     )  # fmt: skip
     assert region.bench.refuse(SCHEDULER, hold).code is Code.ISOLATION
@@ -120,11 +120,11 @@ def test_a_node_that_loses_a_capability_opens_a_breach_and_takes_no_strict_work_
     region.place(strict, 0, 1)
     region.place(region.acme, 0)
     region.register(capabilities=(Capability.USERS,))
-    breach = region.bench.state.breaches[ALLOWED, f"node/{region.node}"]
+    breach = region.bench.state.breaches[REGION_ALLOWED, f"node/{region.node}"]
     assert (breach.overshoot, breach.owner) == (2, "controller/repair")
     assert breach.deadline > region.bench.at
     assert region.code(strict, 2) is Code.ISOLATION
-    assert isinstance(region.place(region.acme, 1), Landed), "what is not strict may come"
+    assert isinstance(region.place(region.acme, 1), Committed), "what is not strict may come"
     assert region.overshoot == 2
 
 
@@ -137,13 +137,13 @@ def test_strict_work_is_stopped_at_the_deadline_of_the_breach_unless_the_node_en
     region.register(capabilities=())
     for workload in (1, 3):
         region.bench.move("agent/n1", Phase.RUNNING, "alive", 0, workload)
-    key = (ALLOWED, f"node/{region.node}")
-    assert not Repair().reconcile(region.bench.state, key, region.bench.at).send
+    key = (REGION_ALLOWED, f"node/{region.node}")
+    assert not RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send
     region.bench.at += DEFAULTS.breach_deadline
-    stops = [one.command for one in Repair().reconcile(region.bench.state, key, region.bench.at).send]
+    stops = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send]
     assert stops == [c.Stop(((3, 0),), "not-allowed")]
     region.register(capabilities=ALL)
-    closed = [one.command for one in Repair().reconcile(region.bench.state, key, region.bench.at).send]
+    closed = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send]
     assert closed == [c.CloseBreach(*key)]
 
 
@@ -152,21 +152,21 @@ def test_room_that_is_held_for_strict_work_is_given_back_once_the_node_enforces_
     strict = region._work("acme", 3, STRICT_WORK)
     ends = region.bench.at + 60_000
     hold = c.Hold(
-        HoldPurpose.PLACEHOLDER, region.node, "quota/acme", ends, assignment=strict.uid,
+        ReservationPurpose.PLACEHOLDER, region.node, "quota/acme", ends, assignment=strict.uid,
         template=template_digest(STRICT_WORK),
     )  # fmt: skip
     uid = region.bench.accept(SCHEDULER, hold).revision
     region.register(capabilities=())
-    sent = [one.command for one in Repair().reconcile(region.bench.state, region.node, region.bench.at).send]
+    sent = [one.command for one in RepairReconciler().reconcile(region.bench.state, region.node, region.bench.at).send]
     assert sent == [c.DropHold(uid)]
 
 
 def test_strict_work_is_not_taken_into_a_log_whose_level_would_forget_that_it_is_strict() -> None:
     bench = RegionBench(level=1)
-    ship = c.Ship("log-platform", 1, 1, 2, (c.TemplateShipped(template_digest(STRICT_WORK), STRICT_WORK),))
+    ship = c.Ship("log-platform", 1, 1, 2, (c.ShippedTemplate(template_digest(STRICT_WORK), STRICT_WORK),))
     assert bench.refuse("controller/link", ship).code is Code.LEVEL
     ordinary = a_template(cpu=100)
-    bench.ship(c.TemplateShipped(template_digest(ordinary), ordinary))
+    bench.ship(c.ShippedTemplate(template_digest(ordinary), ordinary))
 
 
 # One tenant at a time
@@ -179,7 +179,7 @@ def test_the_first_tenant_has_a_node_with_one_user_until_nothing_of_it_is_left()
     region.leave(region.acme, 0)
     assert region.code(region.beta, 0) is Code.ONE_TENANT
     region.leave(region.acme, 1)
-    assert isinstance(region.place(region.beta, 0), Landed)
+    assert isinstance(region.place(region.beta, 0), Committed)
     assert region.code(region.acme, 2) is Code.ONE_TENANT
 
 
@@ -199,8 +199,8 @@ def test_the_refusal_does_not_say_whose_the_node_is() -> None:
 
 def test_two_tenants_of_one_proposal_do_not_come_to_one_such_node() -> None:
     region = Tenants(**ONE)
-    there = (c.Placement(0, region.node),)
-    groups = tuple(c.Group(work.uid, work.shares[0].template, there) for work in (region.acme, region.beta))
+    there = (c.SlotPlacement(0, region.node),)
+    groups = tuple(c.PlacementGroup(work.uid, work.shares[0].template, there) for work in (region.acme, region.beta))
     answer = region.bench.accept(SCHEDULER, c.Propose(groups, region.bench.at + 1_000))
     assert b"one-tenant" in answer.answer
     assert (region.bench.slot(0, 1).node, region.bench.slot(0, 2).node) == (region.node, 0)
@@ -212,17 +212,17 @@ def test_what_is_reserved_or_held_keeps_the_node_too() -> None:
     assert region.code(region.beta, 0) is Code.ONE_TENANT
     held = Tenants(**ONE)
     need = a_template(cpu=100).need
-    hold = c.Hold(HoldPurpose.DATED, held.node, "quota/acme", held.bench.at + 60_000, need, tenant="acme")
+    hold = c.Hold(ReservationPurpose.DATED, held.node, "quota/acme", held.bench.at + 60_000, need, tenant="acme")
     held.bench.accept(ROOT, hold)
     assert held.code(held.beta, 0) is Code.ONE_TENANT
-    assert isinstance(held.place(held.acme, 0), Landed)
+    assert isinstance(held.place(held.acme, 0), Committed)
 
 
 def test_room_is_not_held_for_another_tenant_there() -> None:
     region = Tenants(**ONE)
     region.place(region.acme, 0)
     need = a_template(cpu=100).need
-    hold = c.Hold(HoldPurpose.DATED, region.node, "quota/beta", region.bench.at + 60_000, need, tenant="beta")
+    hold = c.Hold(ReservationPurpose.DATED, region.node, "quota/beta", region.bench.at + 60_000, need, tenant="beta")
     assert region.bench.refuse(ROOT, hold).code is Code.ONE_TENANT
 
 
@@ -232,13 +232,13 @@ def test_tenants_stand_beside_one_another_with_users_of_their_own_or_where_they_
 ) -> None:
     region = Tenants(**said)
     region.place(region.acme, 0)
-    assert isinstance(region.place(region.beta, 0), Landed)
+    assert isinstance(region.place(region.beta, 0), Committed)
 
 
 def test_a_node_that_its_agent_keeps_for_a_tenant_takes_no_other() -> None:
     region = Tenants(tenant="beta", **ONE)
     assert region.code(region.acme, 0) is Code.TENANCY
-    assert isinstance(region.place(region.beta, 0), Landed)
+    assert isinstance(region.place(region.beta, 0), Committed)
     region.bench.accept(ROOT, c.AdministerNode(region.node, tenancy=("acme",)))
     assert region.code(region.beta, 1) is Code.TENANCY, "an operator keeps it for somebody else"
     assert region.code(region.acme, 0) is Code.TENANCY
@@ -254,7 +254,7 @@ def test_where_tenants_stood_apart_and_do_no_more_a_breach_opens_and_nothing_is_
     assert region.code(region.beta, 1) is Code.ONE_TENANT
     region.leave(region.acme, 0, 1)
     assert not check(region.bench.state, region.bench.book.invariants), "it has not grown by who left"
-    assert isinstance(region.place(region.beta, 1), Landed)
+    assert isinstance(region.place(region.beta, 1), Committed)
 
 
 def test_of_tenants_that_do_not_stand_apart_any_more_one_stays_and_the_others_go_at_the_deadline() -> None:
@@ -262,9 +262,9 @@ def test_of_tenants_that_do_not_stand_apart_any_more_one_stays_and_the_others_go
     region.place(region.acme, 0)
     region.place(region.beta, 0, 1)
     region.register(**ONE)
-    key = (ALLOWED, f"node/{region.node}")
+    key = (REGION_ALLOWED, f"node/{region.node}")
     region.bench.at += DEFAULTS.breach_deadline
-    stops = [one.command for one in Repair().reconcile(region.bench.state, key, region.bench.at).send]
+    stops = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send]
     assert stops == [c.Stop(((1, 0),), "not-allowed")]
 
 
@@ -302,21 +302,23 @@ def test_what_is_enforced_is_stored_with_the_node_and_told_once_in_a_session() -
 @pytest.mark.parametrize(
     ("said", "apart", "private"),
     [
-        ({}, Reason.USER_SHARED, Reason.TOKEN_READABLE),
-        ({"shares_user": True}, Reason.USER_SHARED, Reason.TOKEN_READABLE),
-        ({"shares_user": True, "tenant": "acme"}, Reason.AS_DESIRED, Reason.TOKEN_READABLE),
-        (ONE, Reason.AS_DESIRED, Reason.TOKEN_READABLE),
-        ({"capabilities": (Capability.USERS,), **ONE}, Reason.AS_DESIRED, Reason.AS_DESIRED),
+        ({}, ConditionReason.USER_SHARED, ConditionReason.TOKEN_READABLE),
+        ({"shares_user": True}, ConditionReason.USER_SHARED, ConditionReason.TOKEN_READABLE),
+        ({"shares_user": True, "tenant": "acme"}, ConditionReason.AS_DESIRED, ConditionReason.TOKEN_READABLE),
+        (ONE, ConditionReason.AS_DESIRED, ConditionReason.TOKEN_READABLE),
+        ({"capabilities": (Capability.USERS,), **ONE}, ConditionReason.AS_DESIRED, ConditionReason.AS_DESIRED),
     ],
 )
 def test_a_shared_user_and_a_token_that_can_be_read_are_conditions_of_the_node(
-    said: dict[str, Any], apart: Reason, private: Reason
+    said: dict[str, Any], apart: ConditionReason, private: ConditionReason
 ) -> None:
     bench = RegionBench()
     node = bench.state.nodes[bench.a_node(**said)]
     found = {one.type: one for one in node_conditions(node, DEFAULTS)}
     assert (found["TenantsApart"].reason, found["TokenPrivate"].reason) == (apart, private)
-    assert found["TenantsApart"].status is (Truth.TRUE if apart is Reason.AS_DESIRED else Truth.FALSE)
+    assert found["TenantsApart"].status is (
+        ConditionStatus.TRUE if apart is ConditionReason.AS_DESIRED else ConditionStatus.FALSE
+    )
     assert list(found) == sorted(found)
 
 
@@ -340,7 +342,7 @@ def test_binding_asks_once_whose_work_is_on_a_node(monkeypatch: pytest.MonkeyPat
     region.place(region.acme, 0, 1, 2, 3, bind=False)
     monkeypatch.setattr("holdfast.core.region.decide.reservations.tenants_on", counted)
     bound = region.bench.send(SCHEDULER, c.Bind(tuple((region.acme.workload, ordinal) for ordinal in range(4))))
-    assert isinstance(bound, Landed), bound
+    assert isinstance(bound, Committed), bound
     assert asked == [region.node]
 
 
@@ -355,11 +357,13 @@ def test_holds_of_a_node_are_judged_by_one_look_at_who_keeps_it(monkeypatch: pyt
     region = Tenants(**ONE)
     ends, need = region.bench.at + 60_000, a_template(cpu=100).need
     for _ in range(3):
-        region.bench.accept(ROOT, c.Hold(HoldPurpose.DATED, region.node, "quota/acme", ends, need, tenant="acme"))
+        region.bench.accept(
+            ROOT, c.Hold(ReservationPurpose.DATED, region.node, "quota/acme", ends, need, tenant="acme")
+        )
     for module in ("reconcilers.region.repair_breaches", "region.queries.breaches"):
         monkeypatch.setattr(f"holdfast.core.{module}.keeper_of", counted)
     node = region.bench.state.nodes[region.node]
-    held_in_vain(region.bench.state, node, region.bench.at)
+    useless_holds(region.bench.state, node, region.bench.at)
     assert asked == [region.node]
 
 
@@ -367,9 +371,9 @@ def test_holds_of_a_node_are_judged_by_one_look_at_who_keeps_it(monkeypatch: pyt
 def test_a_hold_on_a_node_of_one_tenant_is_kept_by_that_one_alone(tenant: str, kept: bool) -> None:
     region = Tenants()
     ends, need = region.bench.at + 60_000, a_template(cpu=100).need
-    held = c.Hold(HoldPurpose.DATED, region.node, f"quota/{tenant}", ends, need, tenant=tenant)
+    held = c.Hold(ReservationPurpose.DATED, region.node, f"quota/{tenant}", ends, need, tenant=tenant)
     region.bench.accept(ROOT, held)
-    region.bench.place(region.acme, c.Placement(0, region.node))
+    region.bench.place(region.acme, c.SlotPlacement(0, region.node))
     region.bench.a_node(shares_user=False)
     node = region.bench.state.nodes[region.node]
-    assert (held_in_vain(region.bench.state, node, region.bench.at) == []) is kept
+    assert (useless_holds(region.bench.state, node, region.bench.at) == []) is kept

@@ -10,13 +10,13 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.reconcilers.region.mass_loss import WINDOW_MS
-from tests.support.ledgers.node_world import Noded
+from tests.support.ledgers.node_world import NodeWorld
 
 FENCE = DEFAULTS.fence_time
 
 
 def test_when_all_are_silent_a_fifth_of_the_nodes_counts_as_gone_in_a_minute() -> None:
-    nodes = Noded(20)
+    nodes = NodeWorld(20)
     nodes.silence(*range(20))
     for minute in range(5):
         nodes.settle()
@@ -28,7 +28,7 @@ def test_when_all_are_silent_a_fifth_of_the_nodes_counts_as_gone_in_a_minute() -
 
 
 def test_no_more_than_that_is_replaced_in_any_minute() -> None:
-    nodes = Noded(20)
+    nodes = NodeWorld(20)
     nodes.silence(*range(20))
     at: list[int] = []
     for _ in range(5 * WINDOW_MS // 5_000 + FENCE // 5_000 + 1):
@@ -41,7 +41,7 @@ def test_no_more_than_that_is_replaced_in_any_minute() -> None:
 
 
 def test_few_are_replaced_as_if_there_were_no_brake() -> None:
-    nodes = Noded(20)
+    nodes = NodeWorld(20)
     nodes.silence(3, 7, 11, 19)
     nodes.settle()
     assert nodes.phases() == {"serving": 16, "unknown": 4}
@@ -51,7 +51,7 @@ def test_few_are_replaced_as_if_there_were_no_brake() -> None:
 
 
 def test_in_a_small_region_two_are_never_too_many() -> None:
-    nodes = Noded(3)
+    nodes = NodeWorld(3)
     nodes.silence(0, 1)
     nodes.bench.at += FENCE
     nodes.settle()
@@ -59,7 +59,7 @@ def test_in_a_small_region_two_are_never_too_many() -> None:
 
 
 def test_those_that_are_long_gone_delay_nobody() -> None:
-    nodes = Noded(10)
+    nodes = NodeWorld(10)
     nodes.silence(0, 1, 2, 3)
     nodes.bench.at += 10 * WINDOW_MS
     nodes.settle()
@@ -70,7 +70,7 @@ def test_those_that_are_long_gone_delay_nobody() -> None:
 
 
 def test_whoever_is_back_before_its_turn_keeps_what_it_has() -> None:
-    nodes = Noded(10)
+    nodes = NodeWorld(10)
     epochs = [nodes.slot(number).epoch for number in range(10)]
     nodes.silence(*range(10))
     nodes.settle()
@@ -87,7 +87,7 @@ def test_whoever_is_back_before_its_turn_keeps_what_it_has() -> None:
 
 
 def test_critical_work_that_is_merely_replaced_does_not_wait() -> None:
-    nodes = Noded(10, priority_class="critical")
+    nodes = NodeWorld(10, priority_class="critical")
     nodes.work(10, workload=2, uid=200, priority_class="critical", exclusive=True)
     nodes.silence(*range(10))
     nodes.bench.at += FENCE

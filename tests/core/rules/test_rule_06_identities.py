@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import Configure, StartTerm
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
-from holdfast.core.model.values.settings import DEFAULTS, Settings, drifted
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
+from holdfast.core.model.values.settings import DEFAULTS, Settings, with_drift
 from holdfast.core.model.values.structs import Duration, Instant
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER, REGION_HEALTH
@@ -30,12 +30,12 @@ def holders(bench: PlatformBench, db: int) -> dict[int, str]:
 
 def lapses_at(bench: PlatformBench, lost: Instant) -> Instant:
     settings = bench.state.facts.settings
-    return lost + drifted(settings.right_lease, settings) + after_its_end(settings)
+    return lost + with_drift(settings.right_lease, settings) + after_its_end(settings)
 
 
 def after_its_end(settings: Settings) -> Duration:
     """A gap without a leader, what the next one waits, the fence, the margin."""
-    return drifted(2 * settings.session_lease + settings.fence_time, settings) + settings.right_margin
+    return with_drift(2 * settings.session_lease + settings.fence_time, settings) + settings.right_margin
 
 
 def test_two_regions_never_hold_one_identity() -> None:
@@ -185,13 +185,13 @@ def test_an_ended_assignment_keeps_its_identities_until_the_region_has_released_
 
 def test_failover_of_exclusive_work_starts_nothing_before_the_right_has_moved() -> None:
     bench, db = held_in_eu(leased=True)
-    standby = bench.assign(db, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    standby = bench.assign(db, "us", 2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     bench.lose("eu")
     bench.refuse(Code.CONTRADICTORY, FAILOVER, c.Activate(standby))
     bench.at = lapses_at(bench, bench.at)
     for ordinal in (0, 1):
         bench.accept(FAILOVER, c.GrantRight(db, ordinal, "us"))
-    bench.assign(db, "us", ordinals=(0, 1), purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.assign(db, "us", ordinals=(0, 1), purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     bench.accept(FAILOVER, c.Activate(standby))
     assert holders(bench, db) == {0: "us", 1: "us"}
 

@@ -8,12 +8,12 @@ import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import EndOverride
-from holdfast.core.model.records.assignments import Purpose, Stage
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import FAILOVER, GRANT
 from holdfast.core.platform.limits import VERSION_MAX
-from holdfast.core.platform.queries.accounts import effective
+from holdfast.core.platform.queries.accounts import effective_quota
 from tests.support.ledgers.platform import (
     HOUR,
     ROOT,
@@ -84,11 +84,11 @@ def test_a_lowered_quota_lowers_the_target_and_follows_acknowledgements() -> Non
     bench = all_in_eu()
     bench.put(a_quota("acme", cpu(4_000)))
     quota = bench.state.quotas["acme"]
-    assert effective(bench.state, quota) == cpu(10_000)
+    assert effective_quota(bench.state, quota) == cpu(10_000)
     bench.settle("eu", bench.offer("eu", cpu(4_000)), cpu(6_000))
-    assert effective(bench.state, quota) == cpu(6_000)
+    assert effective_quota(bench.state, quota) == cpu(6_000)
     bench.settle("eu", 2, cpu(4_000))
-    assert effective(bench.state, quota) == cpu(4_000)
+    assert effective_quota(bench.state, quota) == cpu(4_000)
 
 
 def test_nothing_is_added_while_above_target() -> None:
@@ -126,7 +126,7 @@ def test_recovery_is_not_refused_by_quota_that_sits_in_the_dead_region() -> None
     bench = all_in_eu()
     web = bench.put(a_workload(budget="reserve"))
     bench.assign(web, "eu", 2)
-    standby = bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    standby = bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     bench.offer("us", cpu(4_000), "recovery/reserve")
     bench.lose("eu")
     bench.accept(FAILOVER, c.Activate(standby))
@@ -138,7 +138,7 @@ def test_recovered_work_is_moved_to_the_quota_by_adoption_and_by_nothing_else() 
     bench = all_in_eu()
     web = bench.put(a_workload(budget="reserve"))
     bench.lose("eu")
-    uid = bench.assign(web, "us", 2, purpose=Purpose.RECOVERY)
+    uid = bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY)
     bench.retire("eu")
     assert bench.state.assignments[uid].accounts == ("recovery/reserve",)
     bench.accept(FAILOVER, c.Adopt(uid))
@@ -230,8 +230,8 @@ def test_what_a_region_gives_back_of_a_budget_that_is_gone_is_settled_at_the_fir
     bench.join("eu")
     bench.accept("region/eu", c.AcknowledgeGrant("quota/nobody", 4, cpu(100), 7))
     bench.settle("eu", bench.grant("eu", "quota/nobody").version, cpu(0), "quota/nobody")
-    assert bench.grant("eu", "quota/nobody").offered == NOTHING
-    assert bench.charged("quota/nobody") == NOTHING
+    assert bench.grant("eu", "quota/nobody").offered == ZERO
+    assert bench.charged("quota/nobody") == ZERO
 
 
 @pytest.mark.parametrize("account", ["quota/nobody", "quota/acme"])

@@ -5,7 +5,7 @@ import pytest
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER, GRANT
 from tests.support.ledgers.platform import (
@@ -51,7 +51,7 @@ def test_suspicion_stops_what_is_new_and_nothing_else() -> None:
 def test_loss_lets_failover_begin_and_gives_nothing_back() -> None:
     bench, db = with_holdings()
     web = bench.put(a_workload("critical", budget="reserve"))
-    standby = bench.assign(web, "us", 1, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    standby = bench.assign(web, "us", 1, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     before = everything(bench)
     bench.lose("eu")
     bench.accept(FAILOVER, c.Activate(standby))
@@ -184,8 +184,8 @@ def test_delete_and_recreate_while_a_region_is_cut_off_gives_two_objects_of_one_
     assert [one.owner for one in bench.state.workloads[old].meta.finalizers] == ["region/eu"]
     assert bench.state.workloads[new].meta.finalizers == ()
     assert [(one.workload, one.region, one.stage) for one in bench.state.assignments.values()] == [
-        (old, "eu", Stage.ENDED),
-        (new, "us", Stage.ACTIVE),
+        (old, "eu", AssignmentStage.ENDED),
+        (new, "us", AssignmentStage.ACTIVE),
     ]
 
 

@@ -8,9 +8,9 @@ from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.commit.dedup import WINDOW
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.region.commands import Placement
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.region.commands import SlotPlacement
 from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench
 
 
@@ -25,14 +25,14 @@ def a_region() -> RegionBench:
 
 def placing(bench: RegionBench, ordinal: int) -> object:
     node = bench.state.node_names.get("n1") or 0
-    return bench.proposal(bench.state.assignments[100], Placement(ordinal, node))
+    return bench.proposal(bench.state.assignments[100], SlotPlacement(ordinal, node))
 
 
 def test_a_write_that_timed_out_after_commit_is_answered_the_same_and_done_once() -> None:
     bench = a_region()
     envelope = bench.envelope(SCHEDULER, placing(bench, 0))
     first = bench.give(envelope)
-    assert isinstance(first, Landed)
+    assert isinstance(first, Committed)
     before = len(bench.log)
     again = bench.give(envelope)
     assert again == Repeated(first.revision, first.answer)
@@ -40,14 +40,14 @@ def test_a_write_that_timed_out_after_commit_is_answered_the_same_and_done_once(
 
 
 def test_a_repeat_within_the_same_batch_is_answered_too() -> None:
-    from holdfast.core.ledger.commit.draft import Draft
+    from holdfast.core.ledger.commit.draft import BatchDraft
     from holdfast.core.region.definition import REGION
 
     bench = a_region()
     envelope = bench.envelope(SCHEDULER, placing(bench, 0))
-    draft = Draft(REGION, bench.state)
+    draft = BatchDraft(REGION, bench.state)
     first = draft.consider(envelope, bench.at)
-    assert isinstance(first, Landed)
+    assert isinstance(first, Committed)
     assert draft.consider(envelope, bench.at) == Repeated(first.revision, first.answer)
     assert len(draft) == 1
 
@@ -56,9 +56,9 @@ def test_the_answer_of_a_partly_placed_proposal_is_repeated_with_its_refusals() 
     bench = a_region()
     node = bench.state.node_names.get("n1") or 0
     work = bench.state.assignments[100]
-    envelope = bench.envelope(SCHEDULER, bench.proposal(work, Placement(0, node), Placement(77, node)))
+    envelope = bench.envelope(SCHEDULER, bench.proposal(work, SlotPlacement(0, node), SlotPlacement(77, node)))
     first = bench.give(envelope)
-    assert isinstance(first, Landed)
+    assert isinstance(first, Committed)
     assert first.answer
     assert bench.give(envelope) == Repeated(first.revision, first.answer)
 
@@ -67,7 +67,7 @@ def test_a_replayed_log_remembers_the_answers() -> None:
     bench = a_region()
     envelope = bench.envelope(SCHEDULER, placing(bench, 0))
     first = bench.give(envelope)
-    assert isinstance(first, Landed)
+    assert isinstance(first, Committed)
     bench.state = bench.replay()
     assert bench.give(envelope) == Repeated(first.revision, first.answer)
 
@@ -77,7 +77,7 @@ def test_numbers_may_arrive_out_of_order_within_the_window() -> None:
     session = bench.sessions[SCHEDULER]
     for sequence, ordinal in ((3, 0), (1, 1), (2, 2)):
         answer = bench.send(SCHEDULER, placing(bench, ordinal), session=session, sequence=sequence)
-        assert isinstance(answer, Landed)
+        assert isinstance(answer, Committed)
 
 
 def test_what_fell_out_of_the_window_is_never_executed() -> None:
@@ -106,10 +106,10 @@ def test_a_refused_proposal_that_is_repeated_is_decided_anew() -> None:
     bench = a_region()
     node = bench.a_node("small", cpu=500)
     work = bench.state.assignments[100]
-    envelope = bench.envelope(SCHEDULER, bench.proposal(work, Placement(0, node)))
+    envelope = bench.envelope(SCHEDULER, bench.proposal(work, SlotPlacement(0, node)))
     assert isinstance(bench.give(envelope), Refused)
     bench.a_node("small", cpu=4000)
-    assert isinstance(bench.give(envelope), Landed)
+    assert isinstance(bench.give(envelope), Committed)
 
 
 def test_a_proposal_that_arrives_late_is_not_executed() -> None:
@@ -132,7 +132,7 @@ def test_an_ended_session_has_no_say() -> None:
 
 
 def an_override(reason: str, ends: int) -> OpenOverride:
-    return OpenOverride(Action.PAUSE_REPAIR, "eu", "", reason, ends)
+    return OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", reason, ends)
 
 
 def test_a_persons_key_is_bound_to_its_body_and_its_actor() -> None:
@@ -152,7 +152,7 @@ def test_a_key_is_forgotten_after_its_window_and_not_before() -> None:
     assert isinstance(bench.send(ROOT, command, key="k"), Repeated)
     bench.at += 1
     later = an_override("incident", bench.at + 600_000)
-    assert isinstance(bench.send(ROOT, later, key="k"), Landed)
+    assert isinstance(bench.send(ROOT, later, key="k"), Committed)
 
 
 def test_a_command_from_the_future_is_refused_since_its_repeat_would_outlive_its_key() -> None:
@@ -180,4 +180,4 @@ def test_people_without_a_key_and_machines_without_a_session_are_refused() -> No
     bench = a_region()
     assert bench.refuse(ROOT, an_override("x", bench.at + 1), key="").code is Code.MALFORMED
     assert bench.refuse(SCHEDULER, placing(bench, 0), session=0).code is Code.NO_SESSION
-    assert isinstance(bench.send(SCHEDULER, OpenSession()), Landed)
+    assert isinstance(bench.send(SCHEDULER, OpenSession()), Committed)

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Repeated
 from holdfast.core.ledger.codec import body_digest
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import ABSENT, Envelope
 from holdfast.core.platform import commands as c
 from tests.support.ledgers.platform import ACME, ROOT, T0, a_quota, a_workload, a_world, an_exclusive, cpu
@@ -16,7 +16,7 @@ def test_timed_out_after_commit_is_harmless() -> None:
     first = bench.give(envelope)
     bench.later(1_000)
     again = bench.give(envelope)
-    assert isinstance(first, Landed)
+    assert isinstance(first, Committed)
     assert again == Repeated(first.revision, first.answer)
     assert len(bench.state.workloads) == 1
 

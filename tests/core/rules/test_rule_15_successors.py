@@ -5,12 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
-from holdfast.core.region.commands import AssignmentShipped, Hold, OpenSlots, Placement, Stop
+from holdfast.core.region.commands import Hold, OpenSlots, ShippedAssignment, SlotPlacement, Stop
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 
 
@@ -22,7 +22,7 @@ def a_full_node() -> tuple[RegionBench, int, Assignment]:
     bench.a_grant()
     bench.a_grant("quota/other")
     victims = bench.a_workload(a_template(cpu=4000), count=2, disruption=1)
-    bench.place(victims, Placement(0, node), Placement(1, node))
+    bench.place(victims, SlotPlacement(0, node), SlotPlacement(1, node))
     for ordinal in (0, 1):
         bench.walk(Phase.SERVING, ordinal)
     critical = bench.a_workload(a_template(cpu=3000), 2, uid=200, workload=2, priority_class="critical", tenant="other")
@@ -32,7 +32,7 @@ def a_full_node() -> tuple[RegionBench, int, Assignment]:
 def test_victims_stop_and_the_successor_is_bound_in_one_commit() -> None:
     bench, node, critical = a_full_node()
     before = len(bench.log)
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
     assert len(bench.log) == before + 1
     assert (bench.slot(0).phase, bench.slot(0).cause) == (Phase.TERMINATING, "preempted")
     assert bench.slot(0, 2).phase is Phase.BOUND
@@ -41,21 +41,21 @@ def test_victims_stop_and_the_successor_is_bound_in_one_commit() -> None:
 
 def test_the_successor_starts_only_when_its_victim_is_gone() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
     refused = bench.move("agent/n1", Phase.STARTING, "started", 0, 2)
     assert isinstance(refused, Refused)
     assert refused.code is Code.TOO_EARLY
-    assert isinstance(bench.move("agent/n1", Phase.RELEASED, "stopped", 0), Landed)
-    assert isinstance(bench.move("agent/n1", Phase.STARTING, "started", 0, 2), Landed)
+    assert isinstance(bench.move("agent/n1", Phase.RELEASED, "stopped", 0), Committed)
+    assert isinstance(bench.move("agent/n1", Phase.STARTING, "started", 0, 2), Committed)
 
 
 def test_what_a_victim_leaves_over_is_free_only_once_it_is_gone() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
     small = bench.a_workload(a_template(cpu=1000), count=1, uid=300, workload=3)
-    assert bench.refuse_place(small, Placement(0, node)).code is Code.CAPACITY
+    assert bench.refuse_place(small, SlotPlacement(0, node)).code is Code.CAPACITY
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
-    bench.place(small, Placement(0, node))
+    bench.place(small, SlotPlacement(0, node))
 
 
 def test_a_victims_port_is_free_only_once_it_is_gone() -> None:
@@ -65,9 +65,9 @@ def test_a_victims_port_is_free_only_once_it_is_gone() -> None:
     node = bench.a_node(cpu=8000)
     bench.a_grant()
     victim = bench.a_workload(a_template(cpu=6000, ports=1), count=1)
-    bench.place(victim, Placement(0, node, ports=(30_000,)))
+    bench.place(victim, SlotPlacement(0, node, ports=(30_000,)))
     heirs = bench.a_workload(a_template(cpu=1000, ports=1), 2, uid=200, workload=2, priority_class="critical")
-    first, second = Placement(0, node, ports=(30_001,), after=((1, 0),)), Placement(1, node, ports=(30_000,))
+    first, second = SlotPlacement(0, node, ports=(30_001,), after=((1, 0),)), SlotPlacement(1, node, ports=(30_000,))
     assert bench.refuse_place(heirs, first, second, all_or_nothing=True).code is Code.PORT
     bench.place(heirs, first)
     assert bench.refuse_place(heirs, second).code is Code.PORT
@@ -81,31 +81,31 @@ def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
     node = bench.a_node(cpu=4000, gpus=("l4",) * 4)
     bench.a_grant()
     victim = bench.a_workload(a_template(cpu=4000, gpus=1), count=1)
-    bench.place(victim, Placement(0, node, devices=(0,)))
+    bench.place(victim, SlotPlacement(0, node, devices=(0,)))
     heirs = bench.a_workload(a_template(cpu=2000, gpus=2), 2, uid=200, workload=2, priority_class="critical")
-    bench.place(heirs, Placement(0, node, devices=(0, 2), after=((1, 0),)))
+    bench.place(heirs, SlotPlacement(0, node, devices=(0, 2), after=((1, 0),)))
     assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
     assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
-    assert bench.refuse_place(heirs, Placement(1, node, devices=(1, 2))).code is Code.DEVICE
-    bench.place(heirs, Placement(1, node, devices=(1, 3)))
+    assert bench.refuse_place(heirs, SlotPlacement(1, node, devices=(1, 2))).code is Code.DEVICE
+    bench.place(heirs, SlotPlacement(1, node, devices=(1, 3)))
 
 
 def test_a_successor_never_gets_more_than_its_victims_leave_and_what_is_free() -> None:
     bench, node, _ = a_full_node()
     big = bench.a_workload(a_template(cpu=4001), count=1, uid=300, workload=3, priority_class="critical")
-    assert bench.refuse_place(big, Placement(0, node, after=((1, 0),))).code is Code.CAPACITY
+    assert bench.refuse_place(big, SlotPlacement(0, node, after=((1, 0),))).code is Code.CAPACITY
 
 
 def test_a_victim_has_one_heir() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
-    assert bench.refuse_place(critical, Placement(1, node, after=((1, 0),))).code is Code.IN_USE
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    assert bench.refuse_place(critical, SlotPlacement(1, node, after=((1, 0),))).code is Code.IN_USE
 
 
 def test_a_victim_counts_again_when_its_successor_leaves_first() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
     bench.move("agent/n1", Phase.RELEASED, "declined", 0, 2)
     assert bench.slot(0).heir is None
     assert bench.state.rooms[node].all.cpu == 8000
@@ -115,22 +115,25 @@ def test_equal_priority_does_not_preempt_and_neither_does_a_class_that_may_not()
     bench, node, critical = a_full_node()
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
     normal = bench.a_workload(a_template(cpu=100), count=1, uid=300, workload=3)
-    assert bench.refuse_place(normal, Placement(0, node, after=((1, 0),))).code is Code.PRIORITY
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
-    assert bench.refuse_place(critical, Placement(1, node, after=((2, 0),))).code in (Code.PRIORITY, Code.WRONG_PHASE)
+    assert bench.refuse_place(normal, SlotPlacement(0, node, after=((1, 0),))).code is Code.PRIORITY
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    assert bench.refuse_place(critical, SlotPlacement(1, node, after=((2, 0),))).code in (
+        Code.PRIORITY,
+        Code.WRONG_PHASE,
+    )
 
 
 def test_preemption_is_refused_when_the_disruption_share_is_spent() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
-    assert bench.refuse_place(critical, Placement(1, node, after=((1, 1),))).code is Code.DISRUPTION
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    assert bench.refuse_place(critical, SlotPlacement(1, node, after=((1, 1),))).code is Code.DISRUPTION
 
 
 def test_a_replica_that_is_not_serving_costs_no_disruption_budget() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, Placement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
     bench.move("controller/endpoints", Phase.READY, "withdrawn", 1)
-    bench.place(critical, Placement(1, node, after=((1, 1),)))
+    bench.place(critical, SlotPlacement(1, node, after=((1, 1),)))
 
 
 def test_preemption_is_never_sent_without_its_successor() -> None:
@@ -144,7 +147,7 @@ def test_a_gang_is_placed_whole_or_not_at_all() -> None:
     node = bench.a_node(cpu=2500)
     bench.a_grant()
     work = bench.a_workload(count=3)
-    gang = [Placement(ordinal, node) for ordinal in range(3)]
+    gang = [SlotPlacement(ordinal, node) for ordinal in range(3)]
     refused = bench.refuse_place(work, *gang, all_or_nothing=True)
     assert refused.code is Code.CAPACITY
     assert [bench.slot(ordinal).phase for ordinal in range(3)] == [Phase.PENDING] * 3
@@ -159,23 +162,23 @@ def test_recovery_takes_back_borrowed_room_and_swaps_its_placeholder_for_a_bindi
     bench.a_grant()
     bench.a_grant("recovery/critical", target=Resources(4000, 4096))
     standby = bench.a_workload(
-        a_template(cpu=4000), 1, uid=200, workload=2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY,
+        a_template(cpu=4000), 1, uid=200, workload=2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY,
         accounts=("recovery/critical",), priority_class="critical",
     )  # fmt: skip
     template = standby.shares[0].template
     ends = bench.at + 1_000_000
-    hold = Hold(HoldPurpose.PLACEHOLDER, node, "recovery/critical", ends, assignment=200, template=template)
+    hold = Hold(ReservationPurpose.PLACEHOLDER, node, "recovery/critical", ends, assignment=200, template=template)
     uid = bench.accept(SCHEDULER, hold).revision
     ordinary = bench.a_workload(a_template(cpu=1000), 4, uid=300, workload=3)
-    assert bench.refuse_place(ordinary, Placement(0, node)).code is Code.CAPACITY
+    assert bench.refuse_place(ordinary, SlotPlacement(0, node)).code is Code.CAPACITY
     borrower = bench.a_workload(a_template(cpu=1000), 4, uid=400, workload=4, priority_class="best-effort")
-    bench.place(borrower, *(Placement(ordinal, node) for ordinal in range(4)))
+    bench.place(borrower, *(SlotPlacement(ordinal, node) for ordinal in range(4)))
     bench.walk(Phase.SERVING, 0, 4)
-    active = replace(standby, stage=Stage.ACTIVE)
-    bench.ship(AssignmentShipped(active))
+    active = replace(standby, stage=AssignmentStage.ACTIVE)
+    bench.ship(ShippedAssignment(active))
     bench.accept(REPLICA, OpenSlots(200, template, (0,)))
     victims = tuple((4, ordinal) for ordinal in range(4))
-    bench.place(active, Placement(0, node, after=victims, hold=uid))
+    bench.place(active, SlotPlacement(0, node, after=victims, hold=uid))
     assert {bench.slot(ordinal, 4).cause for ordinal in range(4)} == {"reclaimed"}
     assert uid not in bench.state.holds
     assert bench.state.uses["recovery/critical"].charged == Resources(4000, 1024)

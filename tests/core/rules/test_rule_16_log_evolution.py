@@ -9,9 +9,9 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.log import RaiseLevel, RecordDigest, StartTerm
 from holdfast.core.ledger.codec import encode, encode_batch
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
-from holdfast.core.ledger.levels import LEVEL, form, lowered
+from holdfast.core.ledger.levels import LEVEL, at_level, form
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.invariants import check
 from tests.support.generated.golden_logs import GOLDEN, golden_names, level_of, read_golden, recorded_now
@@ -49,7 +49,7 @@ def test_a_golden_log_is_written_again_byte_for_byte_at_its_level(name: str) -> 
         batch = book.batches.read(raw, previous, digest)
         records = [encode(form(record, batch.header.level)) for record in batch.records]
         assert encode_batch(batch.header, records, book.batches.evidence(raw)) == raw
-        assert all(lowered(record, batch.header.level) == record for record in batch.records)
+        assert all(at_level(record, batch.header.level) == record for record in batch.records)
         previous = digest
 
 
@@ -65,7 +65,7 @@ def tag_of(event: Any) -> str:
 
 def test_golden_logs_cover_every_event() -> None:
     seen: dict[str, set[str]] = {}
-    books: dict[str, Book[Any]] = {}
+    books: dict[str, LedgerDefinition[Any]] = {}
     for name in golden_names():
         book, batches, _ = read_golden(name)
         books[book.name] = book

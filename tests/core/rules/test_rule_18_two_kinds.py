@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.topology import Effect, Taint
-from holdfast.core.model.records.breaches import ALLOWED, CAPACITY, REGION_RESIDENCY
+from holdfast.core.model.objects.topology import Taint, TaintEffect
+from holdfast.core.model.records.breaches import REGION_ALLOWED, REGION_CAPACITY, REGION_RESIDENCY
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import (
     AdministerNode,
-    AssignmentShipped,
     CloseBreach,
-    Placement,
-    RegionShipped,
     RegisterNode,
+    ShippedAssignment,
+    ShippedRegion,
+    SlotPlacement,
     Stop,
 )
 from holdfast.core.region.queries.breaches import allowed_overshoots
@@ -33,23 +33,23 @@ def a_region() -> tuple[RegionBench, int]:
     node = bench.a_node(cpu=8000)
     bench.a_grant()
     work = bench.a_workload(count=9)
-    bench.place(work, *(Placement(ordinal, node) for ordinal in range(4)))
+    bench.place(work, *(SlotPlacement(ordinal, node) for ordinal in range(4)))
     return bench, node
 
 
 def test_a_node_that_shrinks_opens_a_breach_with_owner_and_deadline_and_takes_nothing_more() -> None:
     bench, node = a_region()
     bench.a_node(cpu=3000)
-    breach = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    breach = bench.state.breaches[REGION_CAPACITY, f"node/{node}/cpu"]
     assert (breach.overshoot, breach.owner) == (1000, REPAIR)
     assert breach.deadline > bench.at
-    assert bench.refuse_place(bench.state.assignments[100], Placement(5, node)).code is Code.CAPACITY
+    assert bench.refuse_place(bench.state.assignments[100], SlotPlacement(5, node)).code is Code.CAPACITY
 
 
 def test_a_breach_closes_when_it_is_cured_and_not_before() -> None:
     bench, node = a_region()
     bench.a_node(cpu=3000)
-    close = CloseBreach(CAPACITY, f"node/{node}/cpu")
+    close = CloseBreach(REGION_CAPACITY, f"node/{node}/cpu")
     assert bench.refuse(REPAIR, close).code is Code.TOO_EARLY
     bench.accept(REPLICA, Stop(((1, 0),), "scaled-down"))
     bench.move("agent/n1", Phase.RELEASED, "stopped")
@@ -61,39 +61,39 @@ def test_a_second_fact_from_outside_may_deepen_a_breach_and_is_recorded() -> Non
     bench, node = a_region()
     bench.a_node(cpu=3000)
     bench.a_node(cpu=1000)
-    assert bench.state.breaches[CAPACITY, f"node/{node}/cpu"].overshoot == 3000
+    assert bench.state.breaches[REGION_CAPACITY, f"node/{node}/cpu"].overshoot == 3000
 
 
 def test_an_evicting_taint_opens_a_breach_for_what_stands_there_and_a_refusing_one_does_not() -> None:
     bench, node = a_region()
-    bench.accept(ROOT, AdministerNode(node, taints=(Taint("gpu", "", Effect.REFUSE),)))
+    bench.accept(ROOT, AdministerNode(node, taints=(Taint("gpu", "", TaintEffect.REFUSE),)))
     assert bench.state.breaches.is_empty()
-    bench.accept(ROOT, AdministerNode(node, taints=(Taint("gpu", "", Effect.EVICT),)))
-    assert bench.state.breaches[ALLOWED, f"node/{node}"].overshoot == 4
+    bench.accept(ROOT, AdministerNode(node, taints=(Taint("gpu", "", TaintEffect.EVICT),)))
+    assert bench.state.breaches[REGION_ALLOWED, f"node/{node}"].overshoot == 4
 
 
 def test_a_node_given_to_another_tenant_opens_a_breach() -> None:
     bench, node = a_region()
     bench.accept(ROOT, AdministerNode(node, tenancy=("other",)))
-    assert bench.state.breaches[ALLOWED, f"node/{node}"].overshoot == 4
+    assert bench.state.breaches[REGION_ALLOWED, f"node/{node}"].overshoot == 4
 
 
 def test_a_jurisdiction_that_changes_opens_a_breach_and_nothing_more_is_placed() -> None:
     bench, node = a_region()
     work = replace(bench.state.assignments[100], jurisdictions=("eu",))
-    bench.ship(AssignmentShipped(work))
-    bench.ship(RegionShipped("eu", "us"))
+    bench.ship(ShippedAssignment(work))
+    bench.ship(ShippedRegion("eu", "us"))
     assert bench.state.breaches[REGION_RESIDENCY, "assignment/100"].overshoot == 4
-    assert bench.refuse_place(work, Placement(5, node)).code is Code.RESIDENCY
+    assert bench.refuse_place(work, SlotPlacement(5, node)).code is Code.RESIDENCY
 
 
 def test_a_breach_that_grows_keeps_the_deadline_it_was_opened_with() -> None:
     bench, node = a_region()
     bench.a_node(cpu=3000)
-    first = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    first = bench.state.breaches[REGION_CAPACITY, f"node/{node}/cpu"]
     bench.at += 60_000
     bench.a_node(cpu=1000)
-    grown = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    grown = bench.state.breaches[REGION_CAPACITY, f"node/{node}/cpu"]
     assert (grown.overshoot, grown.opened, grown.deadline) == (3000, first.opened, first.deadline)
 
 
@@ -103,7 +103,7 @@ def test_what_breaks_again_after_its_cure_has_a_deadline_of_its_own() -> None:
     bench.a_node(cpu=8000)
     bench.at += 3_600_000
     bench.a_node(cpu=3000)
-    broken = bench.state.breaches[CAPACITY, f"node/{node}/cpu"]
+    broken = bench.state.breaches[REGION_CAPACITY, f"node/{node}/cpu"]
     assert (broken.overshoot, broken.opened) == (1000, bench.at)
 
 

@@ -11,15 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.builtin.overrides import OpenOverride, in_force
+from holdfast.core.ledger.builtin.overrides import OpenOverride, active_overrides
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.commit.draft import Draft, Landed
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.metadata import Labels
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
@@ -36,16 +36,16 @@ REPAIR = "controller/repair"
 Sent = tuple[str, Any]
 
 #: An override by its action, target and facts.
-Kind = tuple[Action, str, Labels]
-PAUSE_ALL: Kind = (Action.PAUSE_SCHEDULING, "", ())
-PAUSE_MINE: Kind = (Action.PAUSE_SCHEDULING, "acme", ())
-PAUSE_OTHERS: Kind = (Action.PAUSE_SCHEDULING, "beta", ())
-AVOID_HERE: Kind = (Action.AVOID_ZONE, "a", ())
-AVOID_THERE: Kind = (Action.AVOID_ZONE, "z", ())
-NO_REPAIR: Kind = (Action.PAUSE_REPAIR, "", ())
-NO_AUTOSCALER: Kind = (Action.PAUSE_AUTOSCALER, "", ())
-EMERGENCY: Kind = (Action.EMERGENCY_QUOTA, "acme", (("cpu", "3000"), ("tenant", "acme")))
-LOST: Kind = (Action.DECLARE_LOST, "eu", ())
+Kind = tuple[OverrideAction, str, Labels]
+PAUSE_ALL: Kind = (OverrideAction.PAUSE_SCHEDULING, "", ())
+PAUSE_MINE: Kind = (OverrideAction.PAUSE_SCHEDULING, "acme", ())
+PAUSE_OTHERS: Kind = (OverrideAction.PAUSE_SCHEDULING, "beta", ())
+AVOID_HERE: Kind = (OverrideAction.AVOID_ZONE, "a", ())
+AVOID_THERE: Kind = (OverrideAction.AVOID_ZONE, "z", ())
+NO_REPAIR: Kind = (OverrideAction.PAUSE_REPAIR, "", ())
+NO_AUTOSCALER: Kind = (OverrideAction.PAUSE_AUTOSCALER, "", ())
+EMERGENCY: Kind = (OverrideAction.EMERGENCY_QUOTA, "acme", (("cpu", "3000"), ("tenant", "acme")))
+LOST: Kind = (OverrideAction.DECLARE_LOST, "eu", ())
 KINDS = (
     PAUSE_ALL, PAUSE_MINE, PAUSE_OTHERS, AVOID_HERE, AVOID_THERE, NO_REPAIR, NO_AUTOSCALER, EMERGENCY, LOST,
 )  # fmt: skip
@@ -65,15 +65,15 @@ def _region() -> RegionBench:
     n1, n2 = bench.a_node("n1"), bench.a_node("n2")
     bench.a_grant()
     work = bench.a_workload(count=5)
-    bench.a_workload(count=1, uid=101, workload=11, workload_name="acme/spare", stage=Stage.STANDBY)
-    bench.place(work, c.Placement(2, n1), c.Placement(3, n2))
+    bench.a_workload(count=1, uid=101, workload=11, workload_name="acme/spare", stage=AssignmentStage.STANDBY)
+    bench.place(work, c.SlotPlacement(2, n1), c.SlotPlacement(3, n2))
     bench.walk(Phase.SERVING, 2)
     bench.walk(Phase.SERVING, 3)
     bench.accept(SCHEDULER, _hold(bench))
     bench.accept("controller/node-health", EndSession(bench.sessions["agent/n2"], "silent"))
-    assert isinstance(bench.move("controller/node-health", Phase.UNKNOWN, "session-ended", 3), Landed)
+    assert isinstance(bench.move("controller/node-health", Phase.UNKNOWN, "session-ended", 3), Committed)
     bench.at += bench.state.facts.settings.fence_time
-    bench.place(work, c.Placement(1, n1), bind=False)
+    bench.place(work, c.SlotPlacement(1, n1), bind=False)
     return bench
 
 
@@ -87,21 +87,21 @@ def _work(bench: RegionBench) -> Any:
 
 def _hold(bench: RegionBench) -> c.Hold:
     need = Resources(100, 100, 0, 0)
-    return c.Hold(HoldPurpose.DATED, _n1(bench), "quota/acme", bench.at + LIFE, need, tenant="acme")
+    return c.Hold(ReservationPurpose.DATED, _n1(bench), "quota/acme", bench.at + LIFE, need, tenant="acme")
 
 
 def _placeholder(bench: RegionBench) -> c.Hold:
     standby = bench.state.assignments[101]
     template = standby.shares[0].template
     return c.Hold(
-        HoldPurpose.PLACEHOLDER, _n1(bench), "quota/acme", bench.at + LIFE, assignment=101, template=template
+        ReservationPurpose.PLACEHOLDER, _n1(bench), "quota/acme", bench.at + LIFE, assignment=101, template=template
     )  # fmt: skip
 
 
 def _proposed_twice(bench: RegionBench) -> c.Propose:
     """Two groups: such a proposal is never judged in a row with others."""
-    group = c.Group(100, _work(bench).shares[0].template, (c.Placement(0, _n1(bench)),))
-    other = replace(group, placements=(c.Placement(4, _n1(bench)),))
+    group = c.PlacementGroup(100, _work(bench).shares[0].template, (c.SlotPlacement(0, _n1(bench)),))
+    other = replace(group, placements=(c.SlotPlacement(4, _n1(bench)),))
     return c.Propose((group, other), bench.at + 1000)
 
 
@@ -111,8 +111,8 @@ def _moved(bench: RegionBench, ordinal: int, target: Phase, cause: str) -> c.Mov
 
 #: In a region: what is sent, and which overrides refuse it with which code. All others let it pass.
 IN_A_REGION: dict[str, tuple[Callable[[RegionBench], Sent], dict[Kind, Code]]] = {
-    "propose": (lambda b: (SCHEDULER, b.proposal(_work(b), c.Placement(0, _n1(b)))), PLACING),
-    "reserve": (lambda b: (SCHEDULER, b.proposal(_work(b), c.Placement(0, _n1(b)), bind=False)), PLACING),
+    "propose": (lambda b: (SCHEDULER, b.proposal(_work(b), c.SlotPlacement(0, _n1(b)))), PLACING),
+    "reserve": (lambda b: (SCHEDULER, b.proposal(_work(b), c.SlotPlacement(0, _n1(b)), bind=False)), PLACING),
     "propose two groups": (lambda b: (SCHEDULER, _proposed_twice(b)), PLACING),
     "bind": (lambda b: (SCHEDULER, c.Bind(((1, 1),))), PLACING),
     "hold": (lambda b: (SCHEDULER, _hold(b)), PLACING),
@@ -155,8 +155,8 @@ def told(answer: object) -> tuple[Code, ...]:
     """The codes by which all of it, or parts of it, were refused."""
     if isinstance(answer, Refused):
         return (answer.code,)
-    assert isinstance(answer, Landed), answer
-    parts = msgspec.msgpack.decode(answer.answer, type=tuple[Unmet, ...]) if answer.answer else ()
+    assert isinstance(answer, Committed), answer
+    parts = msgspec.msgpack.decode(answer.answer, type=tuple[RefusedPart, ...]) if answer.answer else ()
     return tuple(dict.fromkeys(Code(one.code) for one in parts))
 
 
@@ -175,7 +175,7 @@ def test_every_command_of_a_region_respects_every_override_that_bears_on_it(name
     if by == "opened here" and kind not in (EMERGENCY, LOST):
         bench.accept(ROOT, opened(bench, kind))
     else:
-        bench.ship(c.OverrideShipped(aimed(bench, kind)))
+        bench.ship(c.ShippedOverride(aimed(bench, kind)))
     code = refusing.get(kind)
     assert told(bench.branch().send(actor, command)) == ((code,) if code else ())
     bench.at += LIFE
@@ -185,11 +185,11 @@ def test_every_command_of_a_region_respects_every_override_that_bears_on_it(name
 
 def test_proposals_in_a_row_respect_a_pause_that_was_opened_in_the_same_batch() -> None:
     bench = a_region()
-    draft = Draft(REGION, bench.state)
-    first = bench.envelope(SCHEDULER, bench.proposal(_work(bench), c.Placement(0, _n1(bench))))
-    assert isinstance(draft.consider(first, bench.at), Landed)
-    assert isinstance(draft.consider(bench.envelope(ROOT, opened(bench, PAUSE_MINE)), bench.at), Landed)
-    second = bench.envelope(SCHEDULER, bench.proposal(_work(bench), c.Placement(4, _n1(bench))))
+    draft = BatchDraft(REGION, bench.state)
+    first = bench.envelope(SCHEDULER, bench.proposal(_work(bench), c.SlotPlacement(0, _n1(bench))))
+    assert isinstance(draft.consider(first, bench.at), Committed)
+    assert isinstance(draft.consider(bench.envelope(ROOT, opened(bench, PAUSE_MINE)), bench.at), Committed)
+    second = bench.envelope(SCHEDULER, bench.proposal(_work(bench), c.SlotPlacement(4, _n1(bench))))
     assert told(draft.consider(second, bench.at)) == (Code.PAUSED,)
 
 
@@ -266,7 +266,7 @@ def test_every_command_of_the_platform_respects_every_override_that_bears_on_it(
 def test_an_override_of_another_region_bears_on_nothing_here(where: str) -> None:
     bench = a_world()
     actor, command = lost(bench)
-    bench.accept(ROOT, opened(bench, (Action.DECLARE_LOST, where, ()), where))
+    bench.accept(ROOT, opened(bench, (OverrideAction.DECLARE_LOST, where, ()), where))
     assert told(bench.send(actor, command)) == ()
 
 
@@ -284,7 +284,7 @@ def test_an_emergency_alone_allows_what_is_otherwise_refused_until_it_ends() -> 
 
 
 def test_the_walk_leaves_no_kind_of_override_and_no_command_out() -> None:
-    assert {kind[0] for kind in KINDS} == set(Action)
+    assert {kind[0] for kind in KINDS} == set(OverrideAction)
     for walked, free, rules in (
         ([type(make(a_region())[1]).__name__ for make, _ in IN_A_REGION.values()], FREE_IN_A_REGION, REGION_RULES),
         ([type(make(a_world())[1]).__name__ for make, _ in ON_THE_PLATFORM.values()], FREE_ON_THE_PLATFORM,
@@ -296,20 +296,20 @@ def test_the_walk_leaves_no_kind_of_override_and_no_command_out() -> None:
 
 
 MISREAD: tuple[Kind, ...] = (
-    (Action.PAUSE_REPAIR, "n1", ()),
-    (Action.PAUSE_AUTOSCALER, "web", ()),
-    (Action.PAUSE_SCHEDULING, "acme", (("tenant", "beta"),)),
-    (Action.AVOID_ZONE, "", ()),
-    (Action.DECLARE_LOST, "", ()),
-    (Action.DECLARE_LOST, "us", ()),
-    (Action.EMERGENCY_QUOTA, "acme", ()),
-    (Action.EMERGENCY_QUOTA, "acme", (("cpu", "3000"),)),
-    (Action.EMERGENCY_QUOTA, "beta", (("cpu", "3000"), ("tenant", "acme"))),
-    (Action.EMERGENCY_QUOTA, "acme", (("cpu", "many"), ("tenant", "acme"))),
-    (Action.EMERGENCY_QUOTA, "acme", (("cpu", "-1"), ("tenant", "acme"))),
-    (Action.EMERGENCY_QUOTA, "acme", (("cpu", "1"), ("tenant", "acme"), ("tenant", "beta"))),
-    (Action.EMERGENCY_QUOTA, "acme", (("cores", "3"), ("cpu", "1"), ("tenant", "acme"))),
-    (Action.EMERGENCY_QUOTA, "acme", (("cpu", "0"), ("tenant", "acme"))),
+    (OverrideAction.PAUSE_REPAIR, "n1", ()),
+    (OverrideAction.PAUSE_AUTOSCALER, "web", ()),
+    (OverrideAction.PAUSE_SCHEDULING, "acme", (("tenant", "beta"),)),
+    (OverrideAction.AVOID_ZONE, "", ()),
+    (OverrideAction.DECLARE_LOST, "", ()),
+    (OverrideAction.DECLARE_LOST, "us", ()),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", ()),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", (("cpu", "3000"),)),
+    (OverrideAction.EMERGENCY_QUOTA, "beta", (("cpu", "3000"), ("tenant", "acme"))),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", (("cpu", "many"), ("tenant", "acme"))),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", (("cpu", "-1"), ("tenant", "acme"))),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", (("cpu", "1"), ("tenant", "acme"), ("tenant", "beta"))),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", (("cores", "3"), ("cpu", "1"), ("tenant", "acme"))),
+    (OverrideAction.EMERGENCY_QUOTA, "acme", (("cpu", "0"), ("tenant", "acme"))),
 )
 
 
@@ -330,7 +330,7 @@ def test_of_several_overrides_alike_the_one_that_ends_last_is_told() -> None:
     bench = a_region()
     for number, life in enumerate((LIFE, 2 * LIFE, LIFE // 2)):
         held = replace(aimed(bench, PAUSE_MINE, 20 + number), ends=bench.at + life)
-        bench.ship(c.OverrideShipped(held))
-    pause = in_force(bench.state, bench.at).pause_of("acme")
+        bench.ship(c.ShippedOverride(held))
+    pause = active_overrides(bench.state, bench.at).pause_of("acme")
     assert pause is not None
     assert (pause.uid, pause.ends) == (21, bench.at + 2 * LIFE)

@@ -2,7 +2,7 @@
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
-from holdfast.core.model.objects.policies import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument, PolicyStage
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import FAILOVER, GRANT, REGION_HEALTH
@@ -75,7 +75,7 @@ def declared_lost(life: int = HOUR) -> tuple[PlatformBench, int, int]:
     db = bench.put(an_exclusive(leased=True))
     bench.hold(db, "eu", 0)
     bench.settle("eu", bench.offer("eu", cpu(10_000)), cpu(10_000))
-    held = OpenOverride(Action.DECLARE_LOST, "eu", "eu", "no answer by phone either", bench.at + life)
+    held = OpenOverride(OverrideAction.DECLARE_LOST, "eu", "eu", "no answer by phone either", bench.at + life)
     uid = bench.accept(ROOT, held)
     bench.accept(ROOT, c.DeclareLost("eu", "no answer by phone either"))
     return bench, db, uid
@@ -141,6 +141,6 @@ def test_a_region_that_joins_anew_while_a_person_declares_it_lost_is_lost() -> N
 def test_an_override_needs_a_reason_and_an_end_that_is_not_too_far_away() -> None:
     bench = a_world()
     life = bench.state.facts.settings.override_life
-    bench.refuse(Code.MALFORMED, ROOT, OpenOverride(Action.PAUSE_REPAIR, "", "", " ", bench.at + 1))
+    bench.refuse(Code.MALFORMED, ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "", "", " ", bench.at + 1))
     for ends in (bench.at, bench.at + life + 1):
-        bench.refuse(Code.EXPIRED, ROOT, OpenOverride(Action.PAUSE_REPAIR, "", "", "why", ends))
+        bench.refuse(Code.EXPIRED, ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "", "", "why", ends))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.agent.bindings import bound_to
+from holdfast.core.agent.bindings import bindings_of_node
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import StartTerm
 from holdfast.core.model.records.lifecycle import Phase
@@ -19,7 +19,7 @@ from holdfast.core.model.records.nodes import NO_MACHINE, Machine
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
-from tests.support.ledgers.node_world import HEALTH, Noded
+from tests.support.ledgers.node_world import HEALTH, NodeWorld
 from tests.support.ledgers.region import RegionBench
 
 FENCE = DEFAULTS.fence_time
@@ -31,16 +31,16 @@ OTHERS = {
 }
 
 
-def running(**fields: Any) -> Noded:
-    return Noded(1, Phase.RUNNING, FIRST, exclusive=True, **fields)
+def running(**fields: Any) -> NodeWorld:
+    return NodeWorld(1, Phase.RUNNING, FIRST, exclusive=True, **fields)
 
 
-def say(nodes: Noded, target: Phase, cause: str) -> Code | None:
+def say(nodes: NodeWorld, target: Phase, cause: str) -> Code | None:
     answer = nodes.bench.move("agent/n0", target, cause)
     return answer.code if isinstance(answer, Refused) else None
 
 
-def taken_over(nodes: Noded, machine: Machine) -> None:
+def taken_over(nodes: NodeWorld, machine: Machine) -> None:
     """Another agent opens a session under the node's name while the first may live, and registers it."""
     nodes.come_back(0, machine=machine)
     nodes.send(HEALTH, 0)
@@ -86,7 +86,7 @@ def test_stopped_is_not_believed_of_another_machine_before_the_fence(machine: Ma
 )
 def test_no_other_word_of_another_machine_is_believed_before_the_fence(phase: Phase, target: Phase, cause: str) -> None:
     """An agent of ours does not say so: what was given to another life is unknown first. Nobody relies on that."""
-    nodes = Noded(1, phase, FIRST, exclusive=True)
+    nodes = NodeWorld(1, phase, FIRST, exclusive=True)
     nodes.come_back(0, machine=OTHERS["another machine"])
     assert say(nodes, target, cause) is Code.FENCE
 
@@ -118,7 +118,7 @@ def test_a_machine_that_returns_after_another_took_its_name_keeps_what_it_runs()
 
 
 def test_work_that_may_run_twice_does_not_wait() -> None:
-    nodes = Noded(1, Phase.RUNNING, FIRST)
+    nodes = NodeWorld(1, Phase.RUNNING, FIRST)
     taken_over(nodes, OTHERS["another machine"])
     assert say(nodes, Phase.FAILED, "gone") is None
 
@@ -144,7 +144,7 @@ def test_an_agent_that_stops_telling_its_machine_is_another_one() -> None:
 @pytest.mark.parametrize("level", [1, 2])
 def test_whoever_does_not_say_which_machine_it_is_is_not_taken_for_the_same_one(machine: Machine, level: int) -> None:
     """Two that say nothing say the same, and may be two."""
-    nodes = Noded(1, Phase.RUNNING, machine, level, exclusive=True)
+    nodes = NodeWorld(1, Phase.RUNNING, machine, level, exclusive=True)
     taken_over(nodes, machine)
     assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
     nodes.bench.at += FENCE
@@ -152,7 +152,7 @@ def test_whoever_does_not_say_which_machine_it_is_is_not_taken_for_the_same_one(
 
 
 def test_in_a_log_that_keeps_no_machines_another_one_waits_for_the_fence_also_once_its_level_is_raised() -> None:
-    nodes = Noded(1, Phase.RUNNING, FIRST, 1, exclusive=True)
+    nodes = NodeWorld(1, Phase.RUNNING, FIRST, 1, exclusive=True)
     taken_over(nodes, OTHERS["another machine"])
     assert say(nodes, Phase.FAILED, "gone") is Code.FENCE
     nodes.raise_level()
@@ -163,7 +163,7 @@ def test_in_a_log_that_keeps_no_machines_another_one_waits_for_the_fence_also_on
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_whoever_does_not_say_which_machine_it_is_is_believed_of_what_it_was_given_in_its_session(level: int) -> None:
-    nodes = Noded(1, Phase.RUNNING, NO_MACHINE, level, exclusive=True)
+    nodes = NodeWorld(1, Phase.RUNNING, NO_MACHINE, level, exclusive=True)
     assert say(nodes, Phase.FAILED, "exit") is None
     assert say(nodes, Phase.STARTING, "restarted") is None
 
@@ -199,7 +199,7 @@ def test_a_node_tells_what_machine_it_was_before_until_the_same_one_is_back() ->
 
 def test_a_machine_that_is_told_for_the_first_time_is_no_change() -> None:
     """As of every node when its log comes to the second level; its word of earlier work waits all the same."""
-    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes = NodeWorld(1, Phase.RUNNING, exclusive=True)
     nodes.come_back(0, machine=FIRST)
     assert (nodes.node(0).machine_before, nodes.node(0).machine_changed) == (NO_MACHINE, 0)
     nodes.send(HEALTH, 0)
@@ -209,9 +209,9 @@ def test_a_machine_that_is_told_for_the_first_time_is_no_change() -> None:
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_an_agent_is_told_what_was_bound_to_another_machine_and_only_of_exclusive_work(exclusive: bool) -> None:
     """Two machines never share a token: what it is told of so it does not start again, and it is placed anew."""
-    nodes = Noded(1, Phase.RUNNING, FIRST, exclusive=exclusive)
-    assert [one.moved for one in bound_to(nodes.state, nodes.uids[0], nodes.bench.at)] == [False]
+    nodes = NodeWorld(1, Phase.RUNNING, FIRST, exclusive=exclusive)
+    assert [one.moved for one in bindings_of_node(nodes.state, nodes.uids[0], nodes.bench.at)] == [False]
     nodes.come_back(0, machine=FIRST)
-    assert [one.moved for one in bound_to(nodes.state, nodes.uids[0], nodes.bench.at)] == [False]
+    assert [one.moved for one in bindings_of_node(nodes.state, nodes.uids[0], nodes.bench.at)] == [False]
     nodes.come_back(0, machine=OTHERS["another machine"])
-    assert [one.moved for one in bound_to(nodes.state, nodes.uids[0], nodes.bench.at)] == [exclusive]
+    assert [one.moved for one in bindings_of_node(nodes.state, nodes.uids[0], nodes.bench.at)] == [exclusive]

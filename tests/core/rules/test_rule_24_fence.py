@@ -13,35 +13,35 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import StartTerm
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.queries import fence
 from holdfast.core.region.queries.repairs import repairs
-from tests.support.ledgers.node_world import HEALTH, REPAIR, Noded
+from tests.support.ledgers.node_world import HEALTH, REPAIR, NodeWorld
 
 FENCE = DEFAULTS.fence_time
 #: By so much the next leader's clock is ahead: a step, a minute, a day.
 LEAPS = [0, 60_000, 86_400_000]
 
 
-def silent() -> Noded:
+def silent() -> NodeWorld:
     """An exclusive replica whose agent's session has just ended: it is unknown."""
-    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes = NodeWorld(1, Phase.RUNNING, exclusive=True)
     nodes.silence(0)
     nodes.send(HEALTH, 0)
     return nodes
 
 
-def lead_anew(nodes: Noded, leap: int) -> None:
+def lead_anew(nodes: NodeWorld, leap: int) -> None:
     """Another leader stands, whose ledger time is ahead by so much."""
     nodes.bench.at += leap
     nodes.bench.accept("ledger", StartTerm(nodes.state.facts.term + 1, "another"))
 
 
-def is_fenced_off(nodes: Noded, actor: str, target: Phase, cause: str) -> bool:
+def is_fenced_off(nodes: NodeWorld, actor: str, target: Phase, cause: str) -> bool:
     """Whether a move is refused because of the fence."""
     answer = nodes.bench.move(actor, target, cause)
     return isinstance(answer, Refused) and answer.code is Code.FENCE
@@ -52,7 +52,7 @@ def test_after_a_leap_of_ledger_time_repair_waits_for_the_fence_in_the_new_term(
     nodes = silent()
     lead_anew(nodes, leap)
     past = nodes.bench.at + FENCE
-    assert nodes.look(REPAIR, 0) == Outcome((), past)
+    assert nodes.look(REPAIR, 0) == ReconcileResult((), past)
     nodes.bench.at = past - 1
     assert is_fenced_off(nodes, "controller/repair", Phase.FAILED, "fenced")
     nodes.bench.at = past
@@ -97,7 +97,7 @@ def test_what_an_agent_of_an_earlier_term_may_have_kept_is_not_given_up_after_a_
     nodes.come_back(0)
     lead_anew(nodes, 86_400_000)
     nodes.bench.at += 2 * FENCE
-    assert nodes.look(REPAIR, 0) == NOTHING
+    assert nodes.look(REPAIR, 0) == NO_CHANGES
     assert is_fenced_off(nodes, "controller/repair", Phase.FAILED, "fenced")
 
 
@@ -125,21 +125,21 @@ def test_what_was_fenced_is_released_at_once_by_the_next_leader_too() -> None:
     """It is known to be dead: another term has nothing to wait for."""
     nodes = silent()
     nodes.bench.at += FENCE
-    assert isinstance(nodes.bench.move("controller/repair", Phase.FAILED, "fenced"), Landed)
+    assert isinstance(nodes.bench.move("controller/repair", Phase.FAILED, "fenced"), Committed)
     lead_anew(nodes, 0)
-    assert isinstance(nodes.bench.move("controller/repair", Phase.RELEASED, "fenced"), Landed)
+    assert isinstance(nodes.bench.move("controller/repair", Phase.RELEASED, "fenced"), Committed)
     assert nodes.phases() == {"pending": 1}
 
 
 def test_what_failed_by_itself_is_released_by_the_fence_only_when_that_is_past() -> None:
     """Its agent may have started it again before it fell silent."""
-    nodes = Noded(1, Phase.RUNNING, exclusive=True)
+    nodes = NodeWorld(1, Phase.RUNNING, exclusive=True)
     nodes.say(0, Phase.FAILED, "exit")
     nodes.silence(0)
     nodes.bench.at += FENCE - 1
     assert is_fenced_off(nodes, "controller/repair", Phase.RELEASED, "fenced")
     nodes.bench.at += 1
-    assert isinstance(nodes.bench.move("controller/repair", Phase.RELEASED, "fenced"), Landed)
+    assert isinstance(nodes.bench.move("controller/repair", Phase.RELEASED, "fenced"), Committed)
 
 
 def test_people_are_told_the_time_that_repair_waits_for() -> None:
@@ -159,4 +159,4 @@ def test_nobody_else_counts_a_fence_from_the_end_of_a_session() -> None:
         if isinstance(node, ast.FunctionDef)
         and {"session_ended", "fence_time"} <= {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
     }
-    assert found == {"region/queries/fence.py:falls_at"}
+    assert found == {"region/queries/fence.py:fenced_at"}

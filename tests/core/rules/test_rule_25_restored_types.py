@@ -18,12 +18,12 @@ from msgspec.structs import replace
 import holdfast.core
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.ledger.state.type_checks import checker
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.state.type_checks import type_checker
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.region.commands import Placement, Unreserve, WithdrawSlots
+from holdfast.core.region.commands import SlotPlacement, Unreserve, WithdrawSlots
 from holdfast.core.region.state.tables import RegionState
 from tests.support.generated.golden_logs import region_story
 from tests.support.generated.golden_platform import platform_story
@@ -55,7 +55,7 @@ def a_region_of_words(*, names_first: bool) -> RegionBench:
         place = number if names_first else len(WORDS) - number
         node = bench.a_node(word, zone=word, pool=word, labels=((word, word),))
         work = bench.a_workload(a_template(), 1, uid=1000 + place, workload=5000 + place, workload_name=word)
-        bench.place(work, Placement(0, node))
+        bench.place(work, SlotPlacement(0, node))
         bench.walk(Phase.SERVING, 0, 5000 + place)
     return bench
 
@@ -66,7 +66,7 @@ def a_platform_of_words() -> PlatformBench:
     bench.put(a_class("normal"))
     bench.put(a_principal("region/*"))
     for word in WORDS:
-        bench.put(a_principal(f"tenant/{word}", Right.WRITE))
+        bench.put(a_principal(f"tenant/{word}", Permission.WRITE))
         bench.put(a_tenant(word, "normal"))
         bench.put(a_region(word, word))
         bench.join(word)
@@ -78,7 +78,7 @@ def mistyped(state: LedgerState) -> list[str]:
     """Every row that is not of its declared type, to the letter."""
     found: list[str] = []
     for spec in state.TABLES:
-        checks = (checker(spec.key), checker(spec.value))
+        checks = (type_checker(spec.key), type_checker(spec.value))
         for row in state.table(spec.name).items():
             wrong = [one for check, one in zip(checks, row, strict=True) if check is not None and not check(one)]
             found += [f"{spec.name}: {one!r}" for one in wrong]
@@ -121,7 +121,7 @@ def test_an_account_that_is_charged_nothing_any_more_has_no_row_in_what_is_kept_
     bench.a_scheduler()
     bench.a_grant()
     node = bench.a_node()
-    bench.place(bench.a_workload(a_template(), 1), Placement(0, node), bind=False)
+    bench.place(bench.a_workload(a_template(), 1), SlotPlacement(0, node), bind=False)
     assert "quota/acme" in bench.state.uses
     bench.accept(SCHEDULER, Unreserve(((1, 0),)))
     bench.accept(REPLICA, WithdrawSlots(100, (0,)))
@@ -168,7 +168,7 @@ class _Other(Struct, frozen=True):
 
 def test_which_of_several_types_a_value_is_and_all_that_is_in_it_is_looked_at() -> None:
     word: Any = Phase.SERVING.value
-    either = checker(_Inner | _Other | None)
+    either = type_checker(_Inner | _Other | None)
     assert either is not None
     assert either(_Inner(Phase.SERVING))
     assert either(_Other("serving"))
@@ -176,11 +176,11 @@ def test_which_of_several_types_a_value_is_and_all_that_is_in_it_is_looked_at() 
     assert not either(_Inner(word))
     assert not either(_Other(Phase.SERVING))
     assert not either(word)
-    maybe = checker(Phase | None)
+    maybe = type_checker(Phase | None)
     assert maybe is not None
     assert [maybe(one) for one in (Phase.SERVING, None, word)] == [True, True, False]
 
 
 @pytest.mark.parametrize("declared", [int | None, int | tuple[int, ...], tuple[int, ...]])
 def test_of_what_cannot_be_mistaken_nothing_is_looked_at(declared: Any) -> None:
-    assert checker(declared) is None
+    assert type_checker(declared) is None

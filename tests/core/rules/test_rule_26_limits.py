@@ -9,20 +9,20 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast.core
-from holdfast.bench.limits.case import Case, Memory
+from holdfast.bench.limits.case import InMemoryLedger, LimitCase
 from holdfast.bench.limits.table import FOUNDED, TABLE
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.commit.definition import decide
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.ledger.state.invariants import check
-from holdfast.core.model.objects.policies import Action, PolicyDocument
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
 from holdfast.core.model.values.limits import NODE_SLOTS_MAX, OVERRIDES_MAX, POLICY_NAMES_MAX
 from holdfast.core.model.values.settings import DEFAULTS, FENCE_MAX, NUMBER_MAX
 from holdfast.core.platform import commands as c
-from holdfast.core.region.commands import OpenSlots, Placement
+from holdfast.core.region.commands import OpenSlots, SlotPlacement
 from tests.support.ledgers.platform import HOUR, ROOT, T0, a_region, a_tenant, a_world
 from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 
@@ -77,14 +77,14 @@ NOT_TAKEN = {
 }
 
 
-def sizes(memory: Memory) -> dict[str, int]:
+def sizes(memory: InMemoryLedger) -> dict[str, int]:
     return {spec.name: len(memory.state.table(spec.name)) for spec in memory.state.TABLES}
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
-def test_what_is_taken_to_its_limit_can_be_ended_and_leaves_nothing(case: Case) -> None:
+def test_what_is_taken_to_its_limit_can_be_ended_and_leaves_nothing(case: LimitCase) -> None:
     book, founded = FOUNDED[case.ledger]
-    memory = Memory(book, T0)
+    memory = InMemoryLedger(book, T0)
     memory.tell(founded())
     before = sizes(memory)
     memory.tell(case.fill(memory.state))
@@ -132,7 +132,7 @@ def test_a_person_with_as_many_keys_as_may_be_waits_until_they_are_forgotten() -
 
 def test_one_region_too_many_is_refused_with_both_numbers() -> None:
     book, founded = FOUNDED["platform"]
-    memory = Memory(book, T0)
+    memory = InMemoryLedger(book, T0)
     memory.tell(founded())
     case = next(one for one in TABLE if one.name == "regions")
     story = case.fill(memory.state)
@@ -168,10 +168,10 @@ def test_one_override_too_many_is_refused_until_one_has_ended() -> None:
     bench = a_world()
     bench.checked = False
     opened = [
-        bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", f"zone-{number}", "a drill", bench.at + HOUR))
+        bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", f"zone-{number}", "a drill", bench.at + HOUR))
         for number in range(OVERRIDES_MAX)
     ]
-    one_more = OpenOverride(Action.AVOID_ZONE, "eu", "one-more", "a drill", bench.at + HOUR)
+    one_more = OpenOverride(OverrideAction.AVOID_ZONE, "eu", "one-more", "a drill", bench.at + HOUR)
     refused = bench.refuse(Code.TOO_LARGE, ROOT, one_more)
     assert refused.message == "201 overrides that have not ended, with this one; at most 200 are taken"
     bench.accept(ROOT, EndOverride(opened[0], "over"))
@@ -184,12 +184,12 @@ def test_a_node_that_has_as_many_replicas_as_it_takes_is_full_whatever_else_it_h
     node = bench.a_node(cpu=10**9, memory=10**9, disk=10**9)
     bench.a_grant()
     work = bench.a_workload(a_template(1, 1), count=NODE_SLOTS_MAX + 1, ordinals=0)
-    for first in range(0, NODE_SLOTS_MAX + 1, NAMED_MAX):
-        some = tuple(range(first, min(NODE_SLOTS_MAX + 1, first + NAMED_MAX)))
+    for first in range(0, NODE_SLOTS_MAX + 1, PARTS_MAX):
+        some = tuple(range(first, min(NODE_SLOTS_MAX + 1, first + PARTS_MAX)))
         bench.accept(REPLICA, OpenSlots(work.uid, work.shares[0].template, some))
-        if len(some) == NAMED_MAX:
-            bench.place(work, *(Placement(ordinal, node) for ordinal in some))
-    refused = bench.refuse_place(work, Placement(NODE_SLOTS_MAX, node))
+        if len(some) == PARTS_MAX:
+            bench.place(work, *(SlotPlacement(ordinal, node) for ordinal in some))
+    refused = bench.refuse_place(work, SlotPlacement(NODE_SLOTS_MAX, node))
     assert refused.code is Code.CAPACITY
     assert "10000 replicas are on it, and it takes at most 10000" in refused.message
 
@@ -210,8 +210,8 @@ def test_with_the_largest_times_everything_is_still_judged_and_written() -> None
     work = bench.a_workload(count=2)
     lives = {name: NUMBER_MAX for name in DEFAULTS.__struct_fields__ if name.endswith(("_life", "_deadline"))}
     bench.accept(ROOT, Configure(replace(DEFAULTS, **lives)))
-    bench.place(work, Placement(0, node), bind=False)
-    bench.place(work, Placement(1, node))
+    bench.place(work, SlotPlacement(0, node), bind=False)
+    bench.place(work, SlotPlacement(1, node))
     bench.a_node(cpu=1)
     assert len(bench.state.breaches) == 1
     bench.accept(ROOT, Configure(DEFAULTS))

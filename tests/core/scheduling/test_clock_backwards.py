@@ -7,14 +7,14 @@ the one before it told last: an idle leader writes nothing, and its time goes on
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling.cycle import RESYNC_MS, Sight, Waits
-from holdfast.core.scheduling.nodes.quarantine import SHUN_MS, STRIKES
+from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView, UnplacedRequest
+from holdfast.core.scheduling.nodes.quarantine import QUARANTINE_MS, REFUSALS
 from holdfast.core.scheduling.queue.fair_share import HURRY_MS
-from holdfast.core.scheduling.queue.rechecks import DOUBT_MS
-from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Attempt
+from holdfast.core.scheduling.queue.rechecks import RECHECK_MS
+from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Proposal
 from tests.core.scheduling.queue.test_deadlines import MINUTE, Story
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
@@ -28,13 +28,13 @@ class Told:
     def __init__(self, bench: RegionBench, follower: Follower, ahead: int = HOUR) -> None:
         self.follower = follower
         self.ahead = ahead
-        self.waits: list[Waits] = []
+        self.waits: list[UnplacedRequest] = []
         self._bench = bench
 
-    def look(self) -> Attempt | None:
+    def look(self) -> Proposal | None:
         """A look at the time that is told now. Nothing that it proposes is sent."""
         now = self._bench.at + self.ahead
-        attempt, self.waits = self.follower.scheduler.look(Sight(self.follower.state, now))
+        attempt, self.waits = self.follower.scheduler.look(SchedulerView(self.follower.state, now))
         return attempt
 
     def go_back(self) -> None:
@@ -42,7 +42,7 @@ class Told:
         self.ahead = 0
 
 
-def proposed_once() -> tuple[RegionBench, Told, Attempt]:
+def proposed_once() -> tuple[RegionBench, Told, Proposal]:
     """One slot waits, and is proposed while time is ahead."""
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
@@ -131,8 +131,8 @@ def test_a_pause_by_an_override_ends_when_the_override_does() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
     ends = bench.at + 30_000
-    override = Override(9, Action.PAUSE_SCHEDULING, "eu", "", "incident", ROOT, bench.at, ends)
-    bench.ship(c.OverrideShipped(override))
+    override = Override(9, OverrideAction.PAUSE_SCHEDULING, "eu", "", "incident", ROOT, bench.at, ends)
+    bench.ship(c.ShippedOverride(override))
     follower.catch_up()
     told = Told(bench, follower, ahead=20_000)
     assert told.look() is None
@@ -148,13 +148,13 @@ def test_a_node_that_is_left_alone_is_so_for_as_long_as_it_was_to_be() -> None:
     bench.a_workload(count=1)
     follower.catch_up()
     told = Told(bench, follower)
-    for _ in range(STRIKES):
+    for _ in range(REFUSALS):
         bench.at += BACKOFF_MOST_MS
         attempt = told.look()
         assert attempt is not None
-        follower.scheduler.lost(attempt, Code.CAPACITY, [Unmet(0, 0, "capacity", "cpu", 0)], 0)
+        follower.scheduler.lost(attempt, Code.CAPACITY, [RefusedPart(0, 0, "capacity", "cpu", 0)], 0)
     told.go_back()
-    bench.at += SHUN_MS - 1
+    bench.at += QUARANTINE_MS - 1
     assert told.look() is None
     bench.at += BACKOFF_MOST_MS
     assert told.look() is not None
@@ -172,7 +172,7 @@ def test_doubts_of_a_later_time_hold_up_none_of_now() -> None:
     told.go_back()
     told.look()
     doubts.note(key, bench.at)
-    bench.at += DOUBT_MS
+    bench.at += RECHECK_MS
     told.look()
     assert [one.entry.key[0] for one in told.waits] == [100], "it was looked at again, a second later"
 
@@ -183,7 +183,7 @@ def test_a_deadline_that_had_passed_by_a_later_time_has_not() -> None:
     story.job(2, due_in=HURRY_MS // 2, fails_late=True)
     story.scheduler.load(story.bench.state)
     story.scheduler.queue.pass_time(story.bench.state, story.bench.at)
-    late, _ = story.scheduler.look(Sight(story.bench.state, story.bench.at + HURRY_MS))
+    late, _ = story.scheduler.look(SchedulerView(story.bench.state, story.bench.at + HURRY_MS))
     assert late is not None
     assert list(late.workloads) == [1]
     story.scheduler.lost(late, Code.EXPIRED, [], 0)

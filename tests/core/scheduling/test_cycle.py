@@ -9,31 +9,31 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.partial import NAMED_MAX, Unmet
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.partial import PARTS_MAX, RefusedPart
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.objects.policies import (
-    Action,
+    OverrideAction,
+    PlacementStrategy,
     PolicyDocument,
     PolicyStage,
     SchedulerPolicy,
-    Strategy,
     Validity,
 )
 from holdfast.core.model.objects.workloads import Spread
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.domains import is_counted
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.domains import has_domain_rules
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import STALE_MS, Sight
+from holdfast.core.scheduling.cycle import STALE_MS, SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
-from holdfast.core.scheduling.queue.scheduling_queue import Why
-from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Attempt
-from holdfast.core.scheduling.selection import Choice, Passing, choose
+from holdfast.core.scheduling.nodes.window import NodeWindow
+from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
+from holdfast.core.scheduling.scheduler import BACKOFF_MOST_MS, BACKOFF_MS, Proposal
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
 from tests.support.ledgers.region import LINK, REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on
@@ -43,7 +43,7 @@ def a_policy(bench: RegionBench, revision: int, scope: str, document: PolicyDocu
     policy = SchedulerPolicy(
         revision=revision, name="some", document=document, stage=PolicyStage.ACTIVE, author=ROOT, at=bench.at
     )
-    bench.ship(c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", scope, revision)))
+    bench.ship(c.ShippedPolicy(policy), c.ShippedValidity(Validity("eu", scope, revision)))
 
 
 # What is in a proposal
@@ -55,7 +55,7 @@ def test_a_proposal_names_no_more_than_a_command_may() -> None:
         bench.a_workload(a_template(cpu=uid), count=count, uid=uid, workload=uid)
     follower.catch_up()
     first = follower.look()
-    assert len(nodes_of(first)) == NAMED_MAX
+    assert len(nodes_of(first)) == PARTS_MAX
     second = follower.look()
     assert len(nodes_of(second)) == 300
     assert first is not None
@@ -100,8 +100,8 @@ def test_requests_under_way_are_not_said_to_be_in_the_next_proposal() -> None:
 def test_a_proposal_is_made_under_one_policy_and_the_others_come_next() -> None:
     bench, follower = a_region(nodes=3)
     bench.a_grant("quota/beta")
-    a_policy(bench, 7, "", PolicyDocument(Strategy.PACK))
-    a_policy(bench, 8, "beta", PolicyDocument(Strategy.SPREAD))
+    a_policy(bench, 7, "", PolicyDocument(PlacementStrategy.PACK))
+    a_policy(bench, 8, "beta", PolicyDocument(PlacementStrategy.SPREAD))
     bench.a_workload(a_template(cpu=100), count=3)
     bench.a_workload(a_template(cpu=100), count=3, uid=101, workload=2, tenant="beta")
     follower.catch_up()
@@ -117,14 +117,14 @@ def test_a_proposal_is_made_under_one_policy_and_the_others_come_next() -> None:
 def test_who_is_under_another_policy_does_not_wait_for_one_that_cannot_be_placed() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_grant("quota/beta")
-    a_policy(bench, 8, "beta", PolicyDocument(Strategy.SPREAD))
+    a_policy(bench, 8, "beta", PolicyDocument(PlacementStrategy.SPREAD))
     bench.a_workload(a_template(cpu=90_000), count=1, priority_class="critical")
     bench.a_workload(a_template(cpu=100), count=1, uid=101, workload=2, tenant="beta")
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
     assert attempt.policy == 8
-    assert follower.codes() == [Reason.NEVER_FITS]
+    assert follower.codes() == [ConditionReason.NEVER_FITS]
 
 
 def test_a_policy_that_is_rolled_back_between_view_and_commit_costs_a_refusal_and_no_more() -> None:
@@ -133,7 +133,7 @@ def test_a_policy_that_is_rolled_back_between_view_and_commit_costs_a_refusal_an
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    a_policy(bench, 9, "", PolicyDocument(Strategy.SPREAD))
+    a_policy(bench, 9, "", PolicyDocument(PlacementStrategy.SPREAD))
     assert [one.code for one in follower.send(attempt)] == [Code.POLICY]
     follower.work()
     assert placed_on(bench) == {(1, 0): "n1"}
@@ -148,7 +148,7 @@ class TwoSteps:
         self._tenant = tenant
         self._error = error
 
-    def waits(self, ask: Ask) -> bool:
+    def waits(self, ask: SlotAsk) -> bool:
         if self._error is not None and ask.tenant == self._tenant:
             raise self._error
         return ask.tenant == self._tenant
@@ -178,7 +178,7 @@ class Breaks:
 
     name, version, code = "breaks", "1", Code.LABELS
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         if window.ask.tenant == "acme":
             raise ZeroDivisionError("a division")
         yield from ()
@@ -199,11 +199,11 @@ def test_a_plugin_that_raises_is_named_and_others_go_on(plugins: Plugins, name: 
     follower.work()
     assert placed_on(bench) == {(2, 0): "n1"}
     (reason,) = follower.reasons()
-    assert (reason.code, reason.count) == (Reason.PLUGIN_FAILED, 2)
+    assert (reason.code, reason.count) == (ConditionReason.PLUGIN_FAILED, 2)
     assert reason.message == f"{name}: ZeroDivisionError: a division"
     asleep = follower.asleep()
     assert asleep is not None
-    assert asleep.why is Why.PLUGIN
+    assert asleep.why is BlockReason.PLUGIN
 
 
 # What keeps a group
@@ -211,14 +211,14 @@ def test_a_plugin_that_raises_is_named_and_others_go_on(plugins: Plugins, name: 
 
 def test_a_view_that_is_too_old_for_a_class_holds_it_back_and_no_other() -> None:
     bench, follower = a_region(nodes=1)
-    bench.ship(c.ClassShipped(a_class("likewise", 50)))
+    bench.ship(c.ShippedPriorityClass(a_class("likewise", 50)))
     a_policy(bench, 7, "", PolicyDocument(freshness=(("normal", 1_000), ("", 5_000))))
     bench.a_workload(a_template(cpu=100), count=1)
     bench.a_workload(a_template(cpu=100), count=1, uid=101, workload=2, priority_class="likewise")
     follower.age_ms = 1_001
     follower.work()
     assert placed_on(bench) == {(2, 0): "n1"}
-    assert follower.codes() == [Reason.STALE_VIEW]
+    assert follower.codes() == [ConditionReason.STALE_VIEW]
     follower.age_ms = 1_000
     assert follower.look() is None
     bench.at += STALE_MS
@@ -228,7 +228,7 @@ def test_a_view_that_is_too_old_for_a_class_holds_it_back_and_no_other() -> None
 def test_a_pause_holds_back_its_tenant_with_everything_of_it() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_grant("quota/beta")
-    bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 5_000))
+    bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 5_000))
     bench.a_workload(a_template(cpu=100), count=2)
     bench.a_workload(a_template(cpu=200), count=1, uid=101, workload=2, tenant="beta")
     follower.work()
@@ -249,9 +249,9 @@ def test_ordinals_without_a_right_are_told_so_and_not_proposed() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=2, ordinals=0, exclusive=True)
     held = replace(bench.state.assignments[100], revision=200, generation=2, ordinals=(3, 4))
-    bench.ship(c.AssignmentShipped(held))
+    bench.ship(c.ShippedAssignment(held))
     bench.accept(REPLICA, c.OpenSlots(100, held.shares[0].template, (3, 4)))
-    bench.ship(c.AssignmentShipped(replace(held, revision=201, generation=3, ordinals=(4,))))
+    bench.ship(c.ShippedAssignment(replace(held, revision=201, generation=3, ordinals=(4,))))
     follower.work()
     assert set(placed_on(bench)) == {(1, 4)}
     assert follower.refused == []
@@ -261,9 +261,9 @@ def test_ordinals_without_a_right_are_told_so_and_not_proposed() -> None:
 def test_only_a_slot_that_is_not_counted_over_domains_comes_from_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[bool] = []
 
-    def choose_by_list(_: Shortlists, passing: Passing) -> Choice:
-        listed.append(is_counted(passing.ask.template))
-        return choose(passing, 1)
+    def choose_by_list(_: Shortlists, passing: PassContext) -> NodeSelection:
+        listed.append(has_domain_rules(passing.ask.template))
+        return select_nodes(passing, 1)
 
     monkeypatch.setattr(Shortlists, "choose", choose_by_list)
     bench, follower = a_region(nodes=1)
@@ -286,11 +286,11 @@ def test_a_refusal_that_the_view_explains_waits_for_the_revision_that_the_ledger
     assert attempt is not None
     assert attempt.command.groups[0].assignment == work.uid
     bench.a_scheduler("scheduler/other")
-    bench.accept("scheduler/other", bench.proposal(other, c.Placement(0, bench.state.node_names["n1"])))
+    bench.accept("scheduler/other", bench.proposal(other, c.SlotPlacement(0, bench.state.node_names["n1"])))
     assert [one.code for one in follower.send(attempt)] == [Code.STALE]
     asleep = follower.asleep()
     assert asleep is not None
-    assert asleep.why is Why.BEHIND
+    assert asleep.why is BlockReason.BEHIND
     follower.look()
     assert follower.asleep() is asleep
     follower.catch_up()
@@ -325,9 +325,9 @@ def a_late_scheduler() -> tuple[RegionBench, Follower]:
     return bench, follower
 
 
-def late_look(follower: Follower) -> Attempt | None:
+def late_look(follower: Follower) -> Proposal | None:
     follower.catch_up()
-    return follower.scheduler.look(Sight(follower.state, follower.bench.at - 1_000))[0]
+    return follower.scheduler.look(SchedulerView(follower.state, follower.bench.at - 1_000))[0]
 
 
 def test_a_group_that_is_refused_beside_others_that_land_is_tried_again_later_each_time() -> None:
@@ -347,7 +347,7 @@ def test_a_group_that_is_refused_beside_others_that_land_is_tried_again_later_ea
     assert proposed.count(900) == 2, "at once, after 200 ms, and not before 400 ms more"
     asleep = follower.asleep(900)
     assert asleep is not None
-    assert asleep.why is Why.REFUSED
+    assert asleep.why is BlockReason.REFUSED
 
 
 def test_a_group_that_is_refused_beside_others_because_its_view_is_behind_waits_for_that_revision() -> None:
@@ -362,11 +362,11 @@ def test_a_group_that_is_refused_beside_others_because_its_view_is_behind_waits_
     assert attempt is not None
     assert {100, 101} <= {one.assignment for one in attempt.command.groups}
     bench.a_scheduler("scheduler/other")
-    bench.accept("scheduler/other", bench.proposal(other, c.Placement(0, bench.state.node_names["n1"])))
+    bench.accept("scheduler/other", bench.proposal(other, c.SlotPlacement(0, bench.state.node_names["n1"])))
     assert [one.code for one in follower.send(attempt)] == [Code.STALE]
     asleep = follower.asleep()
     assert asleep is not None
-    assert asleep.why is Why.BEHIND
+    assert asleep.why is BlockReason.BEHIND
     follower.catch_up()
     assert follower.asleep() is None
 
@@ -378,7 +378,7 @@ def test_a_group_of_which_a_part_lands_is_looked_at_again_at_once() -> None:
     follower.catch_up()
     attempt = follower.look()
     bench.a_scheduler("scheduler/other")
-    bench.accept("scheduler/other", bench.proposal(other, c.Placement(0, bench.state.node_names["n1"])))
+    bench.accept("scheduler/other", bench.proposal(other, c.SlotPlacement(0, bench.state.node_names["n1"])))
     assert attempt is not None
     assert [one.code for one in follower.send(attempt)] == [Code.STALE]
     assert follower.asleep() is None
@@ -389,7 +389,7 @@ def test_a_group_of_which_a_part_lands_has_been_refused_as_often_as_before() -> 
     work = bench.a_workload(count=2)
     key = (work.uid, work.shares[0].template)
 
-    def tries(unmet: list[Unmet]) -> int:
+    def tries(unmet: list[RefusedPart]) -> int:
         follower.catch_up()
         attempt = follower.look()
         assert attempt is not None
@@ -397,12 +397,12 @@ def test_a_group_of_which_a_part_lands_has_been_refused_as_often_as_before() -> 
         bench.at += BACKOFF_MOST_MS
         again = follower.look()
         assert again is not None
-        follower.scheduler.landed(again, revision(bench.state.facts.seq, INDEX_MAX), unmet)
+        follower.scheduler.landed(again, pack_revision(bench.state.facts.seq, INDEX_MAX), unmet)
         group = follower.scheduler.queue.group(key)
         assert group is not None
         return group.tries
 
-    assert tries([Unmet(0, 1, Code.STALE, "node n1 was changed")]) == 1
+    assert tries([RefusedPart(0, 1, Code.STALE, "node n1 was changed")]) == 1
     bench, follower = a_region(nodes=2)
     bench.a_workload(count=2)
     assert tries([]) == 0
@@ -434,7 +434,7 @@ def test_who_waits_for_a_revision_is_awake_once_that_very_one_was_heard() -> Non
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    follower.scheduler.lost(attempt, Code.STALE, [], revision(bench.state.facts.seq + 1, INDEX_MAX))
+    follower.scheduler.lost(attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 1, INDEX_MAX))
     follower.catch_up()
     assert follower.asleep() is not None
     bench.a_grant("quota/other")
@@ -489,9 +489,9 @@ def test_a_workload_that_has_left_and_of_which_nobody_told_yet_is_let_go(paused:
     bench.a_workload(count=1, uid=101, workload=2)
     follower.catch_up()
     if paused:
-        bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 500))
+        bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 500))
     bench.accept(REPLICA, c.WithdrawSlots(100, (0, 1)))
-    bench.ship(c.AssignmentShipped(replace(gone, revision=200, stage=Stage.ENDED, shares=())))
+    bench.ship(c.ShippedAssignment(replace(gone, revision=200, stage=AssignmentStage.ENDED, shares=())))
     bench.accept(LINK, c.ForgetAssignment(100))
     follower.see_ahead()
     attempt = follower.look()
@@ -508,7 +508,7 @@ def test_what_stands_already_and_of_which_nobody_told_yet_is_not_proposed_again(
     work = bench.a_workload(a_template(cpu=1000), count=2)
     follower.catch_up()
     bench.a_scheduler("scheduler/other")
-    bench.accept("scheduler/other", bench.proposal(work, c.Placement(0, bench.state.node_names["n1"])))
+    bench.accept("scheduler/other", bench.proposal(work, c.SlotPlacement(0, bench.state.node_names["n1"])))
     follower.see_ahead()
     attempt = follower.look()
     assert attempt is not None
@@ -528,16 +528,16 @@ def rests_without_a_refusal(bench: RegionBench, follower: Follower, code: Code) 
 def test_who_is_of_a_class_that_is_not_known_here_waits_for_it() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
-    bench.ship(gone=(c.Gone("priority-class", "normal"),))
+    bench.ship(gone=(c.RemovedObject("priority-class", "normal"),))
     rests_without_a_refusal(bench, follower, Code.NOT_FOUND)
-    bench.ship(c.ClassShipped(a_class("normal", 50)))
+    bench.ship(c.ShippedPriorityClass(a_class("normal", 50)))
     assert follower.work() == 1
 
 
 def test_who_is_under_a_policy_that_is_not_known_here_waits_for_it() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
-    bench.ship(c.ValidityShipped(Validity("eu", "acme", 9)))
+    bench.ship(c.ShippedValidity(Validity("eu", "acme", 9)))
     rests_without_a_refusal(bench, follower, Code.POLICY)
     a_policy(bench, 9, "acme", PolicyDocument())
     assert follower.work() == 1
@@ -548,7 +548,7 @@ def test_who_has_no_payer_at_all_waits_even_if_charged_before() -> None:
     work = bench.a_workload(count=1)
     follower.work()
     bench.move("agent/n1", Phase.RELEASED, "declined")
-    bench.ship(c.AssignmentShipped(replace(work, revision=200, generation=2, accounts=())))
+    bench.ship(c.ShippedAssignment(replace(work, revision=200, generation=2, accounts=())))
     rests_without_a_refusal(bench, follower, Code.OVER_GRANT)
-    bench.ship(c.AssignmentShipped(replace(work, revision=201, generation=3)))
+    bench.ship(c.ShippedAssignment(replace(work, revision=201, generation=3)))
     assert follower.work() == 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.core.model.objects.policies import SCORES, PolicyDocument, Strategy
+from holdfast.core.model.objects.policies import SCORES, PlacementStrategy, PolicyDocument
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.framework import WEIGHTS, PluginError, Plugins, rulebook
+from holdfast.core.scheduling.framework import WEIGHTS, PluginError, Plugins, profile_for
 from holdfast.core.scheduling.nodes.table import Numbers
-from holdfast.core.scheduling.nodes.window import Window
-from holdfast.core.scheduling.selection import Passing, choose
+from holdfast.core.scheduling.nodes.window import NodeWindow
+from holdfast.core.scheduling.selection import PassContext, select_nodes
 from tests.support.ledgers.region import a_template
 from tests.support.node_windows import a_bench, an_ask, table_of
 
@@ -20,17 +20,17 @@ class Green:
 
     name, version = "acme/green", "7"
 
-    def score(self, window: Window) -> Numbers:
+    def score(self, window: NodeWindow) -> Numbers:
         return np.ones(len(window), np.int64)
 
 
 class Broken(Green):
-    def score(self, window: Window) -> Numbers:
+    def score(self, window: NodeWindow) -> Numbers:
         raise ZeroDivisionError("no nodes")
 
 
 def weights(document: PolicyDocument, plugins: Plugins = BUILT_IN) -> dict[str, int]:
-    return {one.score.name: one.weight for one in rulebook(plugins, document).weighed}
+    return {one.score.name: one.weight for one in profile_for(plugins, document).weighed}
 
 
 def test_the_platform_knows_the_scores_that_there_are_and_that_have_weights() -> None:
@@ -47,7 +47,10 @@ def test_names_of_plugins_are_their_own() -> None:
 HINTS = {"warm": 2, "load": 1}
 POLICIES: list[tuple[PolicyDocument, dict[str, int]]] = [
     (PolicyDocument(), {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1, **HINTS}),
-    (PolicyDocument(Strategy.SPREAD), {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, **HINTS}),
+    (
+        PolicyDocument(PlacementStrategy.SPREAD),
+        {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, **HINTS},
+    ),
     (
         PolicyDocument(scores=(("balance", 0), ("packing", 9))),
         {"packing": 9, "near": 4, "cost": 1, "evenness": 1, **HINTS},
@@ -69,7 +72,7 @@ def test_a_score_counts_what_the_policy_says_and_otherwise_what_its_strategy_has
 
 def test_filters_are_asked_whatever_a_policy_says() -> None:
     nothing = PolicyDocument(scores=tuple((name, 0) for name in SCORES))
-    assert rulebook(BUILT_IN, nothing).filters == BUILT_IN.filters
+    assert profile_for(BUILT_IN, nothing).filters == BUILT_IN.filters
 
 
 def test_a_score_of_a_plugin_counts_where_a_policy_weighs_it() -> None:
@@ -81,13 +84,13 @@ def test_a_score_of_a_plugin_counts_where_a_policy_weighs_it() -> None:
 
 def test_a_decision_names_every_filter_and_the_scores_that_count_with_their_versions() -> None:
     document = PolicyDocument(scores=(*((name, 0) for name in SCORES), ("acme/green", 5)))
-    named = rulebook(Plugins(BUILT_IN.filters, (*BUILT_IN.scores, Green())), document).plugins
+    named = profile_for(Plugins(BUILT_IN.filters, (*BUILT_IN.scores, Green())), document).plugins
     assert named == (*((one.name, one.version) for one in BUILT_IN.filters), ("acme/green", "7"))
 
 
 def test_a_plugin_that_raises_is_named() -> None:
     bench = a_bench()
     bench.a_node("n1")
-    rules = rulebook(Plugins(BUILT_IN.filters, (Broken(),)), PolicyDocument(scores=(("acme/green", 1),)))
+    rules = profile_for(Plugins(BUILT_IN.filters, (Broken(),)), PolicyDocument(scores=(("acme/green", 1),)))
     with pytest.raises(PluginError, match="acme/green: ZeroDivisionError: no nodes"):
-        choose(Passing(table_of(bench), an_ask(a_template()), rules, 0), 1)
+        select_nodes(PassContext(table_of(bench), an_ask(a_template()), rules, 0), 1)

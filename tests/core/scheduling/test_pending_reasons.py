@@ -9,22 +9,22 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.topology import Taint
 from holdfast.core.model.objects.workloads import Apart, Spread, Template
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.cycle import RESYNC_MS
-from holdfast.core.scheduling.pending_reasons import NEVER_FITS, nearest_fit, never_fits, tree
+from holdfast.core.scheduling.pending_reasons import NEVER_FITS, nearest_fit, never_fits, pending_reasons
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
 from tests.support.node_windows import a_bench, table_of
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 
-def an_ask(template: Template, *, firm: bool = True) -> Ask:
-    return Ask("d", template, "acme", firm)
+def an_ask(template: Template, *, firm: bool = True) -> SlotAsk:
+    return SlotAsk("d", template, "acme", firm)
 
 
 # The tree
@@ -32,21 +32,21 @@ def an_ask(template: Template, *, firm: bool = True) -> Ask:
 
 def test_reasons_are_ordered_by_how_much_they_keep_out_and_details_below_them() -> None:
     rejected = {(Code.TAINT, "taints"): 3, (Code.CAPACITY, "cpu"): 9, (Code.CAPACITY, "memory"): 12}
-    assert tree(rejected, 5, "nearest fit is n1") == (
+    assert pending_reasons(rejected, 5, "nearest fit is n1") == (
         PendingReason("capacity", 21, "nearest fit is n1", (PendingReason("memory", 12), PendingReason("cpu", 9))),
         PendingReason("taint", 3, "", (PendingReason("taints", 3),)),
     )
 
 
 def test_a_tree_is_small_however_many_details_there_are() -> None:
-    (reason,) = tree({(Code.LABELS, f"k{number}=v"): number + 1 for number in range(50)}, 1)
+    (reason,) = pending_reasons({(Code.LABELS, f"k{number}=v"): number + 1 for number in range(50)}, 1)
     assert reason.count == sum(range(51))
     assert [below.code for below in reason.below][:2] == ["k49=v", "k48=v"]
     assert len(reason.below) == 8
 
 
 def test_what_never_fits_is_said_before_why() -> None:
-    (reason,) = tree({(Code.CAPACITY, "cpu"): 2}, 7, "nearest fit is n1: has cpu 1 of 2", never=True)
+    (reason,) = pending_reasons({(Code.CAPACITY, "cpu"): 2}, 7, "nearest fit is n1: has cpu 1 of 2", never=True)
     assert (reason.code, reason.count) == (NEVER_FITS, 7)
     assert "nearest fit is n1" in reason.message
     assert [below.code for below in reason.below] == ["capacity"]
@@ -65,7 +65,7 @@ def test_that_no_node_has_the_ports_and_the_devices_at_once_is_told_without_a_wa
         table = table_of(bench)
         assert not never_fits(table, an_ask(a_template(ports=11)))
         assert not never_fits(table, an_ask(a_template(gpus=1, ports=10)))
-        with Steps() as one:
+        with StepCounter() as one:
             assert never_fits(table, an_ask(a_template(gpus=1, ports=11)))
         steps.append(one.calls)
     assert steps[0] == steps[1]
@@ -254,7 +254,7 @@ def test_the_nearest_is_in_no_zone_that_is_avoided_or_has_too_many_already() -> 
     bench, follower = a_region(nodes=0)
     for zone, cpu in (("a", 8000), ("b", 1000), ("c", 8000)):
         bench.a_node(f"{zone}1", cpu=cpu, zone=zone)
-    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "c", "fire", bench.at + 60_000))
+    bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "c", "fire", bench.at + 60_000))
     bench.a_workload(a_template(cpu=1000, spread=(Spread("zone", 1),)), count=6)
     follower.work()
     reasons = {reason.code: reason for reason in follower.reasons()}
@@ -272,7 +272,7 @@ def test_where_all_domains_have_too_many_the_nearest_says_which_rule_keeps_it_ou
 
 def test_where_every_zone_is_avoided_the_nearest_says_so() -> None:
     bench, follower = a_region(nodes=1, zone="a")
-    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "a", "fire", bench.at + 60_000))
+    bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", "fire", bench.at + 60_000))
     bench.a_workload(count=1)
     follower.work()
     (reason,) = follower.reasons()

@@ -87,7 +87,7 @@ def test_a_class_that_became_more_urgent_unheard_is_caught_by_those_who_are_of_i
     bench, follower = a_region(nodes=0)
     bench.a_workload(a_template(cpu=500), count=1)
     follower.work()
-    bench.ship(c.ClassShipped(a_class("normal", 77)))
+    bench.ship(c.ShippedPriorityClass(a_class("normal", 77)))
     missed = deafly(follower)
     assert missed == [(ASSIGNMENT, 100)]
     caught(bench, follower, missed)

@@ -9,26 +9,28 @@ import numpy as np
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.policies import PolicyDocument, Strategy
+from holdfast.core.model.objects.policies import PlacementStrategy, PolicyDocument
 from holdfast.core.model.objects.workloads import Apart, Spread, Template
-from holdfast.core.model.records.domains import is_counted
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.domains import has_domain_rules
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.fill import Ranked, best_first, fill, level
-from holdfast.core.scheduling.framework import PluginError, Plugins, rulebook
+from holdfast.core.scheduling.fill import Ranked, pack_nodes, spread_nodes, top_keys
+from holdfast.core.scheduling.framework import PluginError, Plugins, profile_for
 from holdfast.core.scheduling.nodes import window
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
-from holdfast.core.scheduling.nodes.tie_break import ranks
-from holdfast.core.scheduling.nodes.window import Window
-from holdfast.core.scheduling.selection import Choice, Passing, choose
+from holdfast.core.scheduling.nodes.tie_break import tie_ranks
+from holdfast.core.scheduling.nodes.window import NodeWindow
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 
-PACK, SPREAD = (rulebook(BUILT_IN, PolicyDocument(strategy)) for strategy in (Strategy.PACK, Strategy.SPREAD))
+PACK, SPREAD = (
+    profile_for(BUILT_IN, PolicyDocument(strategy)) for strategy in (PlacementStrategy.PACK, PlacementStrategy.SPREAD)
+)
 
 
 def a_table(bench: RegionBench) -> NodeTable:
@@ -46,16 +48,16 @@ def some_nodes(count: int, **fields: Any) -> RegionBench:
 
 def chosen(
     bench: RegionBench, template: Template, count: int, *, spread: bool = False, seed: int = 1, firm: bool = True
-) -> tuple[Choice, list[str]]:
+) -> tuple[NodeSelection, list[str]]:
     """What a pass chose, and the nodes by name."""
     table = a_table(bench)
-    ask = Ask("d", template, "acme", firm, 1 if template.spread else 0)
-    choice = choose(Passing(table, ask, SPREAD if spread else PACK, seed, a_count(bench.state, ask)), count)
+    ask = SlotAsk("d", template, "acme", firm, 1 if template.spread else 0)
+    choice = select_nodes(PassContext(table, ask, SPREAD if spread else PACK, seed, a_count(bench.state, ask)), count)
     return choice, [table.nodes[row].name for row in choice.rows]
 
 
-def a_count(state: RegionState, ask: Ask) -> Domains | None:
-    return Domains(state, ask, {}) if is_counted(ask.template) else None
+def a_count(state: RegionState, ask: SlotAsk) -> DomainRules | None:
+    return DomainRules(state, ask, {}) if has_domain_rules(ask.template) else None
 
 
 # Where slots go
@@ -76,7 +78,7 @@ def test_the_fuller_node_is_packed_first_and_the_emptier_one_spread_to_first() -
     bench.a_scheduler()
     bench.a_grant()
     work = bench.a_workload(a_template(cpu=1000), count=1)
-    bench.place(work, c.Placement(0, bench.state.node_names["n1"]))
+    bench.place(work, c.SlotPlacement(0, bench.state.node_names["n1"]))
     assert chosen(bench, a_template(cpu=500), 1)[1] == ["n1"]
     assert set(chosen(bench, a_template(cpu=500), 2, spread=True)[1]) == {"n0", "n2"}
 
@@ -100,7 +102,7 @@ def test_firm_slots_leave_what_is_held_alone() -> None:
     bench = some_nodes(1)
     bench.a_grant()
     node = bench.state.node_names["n0"]
-    held = c.Hold(HoldPurpose.DATED, node, "quota/acme", bench.at + 1_000, Resources(2000), tenant="acme")
+    held = c.Hold(ReservationPurpose.DATED, node, "quota/acme", bench.at + 1_000, Resources(2000), tenant="acme")
     bench.accept(ROOT, held)
     assert len(chosen(bench, a_template(cpu=1000), 9)[1]) == 2
     assert len(chosen(bench, a_template(cpu=1000), 9, firm=False)[1]) == 4
@@ -176,14 +178,14 @@ def test_a_sample_that_was_not_enough_leaves_no_trace_in_what_is_counted(monkeyp
 @pytest.mark.parametrize(("rows", "wanted"), [(1_025, 1_024), (2_500, 1_250), (10_000, 5_000), (50_000, 8_192)])
 def test_a_slot_looks_at_one_of_the_stretches_that_cover_all_rows(rows: int, wanted: int) -> None:
     table = a_table(some_nodes(1))
-    ask = Ask("d", a_template(), "acme", True)
-    (whole,) = window.sample(window.whole(table, ask), 1, seed=5)
+    ask = SlotAsk("d", a_template(), "acme", True)
+    (whole,) = window.sample_rows(window.all_rows(table, ask), 1, seed=5)
     assert whole.is_all
     table.nodes = table.nodes * rows
     seen: set[int] = set()
     starts = Counter[int]()
     for seed in range(200):
-        (found,) = window.sample(window.whole(table, ask), 1, seed)
+        (found,) = window.sample_rows(window.all_rows(table, ask), 1, seed)
         assert isinstance(found.at, slice)
         assert (len(found), found.at.stop <= rows) == (wanted, True)
         seen.update(range(found.at.start, found.at.stop))
@@ -195,8 +197,8 @@ def test_a_slot_looks_at_one_of_the_stretches_that_cover_all_rows(rows: int, wan
 def test_a_stretch_is_as_long_as_many_slots_need(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "STRETCH", 8)
     monkeypatch.setattr(window, "ALL", 16)
-    whole = window.whole(a_table(some_nodes(60)), Ask("d", a_template(cpu=1000), "acme", True))
-    assert [len(window.sample(whole, count, 3)[0]) for count in (1, 4, 5, 20, 30)] == [8, 8, 10, 40, 60]
+    whole = window.all_rows(a_table(some_nodes(60)), SlotAsk("d", a_template(cpu=1000), "acme", True))
+    assert [len(window.sample_rows(whole, count, 3)[0]) for count in (1, 4, 5, 20, 30)] == [8, 8, 10, 40, 60]
 
 
 def test_where_no_score_counts_only_what_passes_is_chosen() -> None:
@@ -204,9 +206,9 @@ def test_where_no_score_counts_only_what_passes_is_chosen() -> None:
     bench = some_nodes(6)
     for number in range(1, 6):
         bench.accept(ROOT, c.AdministerNode(bench.state.node_names[f"n{number}"], cordoned=True, note="why"))
-    table, ask = a_table(bench), Ask("d", a_template(cpu=1000), "acme", True)
+    table, ask = a_table(bench), SlotAsk("d", a_template(cpu=1000), "acme", True)
     for seed in range(5):
-        (row,) = choose(Passing(table, ask, rulebook(BUILT_IN, nothing), seed), 1).rows
+        (row,) = select_nodes(PassContext(table, ask, profile_for(BUILT_IN, nothing), seed), 1).rows
         assert table.nodes[row].name == "n0"
 
 
@@ -215,10 +217,10 @@ def test_what_is_chosen_is_one_of_the_rows_that_were_looked_at(monkeypatch: pyte
     monkeypatch.setattr(window, "STRETCH", 8)
     monkeypatch.setattr(window, "ALL", 16)
     table = a_table(some_nodes(60))
-    ask = Ask("d", a_template(cpu=1000), "acme", True)
+    ask = SlotAsk("d", a_template(cpu=1000), "acme", True)
     for seed in range(12):
-        (looked_at,) = window.sample(window.whole(table, ask), count, seed)
-        assert {*choose(Passing(table, ask, PACK, seed), count).rows} <= {*looked_at.rows().tolist()}
+        (looked_at,) = window.sample_rows(window.all_rows(table, ask), count, seed)
+        assert {*select_nodes(PassContext(table, ask, PACK, seed), count).rows} <= {*looked_at.rows().tolist()}
 
 
 def test_where_slots_are_counted_the_latest_rows_are_looked_at_beside_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,11 +231,11 @@ def test_where_slots_are_counted_the_latest_rows_are_looked_at_beside_a_sample(m
     latest = [3, 31, 58]
     template = a_template(cpu=1000, spread=(Spread("zone", 1),))
     table.take(np.array(latest), np.array([1, 1, 1]), template.need, firm=True)
-    ask = Ask("d", template, "acme", True, 1)
-    whole = window.whole(table, ask, (), a_count(bench.state, ask))
+    ask = SlotAsk("d", template, "acme", True, 1)
+    whole = window.all_rows(table, ask, (), a_count(bench.state, ask))
     for count, wanted in ((1, 8), (6, 12)):
         for seed in range(60):
-            rows = [row for one in window.sample(whole, count, seed) for row in one.rows().tolist()]
+            rows = [row for one in window.sample_rows(whole, count, seed) for row in one.rows().tolist()]
             start = seed % (60 - wanted + 1)
             assert sorted(rows) == sorted({*range(start, start + wanted), *latest})
 
@@ -245,8 +247,8 @@ def test_where_slots_are_counted_all_rows_are_looked_at_for_so_many_that_a_sampl
     monkeypatch.setattr(window, "SAMPLE", 4)
     monkeypatch.setattr(window, "ALL", 8)
     bench = some_nodes(60)
-    ask = Ask("d", a_template(cpu=1000, spread=(Spread("zone", 1),)), "acme", True, 1)
-    found = window.sample(window.whole(a_table(bench), ask, (), a_count(bench.state, ask)), count, 3)
+    ask = SlotAsk("d", a_template(cpu=1000, spread=(Spread("zone", 1),)), "acme", True, 1)
+    found = window.sample_rows(window.all_rows(a_table(bench), ask, (), a_count(bench.state, ask)), count, 3)
     assert (len(found) == 1 and found[0].is_all) is is_all
 
 
@@ -263,15 +265,15 @@ def test_equal_rows_are_chosen_by_the_seed_and_by_nothing_else() -> None:
 def test_rows_have_the_same_ranks_one_by_one_as_all_at_once() -> None:
     for seed, bits in ((0, 2), (5, 3), (2**47 - 3, 10), (981_273_645, 16)):
         rows = np.arange(1 << bits, dtype=np.int64)
-        together = ranks(rows.copy(), seed, bits).tolist()
+        together = tie_ranks(rows.copy(), seed, bits).tolist()
         assert sorted(together) == rows.tolist()
-        assert [ranks(rows[row : row + 1].copy(), seed, bits).item() for row in rows.tolist()] == together
+        assert [tie_ranks(rows[row : row + 1].copy(), seed, bits).item() for row in rows.tolist()] == together
 
 
 def test_the_highest_keys_come_first_however_many_are_asked_for() -> None:
     keys = np.random.default_rng(1).permutation(np.arange(1_000, dtype=np.int64)) * 7
     for most in (1, 10, 249, 250, 251, 999, 1_000):
-        found = keys[best_first(keys, most)][:most].tolist()
+        found = keys[top_keys(keys, most)][:most].tolist()
         assert found == sorted(keys.tolist(), reverse=True)[:most]
 
 
@@ -279,7 +281,7 @@ def test_the_highest_keys_come_first_however_many_are_asked_for() -> None:
 def test_filling_and_levelling_place_as_many_as_there_is_room_for(count: int) -> None:
     rows = np.array([10, 11, 12, 13], np.int64)
     ranked = Ranked(rows, np.array([5, 9, 1, 7], np.int64), np.array([3, 1, 4, 4], np.int64))
-    packed, spread = fill(ranked, count), level(ranked, count)
+    packed, spread = pack_nodes(ranked, count), spread_nodes(ranked, count)
     for found in (packed, spread):
         assert len(found) == min(count, 12)
         assert all(Counter(found)[row] <= takes for row, takes in zip(rows.tolist(), ranked.takes, strict=True))
@@ -334,7 +336,7 @@ class Wrong:
     def __init__(self, found: object) -> None:
         self.found = found
 
-    def score(self, window: Window) -> Numbers:
+    def score(self, window: NodeWindow) -> Numbers:
         if isinstance(self.found, Exception):
             raise self.found
         return self.found  # type: ignore[return-value]
@@ -345,8 +347,8 @@ class Wrong:
     [RuntimeError("no"), np.zeros(1, np.int64), np.zeros((5, 1), np.int64), np.zeros(5, np.float64), [0] * 5],
 )
 def test_a_score_that_raises_or_gives_something_else_is_named(found: object) -> None:
-    rules = rulebook(Plugins(BUILT_IN.filters, (Wrong(found),)), PolicyDocument())
+    rules = profile_for(Plugins(BUILT_IN.filters, (Wrong(found),)), PolicyDocument())
     table = a_table(some_nodes(5))
     with pytest.raises(PluginError, match=r"^packing: ") as caught:
-        choose(Passing(table, Ask("d", a_template(), "acme", True), rules, 1), 1)
+        select_nodes(PassContext(table, SlotAsk("d", a_template(), "acme", True), rules, 1), 1)
     assert caught.value.plugin == "packing"

@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.core.model.objects.policies import PolicyDocument, Strategy
+from holdfast.core.model.objects.policies import PlacementStrategy, PolicyDocument
 from holdfast.core.model.objects.topology import Toleration
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.scheduling import selection, shortlist
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.framework import Plugins, Rulebook, rulebook
+from holdfast.core.scheduling.framework import Plugins, SchedulingProfile, profile_for
 from holdfast.core.scheduling.nodes.table import NodeTable
-from holdfast.core.scheduling.nodes.window import Window, whole
-from holdfast.core.scheduling.selection import Choice, Passing, choose_in
+from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_in
 from holdfast.core.scheduling.shortlist import SLOTS, Shortlists
 from tests.support.ledgers.region import RegionBench
 
-PACK, SPREAD = (rulebook(BUILT_IN, PolicyDocument(strategy)) for strategy in (Strategy.PACK, Strategy.SPREAD))
+PACK, SPREAD = (
+    profile_for(BUILT_IN, PolicyDocument(strategy)) for strategy in (PlacementStrategy.PACK, PlacementStrategy.SPREAD)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,7 @@ def no_region_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 class Looking:
     """One look over a region of nodes that are used in part; every slot is deducted as it is placed."""
 
-    def __init__(self, nodes: int = 40, rules: Rulebook = PACK, **fields: Any) -> None:
+    def __init__(self, nodes: int = 40, rules: SchedulingProfile = PACK, **fields: Any) -> None:
         bench, chance = RegionBench(checked=False), Random(3)
         for number in range(nodes):
             bench.a_node(f"n{number}", **{"cpu": 64_000, "memory": 256_000, "zone": "abc"[number % 3], **fields})
@@ -45,12 +47,12 @@ class Looking:
         self.shortlists = Shortlists(self.table)
         self._seed = 0
 
-    def passing(self, template: Template, **fields: Any) -> Passing:
+    def passing(self, template: Template, **fields: Any) -> PassContext:
         self._seed += 1
-        ask = Ask(str(self._seed), template, **{"tenant": "acme", "firm": True, **fields})
-        return Passing(self.table, ask, self.rules, self._seed)
+        ask = SlotAsk(str(self._seed), template, **{"tenant": "acme", "firm": True, **fields})
+        return PassContext(self.table, ask, self.rules, self._seed)
 
-    def place(self, passing: Passing) -> Choice:
+    def place(self, passing: PassContext) -> NodeSelection:
         choice = self.shortlists.choose(passing)
         for row in choice.rows:
             self.table.take_one(row, passing.ask.template.need, firm=passing.ask.firm)
@@ -62,19 +64,19 @@ def little(number: int, **fields: Any) -> Template:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> list[Passing]:
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[PassContext]:
     """For which slots lists were made."""
-    found: list[Passing] = []
+    found: list[PassContext] = []
 
-    def counted(passing: Passing, most: int) -> selection.Listed:
+    def counted(passing: PassContext, most: int) -> selection.RankedList:
         found.append(passing)
-        return selection.listed(passing, most)
+        return selection.ranked_list(passing, most)
 
-    monkeypatch.setattr(shortlist, "listed", counted)
+    monkeypatch.setattr(shortlist, "ranked_list", counted)
     return found
 
 
-def test_one_list_serves_many_slots_that_differ_in_little(listed: list[Passing]) -> None:
+def test_one_list_serves_many_slots_that_differ_in_little(listed: list[PassContext]) -> None:
     looking = Looking()
     assert all(looking.place(looking.passing(little(number))).rows for number in range(1 + 3 * SLOTS))
     assert len(listed) == 3, "the first slot is chosen by itself: it may be the only one"
@@ -85,10 +87,10 @@ def test_what_a_list_gives_is_about_as_good_as_the_best_of_all_rows() -> None:
     got = best = 0
     for number in range(200):
         passing = looking.passing(little(number))
-        everything = choose_in(passing, (whole(looking.table, passing.ask),), 1)
+        everything = select_in(passing, (all_rows(looking.table, passing.ask),), 1)
         best += everything.candidates[0].score
         (row,) = looking.shortlists.choose(passing).rows
-        there = choose_in(passing, (whole(looking.table, passing.ask).of(np.array([row])),), 1)
+        there = select_in(passing, (all_rows(looking.table, passing.ask).of(np.array([row])),), 1)
         got += there.candidates[0].score
         looking.table.take_one(row, passing.ask.template.need, firm=True)
     assert got >= 0.99 * best
@@ -128,7 +130,7 @@ def test_a_row_that_has_just_enough_has_room(lent: int, firm: bool, has_room: bo
     ],
 )
 def test_slots_that_nodes_are_asked_other_things_for_have_other_lists(
-    listed: list[Passing], other: dict[str, Any]
+    listed: list[PassContext], other: dict[str, Any]
 ) -> None:
     looking = Looking()
     for number in range(4):
@@ -146,7 +148,7 @@ def test_slots_that_nodes_are_asked_other_things_for_have_other_lists(
     ],
 )
 def test_a_slot_that_is_large_or_needs_a_thing_of_its_own_is_looked_at_by_itself(
-    listed: list[Passing], template: Template
+    listed: list[PassContext], template: Template
 ) -> None:
     looking = Looking()
     for _ in range(4):
@@ -154,24 +156,24 @@ def test_a_slot_that_is_large_or_needs_a_thing_of_its_own_is_looked_at_by_itself
     assert listed == []
 
 
-def test_where_work_is_spread_each_slot_gets_the_best_row_of_all(listed: list[Passing]) -> None:
+def test_where_work_is_spread_each_slot_gets_the_best_row_of_all(listed: list[PassContext]) -> None:
     looking = Looking(300, SPREAD)
     for number in range(80):
         passing = looking.passing(little(number))
-        best = choose_in(passing, (whole(looking.table, passing.ask),), 1)
+        best = select_in(passing, (all_rows(looking.table, passing.ask),), 1)
         assert looking.place(passing) == best
     assert listed == []
 
 
-def test_a_plugin_that_does_not_say_what_it_looks_at_is_asked_for_each_slot(listed: list[Passing]) -> None:
+def test_a_plugin_that_does_not_say_what_it_looks_at_is_asked_for_each_slot(listed: list[PassContext]) -> None:
     class Named:
         name, version = "named", "1"
 
-        def score(self, window: Window) -> Any:
+        def score(self, window: NodeWindow) -> Any:
             return np.full(len(window), int(window.ask.template.command[1]) % 10, np.int64)
 
     plugins = Plugins(BUILT_IN.filters, (*BUILT_IN.scores, Named()))
-    looking = Looking(rules=rulebook(plugins, PolicyDocument(scores=(("named", 1),))))
+    looking = Looking(rules=profile_for(plugins, PolicyDocument(scores=(("named", 1),))))
     for number in range(5):
         choice = looking.place(looking.passing(little(number)))
         assert ("named", number) in choice.candidates[0].parts
@@ -187,7 +189,9 @@ def test_the_row_of_a_slot_is_the_first_of_the_candidates_that_are_kept() -> Non
         assert choice.examined == 40
 
 
-def test_a_region_that_is_looked_at_whole_has_no_lists(monkeypatch: pytest.MonkeyPatch, listed: list[Passing]) -> None:
+def test_a_region_that_is_looked_at_whole_has_no_lists(
+    monkeypatch: pytest.MonkeyPatch, listed: list[PassContext]
+) -> None:
     monkeypatch.setattr(shortlist, "ALL", 40)
     looking = Looking()
     for number in range(5):

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.watch import NODE
 from holdfast.core.scheduling.fill import NOTHING_CHANGES, Worth, _best, _Lane
 from holdfast.core.scheduling.nodes.table import NodeTable
-from holdfast.core.scheduling.proposal_builder import Drafting, _paid
-from holdfast.core.scheduling.queue.rechecks import DOUBT_MS, Doubts
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
-from holdfast.core.scheduling.queue.unblocker import Waking
+from holdfast.core.scheduling.proposal_builder import ProposalBuilder, _paid
+from holdfast.core.scheduling.queue.rechecks import RECHECK_MS, Rechecks
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
+from holdfast.core.scheduling.queue.unblocker import Unblocker
 from tests.support.ledgers.region import RegionBench, a_template
 from tests.support.ledgers.scheduler_world import a_region
 
@@ -34,7 +34,7 @@ def test_of_each_resource_what_is_taken_is_not_free_and_what_is_held_only_not_fo
 
     table = NodeTable()
     table.resources.setdefault("fpga", len(table.resources))
-    room = Room(FIRM, ALL, HELD, *(getattr(EMPTY_ROOM, name) for name in EMPTY_ROOM.__struct_fields__[3:]))
+    room = NodeUsage(FIRM, ALL, HELD, *(getattr(EMPTY_USAGE, name) for name in EMPTY_USAGE.__struct_fields__[3:]))
     node: Any = SimpleNamespace(capacity=HAS)
     vectors = table._vectors(node, room)
     at = table.resources[resource]
@@ -61,13 +61,13 @@ def test_the_next_lane_is_the_best_that_is_open_and_of_equals_the_first(
 
 def test_who_was_doubted_is_looked_at_again_one_pause_after_another() -> None:
     looked: list[str] = []
-    asleep = dict.fromkeys("ab", Asleep(Why.NODES, 0, 0))
+    asleep = dict.fromkeys("ab", BlockedGroup(BlockReason.NODES, 0, 0))
     queue: Any = SimpleNamespace(asleep=asleep, look_again=looked.append)
-    doubts = Doubts(queue)
+    doubts = Rechecks(queue)
     for key, now in (("a", 0), ("b", 100)):
         doubts.note(key, now)  # type: ignore[arg-type]
     found = []
-    for now in (DOUBT_MS - 1, DOUBT_MS, DOUBT_MS + 100, 2 * DOUBT_MS - 1, 2 * DOUBT_MS):
+    for now in (RECHECK_MS - 1, RECHECK_MS, RECHECK_MS + 100, 2 * RECHECK_MS - 1, 2 * RECHECK_MS):
         doubts.look_again(now)
         found.append("".join(looked))
     assert found == ["", "a", "a", "a", "ab"]
@@ -77,7 +77,7 @@ def test_requests_differ_where_something_is_known_of_them_on_one_side_only() -> 
     bench = RegionBench()
     work = bench.a_workload(count=1)
     digest, template = work.shares[0].template, a_template()
-    known, unknown = Queue(), Queue()
+    known, unknown = SchedulingQueue(), SchedulingQueue()
     known.update(bench.state, work.uid)
     bench.state.templates.drop(digest)
     unknown.update(bench.state, work.uid)
@@ -96,7 +96,7 @@ def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None
     ask: Any = SimpleNamespace(tenant="acme", template=SimpleNamespace(near=near))
     members = {("acme/db", "node", "n0"): 1, ("acme/other", "node", "n1"): 1, ("acme/far", "node", "n2"): 1}
     state: Any = SimpleNamespace(members=members)
-    waking: Any = Waking.__new__(Waking)
+    waking: Any = Unblocker.__new__(Unblocker)
     waking._table = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
     assert waking._shared(state, ask, np.arange(4)).tolist() == [0]
 
@@ -153,7 +153,7 @@ def test_of_two_slots_on_a_row_with_one_device_and_one_port_one_is_placed(templa
     bench.a_workload(template, count=2)
     follower.catch_up()
     scheduler = follower.scheduler
-    draft = Drafting(follower.state, bench.at, scheduler.table, scheduler.flight)
+    draft = ProposalBuilder(follower.state, bench.at, scheduler.table, scheduler.flight)
     (group,) = scheduler.queue.groups.values()
     slots = draft.slots([*group.entries.values()], 2, 2)
     assert (len(slots), draft.add(group, slots, [0, 0], (2,))) == (2, 1)

@@ -9,10 +9,10 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.reconciler import Key, WatchKey
+from holdfast.core.ledger.reconciler import ReconcileKey, WatchKey
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.controllers.controller import Care
-from holdfast.host.controllers.workqueue import Pace
+from holdfast.host.controllers.controller import ControllerOptions
+from holdfast.host.controllers.workqueue import QueueOptions
 from holdfast.host.errors import NotProven, OutcomeUnknown
 from holdfast.sim.world.virtual_loop import run_virtual
 from tests.support.hosts.thing_ledger import Answered, Maker, Things, World, refuse_stale
@@ -29,15 +29,15 @@ def judged(by: Callable[[str], Answered | None]) -> Judge:
     return judge
 
 
-def broken(*keys: str) -> Callable[[Key], None]:
-    def trouble(key: Key) -> None:
+def broken(*keys: str) -> Callable[[ReconcileKey], None]:
+    def trouble(key: ReconcileKey) -> None:
         if key in keys:
             raise ValueError(f"cannot look at {key}")
 
     return trouble
 
 
-def names_of(maker: Maker) -> list[Key]:
+def names_of(maker: Maker) -> list[ReconcileKey]:
     return [key for key, _ in maker.looks]
 
 
@@ -114,7 +114,7 @@ def test_a_reconciler_that_is_well_again_takes_up_what_it_left() -> None:
 
 def test_a_key_that_keeps_failing_is_looked_at_less_and_less_and_never_dropped() -> None:
     async def story() -> None:
-        care = Care(pace=Pace(backoff_first_ms=100, backoff_max_ms=20_000), resync_ms=5_000)
+        care = ControllerOptions(pace=QueueOptions(backoff_first_ms=100, backoff_max_ms=20_000), resync_ms=5_000)
         async with World(maker := Maker(), care=care) as world:
             maker.trouble = broken("a")
             world.ledger.write("a")
@@ -154,7 +154,7 @@ def test_an_answer_that_did_not_come_is_counted_by_its_reason_and_asked_for_agai
 def test_a_submit_that_hangs_holds_up_its_key_until_the_deadline_and_nobody_else() -> None:
     async def story() -> None:
         slow, other = Maker("slow", letter="s"), Maker("other", letter="o")
-        async with World(slow, other, care=Care(submit_ms=2_000)) as world:
+        async with World(slow, other, care=ControllerOptions(submit_ms=2_000)) as world:
             hangs = [1]
 
             async def judge(envelope: Envelope[Any]) -> None:
@@ -203,9 +203,9 @@ def test_a_ledger_that_cancels_an_answer_does_not_end_the_worker() -> None:
 
 def test_a_reconcile_that_takes_long_is_named(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=Care(slow_ms=100)) as world:
+        async with World(maker := Maker(), care=ControllerOptions(slow_ms=100)) as world:
 
-            def dawdle(key: Key) -> None:
+            def dawdle(key: ReconcileKey) -> None:
                 world.loop.now += 0.5 if key == "slow" else 0.05
 
             maker.trouble = dawdle
@@ -277,7 +277,7 @@ def test_one_refused_command_does_not_hold_back_what_else_was_sent_and_is_tried_
 
 def test_a_stale_proposal_is_made_again_when_the_view_has_caught_up_and_not_before() -> None:
     async def story() -> None:
-        slow = Care(pace=Pace(backoff_first_ms=10_000))
+        slow = ControllerOptions(pace=QueueOptions(backoff_first_ms=10_000))
         async with World(maker := Maker(), care=slow) as world:
             world.ledger.judge = judged(lambda _: refuse_stale(3) if world.ledger.revision < 3 else None)
             await world.pass_ms(10)
@@ -309,7 +309,7 @@ def test_a_stale_proposal_whose_revision_never_comes_is_made_again_after_its_bac
 
 def test_a_stale_proposal_that_is_looked_at_too_soon_is_still_made_again_after_its_back_off() -> None:
     async def story() -> None:
-        care = Care(pace=Pace(backoff_first_ms=10_000), resync_ms=10_000_000)
+        care = ControllerOptions(pace=QueueOptions(backoff_first_ms=10_000), resync_ms=10_000_000)
         async with World(maker := Maker(), care=care) as world:
             answers = [refuse_stale(1_000)]
             world.ledger.judge = judged(lambda _: answers.pop() if answers else None)
@@ -341,7 +341,7 @@ def test_again_at_is_kept_to() -> None:
 
 def test_a_reconciler_that_always_wants_to_look_at_once_is_held_to_the_soonest() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=Care(soonest_ms=50)) as world:
+        async with World(maker := Maker(), care=ControllerOptions(soonest_ms=50)) as world:
             maker.again = lambda key, now: now
             world.ledger.write("a", made=True)
             await world.pass_ms(5_000)
@@ -378,7 +378,7 @@ def test_a_time_that_a_failing_key_waits_for_is_kept_to() -> None:
 
 def test_resync_finds_what_no_change_told_and_counts_it(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=Care(resync_ms=10_000)) as world:
+        async with World(maker := Maker(), care=ControllerOptions(resync_ms=10_000)) as world:
             for name in ("a", "b", "c"):
                 world.ledger.write(name)
             await world.pass_ms(1_000)
@@ -396,7 +396,7 @@ def test_resync_finds_what_no_change_told_and_counts_it(caplog: pytest.LogCaptur
 
 def test_a_resync_that_overtakes_the_news_of_a_change_has_caught_nothing() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=Care(resync_ms=1_000)) as world:
+        async with World(maker := Maker(), care=ControllerOptions(resync_ms=1_000)) as world:
             await world.pass_ms(1)
             due = world.runner._controllers[0]._queue._alarms[0][0]
             world.ledger.write("a", made=True)
@@ -414,7 +414,7 @@ def test_a_resync_that_overtakes_the_news_of_a_change_has_caught_nothing() -> No
 
 def test_a_resync_that_overtakes_a_time_that_a_key_waits_for_has_caught_nothing() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=Care(resync_ms=10_000)) as world:
+        async with World(maker := Maker(), care=ControllerOptions(resync_ms=10_000)) as world:
             world.ledger.write("a", made=True)
             maker.again = lambda key, now: now + 15_000
             await world.pass_ms(1)
@@ -445,7 +445,7 @@ def test_a_listener_that_was_too_slow_begins_anew_and_misses_nothing() -> None:
 
 def test_a_reconciler_that_cannot_tell_what_a_change_concerns_has_everything_looked_at() -> None:
     class Confused(Maker):
-        def wake(self, state: Things, touched: WatchKey) -> list[Key]:
+        def wake(self, state: Things, touched: WatchKey) -> list[ReconcileKey]:
             raise KeyError(touched[1])
 
     async def story() -> None:
@@ -467,11 +467,11 @@ def test_a_reconciler_that_never_can_tell_lists_everything_less_and_less() -> No
     class Deaf(Maker):
         listed = 0
 
-        def keys(self, state: Things) -> list[Key]:
+        def keys(self, state: Things) -> list[ReconcileKey]:
             self.listed += 1
             return []
 
-        def wake(self, state: Things, touched: WatchKey) -> list[Key]:
+        def wake(self, state: Things, touched: WatchKey) -> list[ReconcileKey]:
             raise KeyError(touched[1])
 
     async def story() -> None:
@@ -488,7 +488,7 @@ def test_a_reconciler_that_cannot_list_its_keys_is_named_and_lists_them_later() 
     class Forgetful(Maker):
         tries = 0
 
-        def keys(self, state: Things) -> list[Key]:
+        def keys(self, state: Things) -> list[ReconcileKey]:
             self.tries += 1
             if self.tries < 3:
                 raise ValueError("which keys?")
@@ -509,7 +509,7 @@ def test_a_reconciler_that_cannot_list_its_keys_is_named_and_lists_them_later() 
 
 def test_several_workers_share_the_keys_and_none_is_with_two_of_them() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=Care(workers=3)) as world:
+        async with World(maker := Maker(), care=ControllerOptions(workers=3)) as world:
             at_work: list[str] = []
             most = [0]
 
@@ -538,7 +538,7 @@ def test_a_long_line_of_keys_that_need_nothing_leaves_others_their_turns() -> No
     async def story() -> None:
         looks_in_a_row, longest = [0], [0]
 
-        def count(key: Key) -> None:
+        def count(key: ReconcileKey) -> None:
             looks_in_a_row[0] += 1
             longest[0] = max(longest[0], looks_in_a_row[0])
 
@@ -563,7 +563,7 @@ def test_a_long_line_of_keys_that_need_nothing_leaves_others_their_turns() -> No
 def test_each_controller_is_held_to_its_own_pace() -> None:
     async def story() -> None:
         busy, calm = Maker("busy", letter="b"), Maker("calm", letter="c")
-        async with World(busy, calm, care=Care(pace=Pace(per_second=10, burst=10))) as world:
+        async with World(busy, calm, care=ControllerOptions(pace=QueueOptions(per_second=10, burst=10))) as world:
             for number in range(500):
                 world.ledger.write(f"b{number}", made=True)
             world.ledger.write("c")
@@ -608,9 +608,9 @@ def test_a_runner_that_is_stopped_while_an_answer_is_awaited_ends_at_once() -> N
 
 
 def test_two_runs_with_one_seed_do_the_same_at_the_same_times() -> None:
-    def run(seed: int) -> list[tuple[Key, Instant]]:
-        async def story() -> list[tuple[Key, Instant]]:
-            async with World(maker := Maker(), seed=seed, care=Care(resync_ms=3_000)) as world:
+    def run(seed: int) -> list[tuple[ReconcileKey, Instant]]:
+        async def story() -> list[tuple[ReconcileKey, Instant]]:
+            async with World(maker := Maker(), seed=seed, care=ControllerOptions(resync_ms=3_000)) as world:
                 maker.trouble = broken("b", "d")
                 for name in "abcd":
                     world.ledger.write(name)

@@ -8,20 +8,21 @@ from typing import Any
 
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
-from holdfast.host.controllers.recheck_schedule import STROKES
-from holdfast.host.ports.endpoint_prober import Habits
-from tests.support.hosts.endpoint_world import FIRST_PORT, HABITS, Publishing, Town
-from tests.support.hosts.ledger_world import MemoryStore, World, in_world, until
+from holdfast.host.controllers.recheck_schedule import TICKS
+from holdfast.host.ports.endpoint_prober import EndpointOptions
+from holdfast.stores.memory import MemoryStore
+from tests.support.hosts.endpoint_world import FIRST_PORT, HABITS, EndpointWorld, ProbedAddresses
+from tests.support.hosts.ledger_world import World, in_world, until
 
-Story = Callable[[World, Publishing], Coroutine[Any, Any, None]]
+Story = Callable[[World, EndpointWorld], Coroutine[Any, Any, None]]
 
 
-def told(story: Story, count: int = 1, habits: Habits = HABITS, **fields: Any) -> None:
+def told(story: Story, count: int = 1, habits: EndpointOptions = HABITS, **fields: Any) -> None:
     """A story of a server with so many replicas that run."""
 
     async def begin(world: World) -> None:
         server = world.server(MemoryStore())
-        region = Publishing(server, Town(), habits)
+        region = EndpointWorld(server, ProbedAddresses(), habits)
         await server.start().leads()
         await region.set_up(count, **fields)
         await story(world, region)
@@ -29,7 +30,7 @@ def told(story: Story, count: int = 1, habits: Habits = HABITS, **fields: Any) -
     in_world(begin)
 
 
-def counted(region: Publishing, name: str, **labels: str) -> int:
+def counted(region: EndpointWorld, name: str, **labels: str) -> int:
     return region.server.ledger.meters.counted(name, **labels)
 
 
@@ -37,7 +38,7 @@ def counted(region: Publishing, name: str, **labels: str) -> int:
 
 
 def test_what_is_ready_and_answers_serves_at_once() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.answer_at(0)
         await region.ready(0)
         await until(region.serving, region.server.clock, 100)
@@ -48,7 +49,7 @@ def test_what_is_ready_and_answers_serves_at_once() -> None:
 
 
 def test_what_runs_and_is_not_ready_is_not_asked() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.answer_at(0)
         await region.server.clock.sleep(10_000)
         assert region.town.asked == []
@@ -57,7 +58,7 @@ def test_what_runs_and_is_not_ready_is_not_asked() -> None:
 
 
 def test_what_is_ready_and_does_not_answer_is_asked_again_and_does_not_serve_before_it_does() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         await region.ready(0)
         await region.server.clock.sleep(20_000)
         assert region.phases() == ["ready"]
@@ -70,7 +71,7 @@ def test_what_is_ready_and_does_not_answer_is_asked_again_and_does_not_serve_bef
 
 
 def test_what_never_answers_keeps_nobody_else_waiting() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.town.mute = {FIRST_PORT + n for n in range(3)}
         region.answer_at(*range(8))
         await region.ready(*range(8))
@@ -84,7 +85,7 @@ def test_what_never_answers_keeps_nobody_else_waiting() -> None:
 
 
 def test_what_has_no_ports_cannot_be_asked_and_serves_when_it_is_ready() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         await region.ready(0)
         await until(region.serving, region.server.clock, 100)
         assert region.town.asked == []
@@ -93,7 +94,7 @@ def test_what_has_no_ports_cannot_be_asked_and_serves_when_it_is_ready() -> None
 
 
 def test_what_has_ports_on_a_node_without_an_address_does_not_serve() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.answer_at(0)
         await region.ready(0)
         await region.server.clock.sleep(20_000)
@@ -104,7 +105,7 @@ def test_what_has_ports_on_a_node_without_an_address_does_not_serve() -> None:
 
 
 def test_work_that_completes_serves_nobody() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.answer_at(0)
         await region.ready(0)
         await region.server.clock.sleep(20_000)
@@ -114,7 +115,7 @@ def test_work_that_completes_serves_nobody() -> None:
 
 
 def test_what_is_found_again_is_asked_anew() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.answer_at(0)
         await region.ready(0)
         await until(region.serving, region.server.clock, 100)
@@ -130,14 +131,14 @@ def test_what_is_found_again_is_asked_anew() -> None:
     told(story)
 
 
-def moved(region: Publishing, target: Phase, cause: str) -> c.Move:
+def moved(region: EndpointWorld, target: Phase, cause: str) -> c.Move:
     return c.Move((c.MoveSlot((1, 0), region.slot(0).epoch, target, cause),))
 
 
 def test_a_new_leader_asks_before_it_publishes_and_leaves_what_serves_as_it_is() -> None:
     async def story(world: World) -> None:
-        store, town = MemoryStore(), Town()
-        first = Publishing(world.server(store, "s1"), town)
+        store, town = MemoryStore(), ProbedAddresses()
+        first = EndpointWorld(world.server(store, "s1"), town)
         await first.server.start().leads()
         await first.set_up(2)
         first.answer_at(0)
@@ -145,7 +146,7 @@ def test_a_new_leader_asks_before_it_publishes_and_leaves_what_serves_as_it_is()
         await until(first.serving, first.server.clock, 100)
         await first.server.stop()
         town.asked.clear()
-        second = Publishing(world.server(store, "s2"), town)
+        second = EndpointWorld(world.server(store, "s2"), town)
         await second.server.start().leads()
         await second.server.clock.sleep(1_000)
         assert second.serving() == [0]
@@ -158,7 +159,7 @@ def test_a_new_leader_asks_before_it_publishes_and_leaves_what_serves_as_it_is()
 
 
 def test_what_nobody_heard_of_is_found_by_the_patrol() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.answer_at(0)
         hub = region.server.ledger.hub
         touches = list(hub._touches.values())
@@ -172,7 +173,7 @@ def test_what_nobody_heard_of_is_found_by_the_patrol() -> None:
 
 
 def test_what_was_not_ready_for_a_moment_while_it_was_asked_is_asked_again_though_nobody_heard_of_it() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.town.mute.add(FIRST_PORT)
         await region.ready(0)
         await until(lambda: region.town.at_once == 1, region.server.clock, 1_000)
@@ -191,8 +192,8 @@ def test_what_was_not_ready_for_a_moment_while_it_was_asked_is_asked_again_thoug
 # Withdrawing
 
 
-def all_serve(story: Story, count: int, habits: Habits = HABITS) -> None:
-    async def begin(world: World, region: Publishing) -> None:
+def all_serve(story: Story, count: int, habits: EndpointOptions = HABITS) -> None:
+    async def begin(world: World, region: EndpointWorld) -> None:
         region.answer_at(*range(count))
         await region.ready(*range(count))
         await until(lambda: len(region.serving()) == count, region.server.clock, 10_000)
@@ -203,7 +204,7 @@ def all_serve(story: Story, count: int, habits: Habits = HABITS) -> None:
 
 
 def test_what_serves_is_asked_every_few_seconds_and_not_all_at_once() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         await region.server.clock.sleep(20_000)
         asked = [at for at, _ in region.town.asked]
         assert 4 * 20 <= len(asked) <= 8 * 20
@@ -213,31 +214,31 @@ def test_what_serves_is_asked_every_few_seconds_and_not_all_at_once() -> None:
 
 
 def test_those_whose_time_comes_together_are_asked_in_one_moment_so_many_at_a_time() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.town.most_at_once = 0
         await region.server.clock.sleep(20_000)
         moments = {at for at, _ in region.town.asked}
         assert len(region.town.asked) > 4 * 60
-        assert len(moments) <= 2 * 20 * STROKES // 5, "one timer for many"
+        assert len(moments) <= 2 * 20 * TICKS // 5, "one timer for many"
         assert 1 < region.town.most_at_once <= 8
 
-    all_serve(story, 60, Habits(workers=8))
+    all_serve(story, 60, EndpointOptions(workers=8))
 
 
 def test_one_that_does_not_answer_holds_up_none_of_those_asked_with_it() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.town.mute = {FIRST_PORT}
         await region.server.clock.sleep(60_000)
         times = {n: [at for at, one in region.town.asked if one.port == FIRST_PORT + n] for n in range(1, 6)}
         gaps = [later - at for asked in times.values() for at, later in pairwise(asked)]
-        assert max(gaps) <= HABITS.again_ms + HABITS.again_ms // STROKES
+        assert max(gaps) <= HABITS.again_ms + HABITS.again_ms // TICKS
         assert region.serving() == [1, 2, 3, 4, 5]
 
     all_serve(story, 6)
 
 
 def test_one_that_fails_several_times_in_a_row_is_withdrawn_and_comes_back() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.hang_up(2)
         began = region.server.clock.boot()
         await until(lambda: 2 not in region.serving(), region.server.clock, 30_000)
@@ -251,7 +252,7 @@ def test_one_that_fails_several_times_in_a_row_is_withdrawn_and_comes_back() -> 
 
 
 def test_one_answer_in_between_is_enough_to_stay() -> None:
-    async def story(_world: World, region: Publishing) -> None:
+    async def story(_world: World, region: EndpointWorld) -> None:
         for _ in range(8):
             region.hang_up(0)
             await region.server.clock.sleep(HABITS.again_ms + 100)
@@ -264,7 +265,7 @@ def test_one_answer_in_between_is_enough_to_stay() -> None:
 
 
 def test_when_most_fail_at_once_nothing_is_withdrawn() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.hang_up(*range(4))
         await region.server.clock.sleep(120_000)
         assert len(region.serving()) == 5
@@ -276,7 +277,7 @@ def test_when_most_fail_at_once_nothing_is_withdrawn() -> None:
 
 
 def test_in_a_small_region_two_that_fail_are_two_that_fail() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         region.hang_up(0, 1)
         await until(lambda: region.serving() == [], region.server.clock, 60_000)
 
@@ -284,10 +285,10 @@ def test_in_a_small_region_two_that_fail_are_two_that_fail() -> None:
 
 
 def test_very_many_are_asked_no_faster_than_so_many_in_a_second() -> None:
-    async def story(_: World, region: Publishing) -> None:
+    async def story(_: World, region: EndpointWorld) -> None:
         await region.server.clock.sleep(60_000)
         asked = [at for at, _ in region.town.asked]
         assert len(asked) <= 61 * 10 + 10
         assert max(sum(first <= at < first + 1_000 for at in asked) for first in asked[:: len(asked) // 20]) <= 21
 
-    all_serve(story, 100, Habits(workers=4, again_per_second=10))
+    all_serve(story, 100, EndpointOptions(workers=4, again_per_second=10))

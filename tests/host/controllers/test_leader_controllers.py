@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.core.ledger.builtin.overrides import EndOverride
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.controllers.leader_controllers import Controllers
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, in_world, until
+from holdfast.host.controllers.leader_controllers import LeaderControllers
+from holdfast.stores.memory import MemoryStore
+from tests.support.hosts.ledger_world import Server, World, in_world, until
 
 
 class EndsOverrides:
@@ -22,25 +23,25 @@ class EndsOverrides:
     def __init__(self, *, raises_for: int = 0) -> None:
         self.raises_for = raises_for
 
-    def keys(self, state: RegionState) -> Iterable[Key]:
+    def keys(self, state: RegionState) -> Iterable[ReconcileKey]:
         return [uid for uid, _ in state.overrides.items()]
 
-    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[ReconcileKey]:
         return [touched[1]]
 
-    def reconcile(self, state: RegionState, key: Any, now: int) -> Outcome:
+    def reconcile(self, state: RegionState, key: Any, now: int) -> ReconcileResult:
         override = state.overrides.get(key)
         if override is None:
-            return NOTHING
+            return NO_CHANGES
         if key == self.raises_for:
             raise ValueError("this one cannot be looked at")
         if now < override.ends:
-            return Outcome(again_at=override.ends)
-        return Outcome((Wanted(EndOverride(key, "its time has passed"), cause=key),))
+            return ReconcileResult(again_at=override.ends)
+        return ReconcileResult((ProposedCommand(EndOverride(key, "its time has passed"), cause=key),))
 
 
-def with_controllers(server: Server, *reconcilers: EndsOverrides) -> Controllers[RegionState]:
-    controllers = Controllers(server.ledger, reconcilers)
+def with_controllers(server: Server, *reconcilers: EndsOverrides) -> LeaderControllers[RegionState]:
+    controllers = LeaderControllers(server.ledger, reconcilers)
     server.ledger.beside["controllers"] = controllers.run
     return controllers
 
@@ -81,7 +82,7 @@ def test_a_controller_that_raises_for_one_object_is_named_and_does_its_work_for_
         controllers = with_controllers(server, controller)
         await server.start().leads()
         landed = await server.override("a")
-        assert isinstance(landed, Landed)
+        assert isinstance(landed, Committed)
         controller.raises_for = landed.revision
         await server.override("b")
         await until(lambda: len(server.state.overrides) == 1, server.clock, 3_700_000)

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from holdfast.host.controllers.recheck_schedule import STROKES, Rota
+from holdfast.host.controllers.recheck_schedule import TICKS, RecheckSchedule
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 AGAIN_MS = 2_000
@@ -21,7 +21,7 @@ def played(story: Callable[[VirtualClock], Awaitable[None]]) -> None:
 
 def test_each_key_comes_after_half_of_the_time_at_least_and_all_of_it_at_most() -> None:
     async def story(clock: VirtualClock) -> None:
-        rota: Rota[int] = Rota(clock, AGAIN_MS, 1_000)
+        rota: RecheckSchedule[int] = RecheckSchedule(clock, AGAIN_MS, 1_000)
         began = clock.boot()
         for key in range(200):
             rota.add(key)
@@ -30,14 +30,14 @@ def test_each_key_comes_after_half_of_the_time_at_least_and_all_of_it_at_most() 
             came |= dict.fromkeys(await rota.take(500), clock.boot() - began)
         assert min(came.values()) >= AGAIN_MS // 2
         assert max(came.values()) <= AGAIN_MS
-        assert 3 < len(set(came.values())) <= STROKES // 2 + 1, "not all at once, and not each by itself"
+        assert 3 < len(set(came.values())) <= TICKS // 2 + 1, "not all at once, and not each by itself"
 
     played(story)
 
 
 def test_a_key_that_is_dropped_does_not_come_and_one_added_twice_comes_once() -> None:
     async def story(clock: VirtualClock) -> None:
-        rota: Rota[str] = Rota(clock, AGAIN_MS, 1_000)
+        rota: RecheckSchedule[str] = RecheckSchedule(clock, AGAIN_MS, 1_000)
         for key in ("stays", "goes", "stays"):
             rota.add(key)
         rota.drop("goes")
@@ -51,7 +51,7 @@ def test_a_key_that_is_dropped_does_not_come_and_one_added_twice_comes_once() ->
 
 def test_no_more_than_so_many_are_taken_at_a_time_or_in_a_second_and_the_others_follow() -> None:
     async def story(clock: VirtualClock) -> None:
-        rota: Rota[int] = Rota(clock, AGAIN_MS, 10)
+        rota: RecheckSchedule[int] = RecheckSchedule(clock, AGAIN_MS, 10)
         for key in range(50):
             rota.add(key)
         await clock.sleep(AGAIN_MS)
@@ -70,7 +70,7 @@ def test_no_more_than_so_many_are_taken_at_a_time_or_in_a_second_and_the_others_
 
 def test_whoever_waits_for_an_empty_rota_is_woken_by_the_first_key() -> None:
     async def story(clock: VirtualClock) -> None:
-        rota: Rota[str] = Rota(clock, AGAIN_MS, 1_000)
+        rota: RecheckSchedule[str] = RecheckSchedule(clock, AGAIN_MS, 1_000)
         taking = asyncio.create_task(rota.take(1))
         await clock.sleep(10_000)
         assert not taking.done()

@@ -9,14 +9,14 @@ import pytest
 
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.watch import HOLD, WORKLOAD
 from holdfast.host.controllers import reservation_expiry
-from holdfast.host.controllers.reservation_expiry import LOOK_MS, Line
+from holdfast.host.controllers.reservation_expiry import POLL_MS, ExpiryQueue
 from holdfast.host.errors import NotLeading
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.runtime.telemetry import Metrics
 from holdfast.sim.world.virtual_loop import run_virtual
 from tests.host.controllers.test_workqueue import clock_here
 from tests.support.ledgers.region import SCHEDULER, RegionBench
@@ -34,9 +34,9 @@ class Leading:
         self.node = self.bench.a_node(cpu=100_000, memory=1_000_000)
         self.is_away = False
         durable = SimpleNamespace(state=self.bench.state)
-        self.meters = Meters()
+        self.meters = Metrics()
         self.term = SimpleNamespace(clock=clock_here(), durable=durable, now=lambda: self.bench.at, meters=self.meters)
-        self.line = Line(self)  # type: ignore[arg-type]
+        self.line = ExpiryQueue(self)  # type: ignore[arg-type]
 
     async def submit(self, envelope: Envelope[Any]) -> None:
         if self.is_away:
@@ -46,13 +46,13 @@ class Leading:
     def reserve(self, count: int = 1, workload: int = 1, *, told: bool = True) -> None:
         """A workload whose slots are reserved, for as long as reservations live."""
         assignment = self.bench.a_workload(count=count, uid=workload, workload=workload)
-        self.bench.place(assignment, *(c.Placement(n, self.node) for n in range(count)), bind=False)
+        self.bench.place(assignment, *(c.SlotPlacement(n, self.node) for n in range(count)), bind=False)
         if told:
             self.line.hear(((WORKLOAD, workload),))
 
     def hold(self) -> int:
         command = c.Hold(
-            HoldPurpose.DATED, self.node, "quota/acme", self.bench.at + LIFE, Resources(500), tenant="acme"
+            ReservationPurpose.DATED, self.node, "quota/acme", self.bench.at + LIFE, Resources(500), tenant="acme"
         )
         self.bench.accept(SCHEDULER, command)
         ((uid, _),) = self.bench.state.holds.items()
@@ -98,7 +98,7 @@ def test_what_could_not_be_ended_is_ended_later() -> None:
         leading.is_away = True
         assert await leading.look(LIFE) == ["reserved"]
         leading.is_away = False
-        assert await leading.look(LOOK_MS) == ["pending"]
+        assert await leading.look(POLL_MS) == ["pending"]
 
     run_virtual(story())
 
@@ -107,7 +107,7 @@ def test_more_than_one_command_may_name_end_in_one_look(monkeypatch: pytest.Monk
     async def story() -> None:
         leading = Leading()
         leading.reserve(7)
-        monkeypatch.setattr(reservation_expiry, "NAMED_MAX", 3)
+        monkeypatch.setattr(reservation_expiry, "PARTS_MAX", 3)
         assert await leading.look(LIFE) == ["pending"] * 7
 
     run_virtual(story())
@@ -118,7 +118,7 @@ def test_what_a_listing_finds_ends_too() -> None:
         leading = Leading()
         leading.reserve()
         uid = leading.hold()
-        leading.line = Line(leading)  # type: ignore[arg-type]
+        leading.line = ExpiryQueue(leading)  # type: ignore[arg-type]
         await leading.line.list_all()
         assert await leading.look(LIFE) == ["pending"]
         assert uid not in leading.bench.state.holds
@@ -167,7 +167,7 @@ def test_assignments_without_reservations_are_not_looked_at_and_those_with_only_
         await leading.line.end_over()
         assert looked == [(1, 0), (1, 1), (1, 2)]
         for _ in range(10):
-            leading.bench.at += LOOK_MS
+            leading.bench.at += POLL_MS
             await leading.line.end_over()
         assert len(looked) == 3
         assert get((1, 0)).phase is Phase.RESERVED  # type: ignore[union-attr]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.host.controllers.worker_pool import Crew
-from holdfast.host.controllers.workqueue import Key, Taken, WorkQueue
+from holdfast.host.controllers.worker_pool import WorkerPool
+from holdfast.host.controllers.workqueue import Key, WorkItem, WorkQueue
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -20,9 +20,9 @@ class Shop:
         self.done: list[Key] = []
         self.broken: set[Key] = set()
         self.at_once = self.most_at_once = self.tasks = 0
-        self.crew = Crew(clock, self.queue, 3, self.handle)
+        self.crew = WorkerPool(clock, self.queue, 3, self.handle)
 
-    def handle(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+    def handle(self, taken: WorkItem) -> Coroutine[Any, Any, None] | None:
         if taken.key in self.broken:
             raise KeyError(taken.key)
         if str(taken.key).startswith("slow"):

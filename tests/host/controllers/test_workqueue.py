@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.host.controllers.workqueue import PATROL_SHARE, STALE_MAX, Pace, WorkQueue
+from holdfast.host.controllers.workqueue import RESYNC_SHARE, STALE_MAX, QueueOptions, WorkQueue
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -15,7 +15,7 @@ def clock_here() -> VirtualClock:
 
 
 def a_queue(name: str = "replica", seed: int = 0, **pace: int) -> WorkQueue:
-    return WorkQueue(clock_here(), name, seed=seed, pace=Pace(**pace))
+    return WorkQueue(clock_here(), name, seed=seed, pace=QueueOptions(**pace))
 
 
 async def drained(queue: WorkQueue) -> list[object]:
@@ -245,10 +245,10 @@ def test_a_patrol_gets_its_share_of_a_queue_that_is_never_empty() -> None:
         queue = a_queue()
         queue.patrol("missed")
         keys: list[object] = []
-        for number in range(PATROL_SHARE):
+        for number in range(RESYNC_SHARE):
             queue.add(number)
             keys.append((await queue.take()).key)
-        assert keys == [*range(PATROL_SHARE - 1), "missed"]
+        assert keys == [*range(RESYNC_SHARE - 1), "missed"]
 
     run_virtual(story())
 

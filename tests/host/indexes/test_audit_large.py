@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.bench.fixtures.loop_stalls import watched
+from holdfast.bench.fixtures.loop_stalls import measure_stalls
 from holdfast.core.ledger.builtin.log import StartLog, StartTerm
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.objects.tenants import Tenant, TenantSpec
@@ -19,13 +19,13 @@ from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform.commands import Put
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.host.indexes.audit_index import Audit
-from holdfast.host.indexes.log_index import Lasting
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
-from holdfast.host.ports.audit_store import AuditAsked
+from holdfast.host.indexes.audit_index import AuditIndex
+from holdfast.host.indexes.log_index import IndexRetention
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
+from holdfast.host.ports.audit_store import AuditIndexQuery
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.store import Head, Stored
-from holdfast.stores.indexes.audit_store import AuditInFile
+from holdfast.host.ports.store import Head, StoredBatch
+from holdfast.stores.indexes.audit_store import SqliteAuditStore
 from holdfast.stores.memory import MemoryStore
 
 BATCHES, STEP_MS = 100_000, 20_000
@@ -39,7 +39,7 @@ async def a_long_log(store: MemoryStore, batches: int) -> None:
     state, head, at = PlatformState(), Head(), T0
     for number in range(batches):
         at += STEP_MS
-        draft = Draft(PLATFORM, state)
+        draft = BatchDraft(PLATFORM, state)
         envelopes: list[Envelope[Any]] = []
         if not number:
             envelopes = [Envelope("ledger", START, at), Envelope("ledger", StartTerm(1, "p1", LEVEL), at)]
@@ -47,26 +47,26 @@ async def a_long_log(store: MemoryStore, batches: int) -> None:
         put = Put(Tenant(meta=Meta(name=f"t{number % 50}"), spec=spec))
         envelopes.append(Envelope("person/operator", put, at, key=f"k{number}"))
         for one in envelopes:
-            assert isinstance(draft.consider(one, at), Landed)
+            assert isinstance(draft.consider(one, at), Committed)
         raw, digest = draft.seal()
         draft.land()
-        stored = Stored("log-platform", number + 1, digest, raw)
+        stored = StoredBatch("log-platform", number + 1, digest, raw)
         await store.append(head, stored)
         head = Head("log-platform", number + 1, digest)
 
 
 ASKED = (
-    AuditAsked(),
-    AuditAsked(before=(BATCHES // 2, 0)),
-    AuditAsked(actor="person/nobody"),
-    AuditAsked(tenant="t7", actors=("tenant/t7",)),
-    AuditAsked(tenant="nobody", actors=("tenant/nobody",)),
-    AuditAsked(since=T0 + (BATCHES - 10) * STEP_MS, limit=500),
-    AuditAsked(command="configure"),
+    AuditIndexQuery(),
+    AuditIndexQuery(before=(BATCHES // 2, 0)),
+    AuditIndexQuery(actor="person/nobody"),
+    AuditIndexQuery(tenant="t7", actors=("tenant/t7",)),
+    AuditIndexQuery(tenant="nobody", actors=("tenant/nobody",)),
+    AuditIndexQuery(since=T0 + (BATCHES - 10) * STEP_MS, limit=500),
+    AuditIndexQuery(command="configure"),
 )
 
 
-async def timed(audit: Audit, asked: AuditAsked) -> float:
+async def timed(audit: AuditIndex, asked: AuditIndexQuery) -> float:
     """How many milliseconds a page takes."""
     since = time.perf_counter()
     await audit.find(asked)
@@ -79,14 +79,14 @@ def test_of_a_log_of_100000_batches_a_page_is_found_at_once_and_no_turn_of_the_l
     async def main() -> tuple[float, float, float]:
         store = MemoryStore("long")
         await a_long_log(store, BATCHES)
-        ledger: Ledger[PlatformState] = Ledger(PLATFORM, store, SystemClock(), Identity("p1", START))
-        kept = AuditInFile(tmp_path / "audit.db")
-        audit = Audit(ledger, kept, Lasting(retention_ms=1 << 40))
+        ledger: Ledger[PlatformState] = Ledger(PLATFORM, store, SystemClock(), ServerIdentity("p1", START))
+        kept = SqliteAuditStore(tmp_path / "audit.db")
+        audit = AuditIndex(ledger, kept, IndexRetention(retention_ms=1 << 40))
         leading = asyncio.create_task(ledger.run())
         while ledger.role is not Role.LEADING:
             await asyncio.sleep(0.05)
         reading, begun = asyncio.create_task(audit.run()), time.perf_counter()
-        with watched() as stalls:
+        with measure_stalls() as stalls:
             await audit.reach(BATCHES, 600_000)
             caught_up = time.perf_counter() - begun
             pages = [await timed(audit, asked) for asked in ASKED]

@@ -10,35 +10,37 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.host.errors import NotReached
 from holdfast.host.indexes import log_index
-from holdfast.host.indexes.decision_index import Decisions
-from holdfast.host.indexes.log_index import AFTER_FAILURE_MS, GATHER_MOST_MS, GATHER_MS, TIDY_EVERY_MS, Lasting
-from holdfast.host.ports.decision_store import Asked, Kept, Page, Reading
-from holdfast.host.ports.index_store import Place
+from holdfast.host.indexes.decision_index import DecisionIndex
+from holdfast.host.indexes.log_index import AFTER_FAILURE_MS, GATHER_MAX_MS, GATHER_MS, TIDY_EVERY_MS, IndexRetention
+from holdfast.host.ports.decision_store import DecisionBatch, DecisionPage, DecisionQuery, DecisionStore
+from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoreError
-from holdfast.stores.indexes.decision_store import DecisionsInFile, DecisionsInMemory
-from tests.support.hosts.ledger_world import Keeping, MemoryStore, Server, World, in_world, until
-from tests.support.ledgers.deciding_region import SCHEDULER, Deciding
+from holdfast.host.storage.snapshots import SnapshotPolicy
+from holdfast.stores.indexes.decision_store import MemoryDecisionStore, SqliteDecisionStore
+from holdfast.stores.memory import MemoryStore
+from tests.support.hosts.ledger_world import Server, World, in_world, until
+from tests.support.ledgers.deciding_region import SCHEDULER, DecidingRegion
 
-EVERYTHING = Asked(limit=500)
+EVERYTHING = DecisionQuery(limit=500)
 
 
 class Watched:
     """A server of a region that keeps decisions."""
 
-    def __init__(self, world: World, store: MemoryStore, kept: Kept, name: str = "s1", **fields: Any) -> None:
+    def __init__(self, world: World, store: MemoryStore, kept: DecisionStore, name: str = "s1", **fields: Any) -> None:
         self.lasting = fields.pop("lasting", None)
         self.server: Server = world.server(store, name, **fields)
-        self.decisions = Decisions(self.server.ledger, kept, self.lasting)
+        self.decisions = DecisionIndex(self.server.ledger, kept, self.lasting)
         self._task: asyncio.Task[None] | None = None
 
     @property
     def state(self) -> Any:
         return self.server.state
 
-    async def submit(self, actor: str, command: Any, **fields: Any) -> Landed:
+    async def submit(self, actor: str, command: Any, **fields: Any) -> Committed:
         return await self.server.accept(actor, command, **fields)
 
     async def start(self, *, leads: bool) -> Watched:
@@ -58,15 +60,15 @@ class Watched:
             await asyncio.wait({self._task})
         await self.server.stop()
 
-    async def deciding(self) -> Deciding:
-        return await Deciding(self, self.server.clock.wall).prepared()
+    async def deciding(self) -> DecidingRegion:
+        return await DecidingRegion(self, self.server.clock.wall).prepared()
 
-    async def find(self, asked: Asked = EVERYTHING) -> Page:
+    async def find(self, asked: DecisionQuery = EVERYTHING) -> DecisionPage:
         await self.decisions.reach(self.state.facts.seq, 5_000)
         return await self.decisions.find(asked)
 
     async def outcomes(self, **asked: Any) -> list[str]:
-        return [one.decided.outcome.value for one in (await self.find(Asked(**asked))).items]
+        return [one.decided.outcome.value for one in (await self.find(DecisionQuery(**asked))).items]
 
     async def trims(self) -> int:
         """Take as many snapshots as trimming asks for; the trim floor then."""
@@ -83,7 +85,7 @@ def story_of(told: Any) -> None:
         started: list[Watched] = []
 
         async def watched(
-            store: MemoryStore, kept: Kept, name: str = "s1", *, leads: bool = True, **fields: Any
+            store: MemoryStore, kept: DecisionStore, name: str = "s1", *, leads: bool = True, **fields: Any
         ) -> Watched:
             one = Watched(world, store, kept, name, **fields)
             started.append(one)
@@ -100,11 +102,11 @@ def story_of(told: Any) -> None:
 
 def test_a_decision_is_found_as_soon_as_it_is_asked_for() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory())
+        region = await watched(MemoryStore(), MemoryDecisionStore())
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"), (1, "n2"))
-        page = await region.find(Asked(workload="web", tenant="shop", ordinal=1))
+        page = await region.find(DecisionQuery(workload="web", tenant="shop", ordinal=1))
         (one,) = page.items
         assert [page.nodes[node] for _, _, node in one.placements] == ["n2"]
         assert one.decided.actor == SCHEDULER
@@ -118,7 +120,7 @@ def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: py
     monkeypatch.setattr(log_index, "WANTED_MAX", 2)
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory())
+        region = await watched(MemoryStore(), MemoryDecisionStore())
         deciding = await region.deciding()
         web = await deciding.workload("web")
         for _ in range(7):
@@ -131,16 +133,16 @@ def test_more_batches_than_are_kept_in_mind_are_found_in_the_log(monkeypatch: py
 
 def test_an_index_that_nothing_concerns_sleeps_until_it_tidies_up(monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[int] = []
-    tell = Decisions._tell_moved
+    tell = DecisionIndex._tell_moved
 
-    def told(self: Decisions) -> None:
+    def told(self: DecisionIndex) -> None:
         woken.append(self._clock.boot())
         tell(self)
 
-    monkeypatch.setattr(Decisions, "_tell_moved", told)
+    monkeypatch.setattr(DecisionIndex, "_tell_moved", told)
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory())
+        region = await watched(MemoryStore(), MemoryDecisionStore())
         await region.server.clock.sleep(TIDY_EVERY_MS // 2)
         before = len(woken)
         for number in range(5):
@@ -154,8 +156,8 @@ def test_an_index_that_nothing_concerns_sleeps_until_it_tidies_up(monkeypatch: p
 def test_batches_come_together_while_nobody_asks() -> None:
     writes: list[int] = []
 
-    class Counting(DecisionsInMemory):
-        async def add(self, reading: Reading, place: Place) -> None:
+    class Counting(MemoryDecisionStore):
+        async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
             writes.append(len(reading.found))
             await super().add(reading, place)
 
@@ -178,7 +180,7 @@ def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
     waits: list[int] = []
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory())
+        region = await watched(MemoryStore(), MemoryDecisionStore())
         deciding = await region.deciding()
         web = await deciding.workload("web", count=40)
         await region.server.clock.sleep(5_000)
@@ -192,7 +194,7 @@ def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
                 waits.append(now - since)
                 since = now
         assert waits, "it is told of while more comes"
-        assert max(waits) <= GATHER_MOST_MS + 2 * GATHER_MS
+        assert max(waits) <= GATHER_MAX_MS + 2 * GATHER_MS
         assert min(waits[1:]) > 2 * GATHER_MS, "and it waited for more"
 
     story_of(story)
@@ -200,7 +202,7 @@ def test_while_batches_keep_coming_decisions_wait_and_not_for_long() -> None:
 
 def test_whoever_asks_does_not_wait_until_more_has_come_together() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory())
+        region = await watched(MemoryStore(), MemoryDecisionStore())
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await region.server.clock.sleep(5_000)
@@ -215,9 +217,9 @@ def test_whoever_asks_does_not_wait_until_more_has_come_together() -> None:
 
 def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
     async def story(watched: Any) -> None:
-        keeping = Keeping(retention_ms=60_000)
-        lasting = Lasting(retention_ms=10**9)
-        region = await watched(MemoryStore(), DecisionsInMemory(), keeping=keeping, lasting=lasting)
+        keeping = SnapshotPolicy(retention_ms=60_000)
+        lasting = IndexRetention(retention_ms=10**9)
+        region = await watched(MemoryStore(), MemoryDecisionStore(), keeping=keeping, lasting=lasting)
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
@@ -226,19 +228,19 @@ def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
         assert not region.state.assignments.get(web.uid)
         await region.server.clock.sleep(3_600_000)
         assert await region.trims() > landed_in
-        (one,) = (await region.find(Asked(workload="web", ordinal=0))).items
+        (one,) = (await region.find(DecisionQuery(workload="web", ordinal=0))).items
         assert one.decided.tenant == "shop"
 
     story_of(story)
 
 
 def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() -> None:
-    class Failing(DecisionsInMemory):
-        async def add(self, reading: Reading, place: Place) -> None:
+    class Failing(MemoryDecisionStore):
+        async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
             raise StoreError("no room")
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), Failing(), keeping=Keeping(retention_ms=1_000))
+        region = await watched(MemoryStore(), Failing(), keeping=SnapshotPolicy(retention_ms=1_000))
         deciding = await region.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
         await region.server.clock.sleep(3_600_000)
@@ -252,7 +254,7 @@ def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() ->
 
 def test_without_decisions_the_log_is_trimmed_as_before() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory(), keeping=Keeping(retention_ms=1_000))
+        region = await watched(MemoryStore(), MemoryDecisionStore(), keeping=SnapshotPolicy(retention_ms=1_000))
         for number in range(20):
             await region.server.override(f"o{number}")
         await region.server.clock.sleep(TIDY_EVERY_MS * 3)
@@ -263,7 +265,7 @@ def test_without_decisions_the_log_is_trimmed_as_before() -> None:
 
 def test_a_server_that_starts_again_goes_on_where_it_was() -> None:
     async def story(watched: Any) -> None:
-        store, kept = MemoryStore(), DecisionsInMemory()
+        store, kept = MemoryStore(), MemoryDecisionStore()
         store.shared = False
         first = await watched(store, kept)
         deciding = await first.deciding()
@@ -285,15 +287,15 @@ def test_what_is_gone_is_made_again_from_the_log_with_the_names_it_gives() -> No
     async def story(watched: Any) -> None:
         store = MemoryStore()
         store.shared = False
-        first = await watched(store, DecisionsInMemory())
+        first = await watched(store, MemoryDecisionStore())
         deciding = await first.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
-        before = await first.find(Asked(workload="web"))
+        before = await first.find(DecisionQuery(workload="web"))
         await deciding.end(web)
         await first.end()
-        second = await watched(store, DecisionsInMemory(), "s2")
-        after = await second.find(Asked(workload="web"))
+        second = await watched(store, MemoryDecisionStore(), "s2")
+        after = await second.find(DecisionQuery(workload="web"))
         assert (after.items, after.nodes) == (before.items, before.nodes)
         assert second.server.ledger.meters.counted("decisions_begun_anew") == 1
 
@@ -304,8 +306,8 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
     async def story(watched: Any) -> None:
         store = MemoryStore()
         store.shared = False
-        keeping = Keeping(retention_ms=60_000)
-        first = await watched(store, DecisionsInMemory(), keeping=keeping)
+        keeping = SnapshotPolicy(retention_ms=60_000)
+        first = await watched(store, MemoryDecisionStore(), keeping=keeping)
         deciding = await first.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
@@ -315,7 +317,7 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
         await deciding.node("n4")  # the agents of the others have been silent for too long
         await deciding.place(web, (1, "n4"))
         await first.end()
-        second = await watched(store, DecisionsInMemory(), "s2", keeping=keeping)
+        second = await watched(store, MemoryDecisionStore(), "s2", keeping=keeping)
         page = await second.find()
         assert [[ordinal for _, ordinal, _ in one.placements] for one in page.items] == [[1]]
         assert page.items[0].decided.tenant == "shop"  # the state still knows it
@@ -326,8 +328,8 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
 
 def test_what_was_kept_of_another_log_is_dropped() -> None:
     async def story(watched: Any) -> None:
-        kept = DecisionsInMemory()
-        await kept.begin(Place("log-other", 3))
+        kept = MemoryDecisionStore()
+        await kept.begin(IndexPosition("log-other", 3))
         region = await watched(MemoryStore(), kept)
         deciding = await region.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
@@ -339,8 +341,8 @@ def test_what_was_kept_of_another_log_is_dropped() -> None:
 
 def test_what_was_kept_of_batches_that_this_log_does_not_have_is_dropped() -> None:
     async def story(watched: Any) -> None:
-        kept = DecisionsInMemory()
-        await kept.begin(Place("log-eu", 1, b"another digest"))
+        kept = MemoryDecisionStore()
+        await kept.begin(IndexPosition("log-eu", 1, b"another digest"))
         region = await watched(MemoryStore(), kept)
         deciding = await region.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
@@ -353,8 +355,8 @@ def test_what_was_kept_of_batches_that_this_log_does_not_have_is_dropped() -> No
 def test_a_server_that_follows_keeps_decisions_too() -> None:
     async def story(watched: Any) -> None:
         store = MemoryStore()
-        leader = await watched(store, DecisionsInMemory())
-        follower = await watched(store, DecisionsInMemory(), "s2", leads=False)
+        leader = await watched(store, MemoryDecisionStore())
+        follower = await watched(store, MemoryDecisionStore(), "s2", leads=False)
         deciding = await leader.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
         await until(lambda: follower.state.facts.seq == leader.state.facts.seq, leader.server.clock)
@@ -365,7 +367,7 @@ def test_a_server_that_follows_keeps_decisions_too() -> None:
 
 def test_decisions_go_when_their_time_is_over() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), DecisionsInMemory(), lasting=Lasting(retention_ms=3_600_000))
+        region = await watched(MemoryStore(), MemoryDecisionStore(), lasting=IndexRetention(retention_ms=3_600_000))
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
@@ -380,10 +382,10 @@ def test_decisions_go_when_their_time_is_over() -> None:
 
 
 def test_where_nothing_can_be_kept_that_is_told_and_tried_again() -> None:
-    class Full(DecisionsInMemory):
+    class Full(MemoryDecisionStore):
         is_full = True
 
-        async def add(self, reading: Reading, place: Place) -> None:
+        async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
             if self.is_full:
                 raise StoreError("the disk is full")
             await super().add(reading, place)
@@ -422,11 +424,11 @@ def test_a_file_that_is_no_database_of_ours_is_put_aside_and_begun_anew(kind: st
         connection.close()
 
     async def work() -> None:
-        kept = DecisionsInFile(path)
-        assert await kept.place() == Place()
-        await kept.add(Reading(), Place("log", 3, b"d", 1))
+        kept = SqliteDecisionStore(path)
+        assert await kept.place() == IndexPosition()
+        await kept.add(DecisionBatch(), IndexPosition("log", 3, b"d", 1))
         await kept.close()
-        again = DecisionsInFile(path)
+        again = SqliteDecisionStore(path)
         assert (await again.place()).seq == 3
         await again.close()
 
@@ -438,15 +440,15 @@ def test_a_file_that_is_damaged_while_it_is_in_use_is_put_aside_and_begun_anew(t
     path = tmp_path / "decisions.db"
 
     async def work() -> None:
-        kept = DecisionsInFile(path)
-        await kept.add(Reading(), Place("log", 3, b"d", 1))
+        kept = SqliteDecisionStore(path)
+        await kept.add(DecisionBatch(), IndexPosition("log", 3, b"d", 1))
         await kept.close()
         size = path.stat().st_size
         with path.open("r+b") as file:
             file.seek(8192)
             file.write(b"\xff" * (size - 8192))
-        again = DecisionsInFile(path)
-        assert await again.place() == Place()
+        again = SqliteDecisionStore(path)
+        assert await again.place() == IndexPosition()
         await again.close()
 
     run(work())

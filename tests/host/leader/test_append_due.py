@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.host.leader.append import Append, BatchLost, GivenUp
+from holdfast.host.leader.append import AppendTask, BatchRejected, BatchUnknown
 from holdfast.host.leader.group_commit import GroupCommit
-from holdfast.host.storage.snapshots import PRESSED_BYTES, Keeping, Snapshots
+from holdfast.host.storage.snapshots import PRESSED_BYTES, SnapshotPolicy, Snapshotter
 
 
 class Log:
@@ -21,10 +21,10 @@ class Log:
         self.state = SimpleNamespace(facts=SimpleNamespace(seq=seq))
 
 
-def snapshots(log: Any, keeping: Keeping, *, size_bytes: int = 50) -> Snapshots[Any]:
+def snapshots(log: Any, keeping: SnapshotPolicy, *, size_bytes: int = 50) -> Snapshotter[Any]:
     """The newest is of batch 10, and 30 bytes of log came after it."""
     nothing: Any = None
-    found: Snapshots[Any] = Snapshots(log, nothing, nothing, nothing, nothing, keeping)
+    found: Snapshotter[Any] = Snapshotter(log, nothing, nothing, nothing, nothing, keeping)
     found.begin_from(10, size_bytes, 30)
     return found
 
@@ -36,19 +36,19 @@ def test_a_snapshot_is_due_when_as_much_log_came_as_is_wanted_or_as_the_last_one
     size_bytes: int, more: int, is_due: bool
 ) -> None:
     log = Log(1_000, 10)
-    found = snapshots(log, Keeping(log_bytes=100, log_batches=1_000), size_bytes=size_bytes)
+    found = snapshots(log, SnapshotPolicy(log_bytes=100, log_batches=1_000), size_bytes=size_bytes)
     log.log_bytes += more
     assert found.is_due() is is_due
 
 
 @pytest.mark.parametrize(("seq", "is_due"), [(19, False), (20, True)])
 def test_a_snapshot_is_due_after_so_many_batches(seq: int, is_due: bool) -> None:
-    assert snapshots(Log(1_000, seq), Keeping(log_batches=10)).is_due() is is_due
+    assert snapshots(Log(1_000, seq), SnapshotPolicy(log_batches=10)).is_due() is is_due
 
 
 def test_where_room_is_short_a_snapshot_is_due_earlier() -> None:
     log = Log(1_000, 10)
-    found = snapshots(log, Keeping(log_bytes=10 * PRESSED_BYTES))
+    found = snapshots(log, SnapshotPolicy(log_bytes=10 * PRESSED_BYTES))
     log.log_bytes += PRESSED_BYTES
     assert not found.is_due()
     found.has_pressure = True
@@ -71,7 +71,7 @@ def test_a_store_is_stuck_when_it_did_not_answer_for_longer_than_that_or_not_pla
 def test_a_store_whose_room_is_short_is_trimmed_from_the_time_on_that_was_set(
     now: int, pressed: bool, trims: int
 ) -> None:
-    found: Any = snapshots(Log(1_000, 10), Keeping())
+    found: Any = snapshots(Log(1_000, 10), SnapshotPolicy())
     found._clock = SimpleNamespace(boot=lambda: now)
     found.has_pressure, found._trim_at = pressed, 100
     trimmed = []
@@ -89,7 +89,7 @@ def test_a_store_whose_room_is_short_is_trimmed_from_the_time_on_that_was_set(
 @pytest.mark.parametrize(("seq", "is_read"), [(11, False), (12, False), (13, True)])
 def test_what_lies_under_another_head_is_read_only_if_that_head_is_further(seq: int, is_read: bool) -> None:
     """Another batch in the place of ours is the end of ours, whatever else the store can or cannot tell."""
-    append: Any = Append.__new__(Append)
+    append: Any = AppendTask.__new__(AppendTask)
     append._batch, append.began = SimpleNamespace(seq=12, digest=b"ours"), 0
 
     async def read(_seq: int, _count: int) -> Any:
@@ -97,4 +97,4 @@ def test_what_lies_under_another_head_is_read_only_if_that_head_is_further(seq: 
 
     append._store = SimpleNamespace(read=read)
     settled = asyncio.run(append._judge_conflict(SimpleNamespace(seq=seq, digest=b"theirs")))
-    assert isinstance(settled, GivenUp if is_read else BatchLost)
+    assert isinstance(settled, BatchUnknown if is_read else BatchRejected)

@@ -22,8 +22,9 @@ from holdfast.host.leader.denials import (
 )
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.store import Store
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, batches_in, in_world, until
+from tests.support.hosts.ledger_world import Server, World, an_override, batches_in, in_world, until
 from tests.support.ledgers.region import SCHEDULER
 
 CLERK = "person/clerk"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Failed, NotLeading
 from holdfast.host.ledger.ledger import Role
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, batches_in, in_world, until
+from holdfast.stores.memory import MemoryStore
+from tests.support.hosts.ledger_world import Server, World, an_override, batches_in, in_world, until
 from tests.support.ledgers.region import ROOT
 
 
@@ -26,7 +27,7 @@ def test_what_is_tried_out_shows_the_object_as_it_would_be_and_leaves_no_trace()
         before, batches = server.state.facts, len(await batches_in(store))
         envelope = an_envelope(server, "a")
         tried = server.ledger.try_out(envelope)
-        assert isinstance(tried.answers[0], Landed)
+        assert isinstance(tried.answers[0], Committed)
         assert tried.state.overrides[tried.answers[0].revision].reason == "a"
         assert tried.state.facts.seq == before.seq + 1
         assert server.state.facts == before
@@ -71,8 +72,8 @@ def test_a_trial_beside_a_batch_that_is_being_written_rests_on_what_is_durable()
         waiting = [server.ledger.submit(an_envelope(server, f"k{number}")) for number in range(20)]
         tried = server.ledger.try_out(an_envelope(server, "a"))
         answers = [await one for one in waiting]
-        assert isinstance(tried.answers[0], Landed)
-        assert all(isinstance(answer, Landed) for answer in answers)
+        assert isinstance(tried.answers[0], Committed)
+        assert all(isinstance(answer, Committed) for answer in answers)
         assert len(server.state.overrides) == 20
 
     in_world(story)
@@ -87,10 +88,10 @@ def test_a_fault_of_ours_is_told_and_stops_nobody(monkeypatch: pytest.MonkeyPatc
 
         envelope = an_envelope(server, "a")
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.host.leader.dry_run.Draft.consider", overlay)
+            patched.setattr("holdfast.host.leader.dry_run.BatchDraft.consider", overlay)
             with pytest.raises(Failed, match="judging OpenOverride failed"):
                 server.ledger.try_out(envelope)
         assert server.ledger.meters.counted("trials_failed", command="OpenOverride") == 1
-        assert isinstance(await server.ledger.submit(envelope), Landed)
+        assert isinstance(await server.ledger.submit(envelope), Committed)
 
     in_world(story)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.host.errors import Failed, OutcomeUnknown, Overloaded
-from holdfast.host.leader.lanes import Waiting
+from holdfast.host.leader.lanes import QueuedCommand
 from holdfast.host.leader.leader import Leader
 
 CANCELLED = asyncio.CancelledError
@@ -19,10 +19,10 @@ CANCELLED = asyncio.CancelledError
 
 async def is_renewed_again(answer: Any, *, shed: bool = False) -> bool:
     """End session 7, answer that, and see whether it may be renewed after all."""
-    waits: list[Waiting] = []
+    waits: list[QueuedCommand] = []
     again: list[int] = []
 
-    def add(one: Waiting) -> None:
+    def add(one: QueuedCommand) -> None:
         if shed:
             raise answer
         waits.append(one)
@@ -48,7 +48,7 @@ async def is_renewed_again(answer: Any, *, shed: bool = False) -> bool:
 @pytest.mark.parametrize(
     ("answer", "renewed"),
     [
-        (Landed(1, b""), False),
+        (Committed(1, b""), False),
         (OutcomeUnknown("the store did not answer"), False),
         (Refused(Code.NO_SESSION, "it is gone", {}), True),
         (Failed("it cannot be judged"), True),

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.model.values.settings import DEFAULTS, drifted
-from holdfast.host.leader.session_monitor import MARGIN_MS, Sessions
+from holdfast.core.model.values.settings import DEFAULTS, with_drift
+from holdfast.host.leader.session_monitor import MARGIN_MS, SessionMonitor
 from tests.support.ledgers.region import RegionBench
 
-PATIENCE = drifted(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
+PATIENCE = with_drift(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
 #: A look that comes later than this after the last one was late.
 GAP = DEFAULTS.proof_interval + DEFAULTS.session_lease // 4
 
@@ -33,7 +33,7 @@ class Watch:
         bench = RegionBench(checked=False)
         self.uids = [bench.open_session(f"agent/n{number}") for number in range(count)]
         self.bench, self.state = bench, bench.state
-        self.sessions = Sessions(self, Quiet(), Quiet())  # type: ignore[arg-type]
+        self.sessions = SessionMonitor(self, Quiet(), Quiet())  # type: ignore[arg-type]
         self.look()
 
     def boot(self) -> int:

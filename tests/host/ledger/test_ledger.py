@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Repeated
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.host.errors import NotLeading, NotReached, Stopped
 from holdfast.host.leader import group_commit
 from holdfast.host.leader.group_commit import JUDGE_MS
 from holdfast.host.ledger.ledger import Role
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.host.watch.changes import EVERYTHING
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import Keeping, MemoryStore, World, batches_in, in_world, keys_in, until
+from tests.support.hosts.ledger_world import World, batches_in, in_world, keys_in, until
 
 
 def test_a_server_on_an_empty_store_starts_the_log_and_leads() -> None:
@@ -25,7 +27,7 @@ def test_a_server_on_an_empty_store_starts_the_log_and_leads() -> None:
         server = await world.server(store).start().leads()
         assert server.state.facts.log_id == "log-eu"
         assert server.state.facts.term == 1
-        assert isinstance(await server.override("a"), Landed)
+        assert isinstance(await server.override("a"), Committed)
         assert len(await keys_in(store)) == 1
 
     in_world(story)
@@ -45,7 +47,7 @@ def test_what_was_acknowledged_is_there_after_a_restart_and_a_repeat_is_answered
         from tests.support.ledgers.region import ROOT
 
         again = await second.send(ROOT, an_override(command_time, "a"), key="a", sent=sent)
-        assert isinstance(landed, Landed)
+        assert isinstance(landed, Committed)
         assert again == Repeated(landed.revision, landed.answer)
         assert len(await keys_in(store)) == 1
 
@@ -112,7 +114,7 @@ def test_a_leader_that_began_before_the_snapshot_is_known_as_long_as_the_log_rea
         first = await world.server(store, "s0").start().leads()
         await first.override("a")
         await first.stop()
-        leader = await world.server(store, keeping=Keeping(log_bytes=1, log_batches=20)).start().leads()
+        leader = await world.server(store, keeping=SnapshotPolicy(log_bytes=1, log_batches=20)).start().leads()
         for number in range(60):
             await leader.override(f"k{number}")
             await leader.clock.sleep(500)
@@ -128,7 +130,7 @@ def test_a_leader_that_began_before_the_snapshot_is_known_as_long_as_the_log_rea
 def test_a_leader_that_the_log_does_not_name_any_more_is_unknown() -> None:
     async def story(world: World) -> None:
         store = MemoryStore()
-        keeping = Keeping(log_bytes=1, log_batches=20, retention_ms=0)
+        keeping = SnapshotPolicy(log_bytes=1, log_batches=20, retention_ms=0)
         leader = await world.server(store, keeping=keeping).start().leads()
         for number in range(120):
             await leader.override(f"k{number}")
@@ -150,24 +152,24 @@ def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
 ) -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        boot, consider, spent = server.clock.boot, Draft.consider, [0]
+        boot, consider, spent = server.clock.boot, BatchDraft.consider, [0]
 
-        def slow(draft: Draft[Any], envelope: Envelope[Any], at: int) -> Any:
+        def slow(draft: BatchDraft[Any], envelope: Envelope[Any], at: int) -> Any:
             spent[0] += takes_ms
             return consider(draft, envelope, at)
 
-        monkeypatch.setattr(Draft, "consider", slow)
+        monkeypatch.setattr(BatchDraft, "consider", slow)
         monkeypatch.setattr(server.clock, "boot", lambda: boot() + spent[0])
         before = server.state.facts.seq
         answers = await asyncio.gather(*(server.override(f"{number}") for number in range(30)))
-        assert all(isinstance(answer, Landed) for answer in answers)
+        assert all(isinstance(answer, Committed) for answer in answers)
         assert server.state.facts.seq == before + 30 // at_once
 
     in_world(story)
 
 
 def test_a_batch_takes_so_many_commands_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "COMMANDS_MOST", 3)
+    monkeypatch.setattr(group_commit, "COMMANDS_MAX", 3)
 
     async def story(world: World) -> None:
         store = MemoryStore()

@@ -14,28 +14,29 @@ from msgspec.structs import replace
 from holdfast.core.ledger.builtin.log import RaiseLevel
 from holdfast.core.ledger.builtin.servers import ServerForgotten, ServerStored
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.model.objects.principals import spoken
+from holdfast.core.model.objects.principals import format_token
 from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken, server_principal
 from holdfast.core.region.definition import REGION
-from holdfast.host.ledger.ledger import Identity, Role
-from holdfast.host.ledger.server_admission import LOOK_MS, ServerAdmission, announcement, read_announcement
-from holdfast.host.ledger.server_token import LIFE_MS, Held, OwnToken, Tokens
+from holdfast.host.ledger.ledger import Role, ServerIdentity
+from holdfast.host.ledger.server_admission import POLL_MS, ServerAdmission, announcement, read_announcement
+from holdfast.host.ledger.server_token import LIFE_MS, ServerTokenKeeper, ServerTokens, StoredToken
 from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, Store
-from holdfast.host.protocol.request_signatures import verifier
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.sim.actors.server_files import TokenFile, drawing
+from holdfast.host.protocol.request_signatures import public_key_of
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.sim.actors.server_files import TokenFile, token_source
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.hosts.ledger_world import Server, World, batches_in, in_world, until
 
 HOUR = 3_600_000
 
 
-def with_servers(server: Server, file: TokenFile | None = None, seed: str = "") -> tuple[Server, OwnToken]:
+def with_servers(server: Server, file: TokenFile | None = None, seed: str = "") -> tuple[Server, ServerTokenKeeper]:
     """The same server, with a token of its own and what puts tokens into the log; not started yet."""
     admission = ServerAdmission(server.ledger)
     server.ledger.beside["servers"] = admission.run
-    chance = drawing(Random(seed or server.name))
-    return server, OwnToken(server.ledger, file or TokenFile(), chance, admission.wake)
+    chance = token_source(Random(seed or server.name))
+    return server, ServerTokenKeeper(server.ledger, file or TokenFile(), chance, admission.wake)
 
 
 async def written(store: Store) -> list[ServerStored | ServerForgotten]:
@@ -121,7 +122,7 @@ def test_whatever_lies_in_the_store_the_leader_goes_on_and_takes_the_good_beside
         await store.announce("\n\x1b[31m" + "a" * 500, raw)
         await store.announce("zz", announcement(a_token(server)))
         await until(lambda: len(server.state.servers) == 1, server.clock)
-        await server.clock.sleep(2 * LOOK_MS)
+        await server.clock.sleep(2 * POLL_MS)
         assert await store.announced() == []
         assert [one.name for one in server.state.servers.values()] == ["server-x"]
         assert sum(n for (name, _), n in server.ledger.meters.counts.items() if name == "servers_refused") == 1
@@ -140,7 +141,7 @@ def test_below_level_2_nothing_is_announced_or_written_and_above_it_at_once() ->
         await server.start().leads()
         running = asyncio.create_task(token.run())
         await store.announce("early", announcement(a_token(server)))
-        await server.clock.sleep(10 * LOOK_MS)
+        await server.clock.sleep(10 * POLL_MS)
         assert server.state.facts.level == 1
         assert await written(store) == []
         assert token.current() is None
@@ -156,7 +157,10 @@ def test_two_servers_of_one_name_have_a_token_each_and_neither_pushes_the_other_
         store = MemoryStore()
         leader, _ = with_servers(world.server(store))
         await leader.start().leads()
-        tokens = [OwnToken(leader.ledger, TokenFile(), drawing(Random(number)), lambda: None) for number in range(6)]
+        tokens = [
+            ServerTokenKeeper(leader.ledger, TokenFile(), token_source(Random(number)), lambda: None)
+            for number in range(6)
+        ]
         running = [asyncio.create_task(token.run()) for token in tokens]
         await until(lambda: len(leader.state.servers) == 4, leader.clock)
         await leader.clock.sleep(300_000)
@@ -206,11 +210,11 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
                 since[token.name] = clock.wall()
                 store._announced.put(name, b"")
 
-        durable, meters = SimpleNamespace(state=state), Meters()
+        durable, meters = SimpleNamespace(state=state), Metrics()
         ledger: Any = SimpleNamespace(
-            role=Role.FOLLOWING, durable=durable, store=store, clock=clock, meters=meters, identity=Identity("s1")
+            role=Role.FOLLOWING, durable=durable, store=store, clock=clock, meters=meters, identity=ServerIdentity("s1")
         )
-        token = OwnToken(ledger, TokenFile(), drawing(Random(1)), take)
+        token = ServerTokenKeeper(ledger, TokenFile(), token_source(Random(1)), take)
         running = asyncio.create_task(token.run())
         await until(lambda: bool(since), clock)
         shown: list[str] = []
@@ -219,7 +223,7 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
             own = token.current()
             assert own is not None
             name, row = own.name, state.servers[own.name]
-            assert row.hash == verifier(own.secret)
+            assert row.hash == public_key_of(own.secret)
             assert row.expires - clock.wall() >= LIFE_MS // 4 - HOUR
             assert clock.wall() - since[name] >= LIFE_MS // 4 - HOUR or len(since) == 1
             shown += [name] if name not in shown else []
@@ -273,11 +277,11 @@ def test_a_token_that_was_made_while_the_clock_was_ahead_is_replaced_once_it_is_
 
     async def story(world: World) -> None:
         server = world.server(MemoryStore())
-        ahead = spoken("server-ahead", "s" * 43)
-        held = Held(ahead, server.clock.wall() + 400 * 24 * HOUR)
+        ahead = format_token("server-ahead", "s" * 43)
+        held = StoredToken(ahead, server.clock.wall() + 400 * 24 * HOUR)
         principal = server_principal("region/eu", server.name)
         file = TokenFile()
-        await file.write(msgspec.json.encode(Tokens(principal, held)).decode())
+        await file.write(msgspec.json.encode(ServerTokens(principal, held)).decode())
         _, token = with_servers(server, file)
         await server.start().leads()
         running = asyncio.create_task(token.run())

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.invariants import check
-from holdfast.core.model.objects.policies import Action, PolicyDocument
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT
 from holdfast.core.region.decide import full_list
@@ -31,7 +31,7 @@ from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.platform import server as platform_server
 from holdfast.host.ports.transport import NoAnswer
 from holdfast.host.protocol.shipments import Shipment, read_message
-from holdfast.host.storage.snapshots import Keeping
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from tests.support.hosts.ledger_world import until
 from tests.support.hosts.link_world import LinkWorld, PlatformServer, RegionServer, differences, linked
 from tests.support.ledgers.platform import (
@@ -48,7 +48,7 @@ from tests.support.ledgers.platform import (
     cpu,
 )
 
-KEEPING = Keeping(log_batches=6, retention_ms=0)
+KEEPING = SnapshotPolicy(log_batches=6, retention_ms=0)
 HOUR = 3_600_000
 numbers = st.integers(0, 3)
 CHANGES = (
@@ -74,7 +74,7 @@ class Play:
             self._start_region()
         platform = await self.leader()
         for thing in (
-            a_principal("region/*"), a_principal("tenant/*", Right.WRITE), a_class("normal"),
+            a_principal("region/*"), a_principal("tenant/*", Permission.WRITE), a_class("normal"),
             a_tenant("acme", "normal"), a_quota("acme", cpu(10_000)), a_region("eu", "EU"), a_region("us", "US"),
         ):  # fmt: skip
             await platform.put(thing)
@@ -103,7 +103,7 @@ class Play:
         await until(leading, self.world.clock)
         return leading()[0]
 
-    async def send(self, actor: str, command: Any) -> Landed | Refused | None:
+    async def send(self, actor: str, command: Any) -> Committed | Refused | None:
         """What may be refused, and may find nobody who leads."""
         server = await self.leader()
         self._keys += 1
@@ -112,7 +112,7 @@ class Play:
             answer = await server.ledger.submit(Envelope(actor, command, self.world.clock.wall(), key=key))
         except Unavailable:
             return None
-        return answer if isinstance(answer, Landed | Refused) else None
+        return answer if isinstance(answer, Committed | Refused) else None
 
     # Changes
 
@@ -120,32 +120,34 @@ class Play:
         state = (await self.leader()).state
         uid = state.workload_names.get(f"acme/w{a}") or 0
         overrides = [one for one, _ in state.overrides.items()]
-        assigned = [one.uid for one in state.assignments.values() if one.stage is not Stage.ENDED]
+        assigned = [one.uid for one in state.assignments.values() if one.stage is not AssignmentStage.ENDED]
         where = "us" if b == 3 else "eu"
         token = a_token(f"t{a}", ROOT, expires=self.world.clock.wall() + HOUR, revoked=b > 1)
         shares = (Share(template_digest(state.workloads[uid].spec.template), b + 1),) if uid else ()
         commands: dict[str, tuple[str, Any]] = {
-            "principal": (ROOT, p.Put(a_principal(f"person/{a}", tuple(Right)[b]))),
+            "principal": (ROOT, p.Put(a_principal(f"person/{a}", tuple(Permission)[b]))),
             "drop-principal": (ROOT, p.Delete("Principal", f"person/{a}")),
             "token": (ROOT, p.Put(token)),
             "class": (ROOT, p.Put(a_class(f"c{a}", 10 + b))),
             "place": (ROOT, p.Put(a_region("eu", f"EU{b}"))),
             "override": (
                 ROOT,
-                OpenOverride(tuple(Action)[a], ("", "eu", "us")[b % 3], "", "why", self.world.clock.wall() + HOUR),
+                OpenOverride(
+                    tuple(OverrideAction)[a], ("", "eu", "us")[b % 3], "", "why", self.world.clock.wall() + HOUR
+                ),
             ),
             "end-override": (ROOT, EndOverride(overrides[0] if overrides else 0, "done")),
             "pool": (ROOT, p.Put(a_pool(f"p{a}", where, cost=b))),
             "drop-pool": (ROOT, p.Delete("NodePool", f"p{a}")),
             "policy": (ROOT, p.PublishPolicy("packed", PolicyDocument(scores=(("packing", b),)))),
             "workload": ("tenant/acme", p.PutWorkload(a_workload(f"w{a}", template=a_template(100 + b)))),
-            "assign": (ASSIGNMENT, p.Assign(uid, where, Purpose.SERVING, Stage.ACTIVE, shares)),
+            "assign": (ASSIGNMENT, p.Assign(uid, where, AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, shares)),
             "end-assignment": (ASSIGNMENT, p.EndAssignment(assigned[a % len(assigned)] if assigned else 0)),
             "drop-workload": ("tenant/acme", p.DeleteWorkload("acme", f"w{a}")),
             "grant": (GRANT, p.OfferGrant("quota/acme", where, cpu(100 * b), self.world.clock.wall() + HOUR)),
         }
         answer = await self.send(*commands[what])
-        if what == "policy" and isinstance(answer, Landed):
+        if what == "policy" and isinstance(answer, Committed):
             await self.send(ROOT, p.ActivatePolicy(answer.revision, "eu"))
 
     # Faults
@@ -226,6 +228,6 @@ def test_after_any_changes_and_faults_the_region_has_what_the_platform_has_for_i
     with (
         mock.patch.object(platform_server, "STEP_OBJECTS", step_objects),
         mock.patch.object(platform_server, "PART_OBJECTS", 2),  # every list comes in parts
-        mock.patch.object(full_list, "GONE_MAX", 1),
+        mock.patch.object(full_list, "REMOVED_MAX", 1),
     ):
         linked(story)

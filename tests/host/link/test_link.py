@@ -12,24 +12,24 @@ from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT
-from holdfast.core.reconcilers.platform.region_health import Regions
-from holdfast.core.reconcilers.region.rights import Rights
+from holdfast.core.reconcilers.platform.region_health import RegionHealthReconciler
+from holdfast.core.reconcilers.region.rights import RightsReconciler
 from holdfast.core.region import events as e
-from holdfast.host.controllers.leader_controllers import Controllers
+from holdfast.host.controllers.leader_controllers import LeaderControllers
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ports.transport import named
+from holdfast.host.ports.transport import first_value
 from holdfast.host.protocol.shipments import SHIPMENTS, Shipment, read_message
 from holdfast.sim.world.virtual_loop import VirtualClock
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import batches_in, until
-from tests.support.hosts.link_actors import acting
+from tests.support.hosts.link_actors import link_actors
 from tests.support.hosts.link_world import ROOT, LinkWorld, PlatformServer, RegionServer, linked
 from tests.support.ledgers.platform import a_class, a_principal, a_region, a_token, an_exclusive
 
@@ -40,9 +40,9 @@ async def stored_in(region: RegionServer) -> Counter[str]:
     for batch in await batches_in(region.world.region_store):
         for record in batch.records:
             for event in record.events:
-                if isinstance(event, e.PrincipalStored):
+                if isinstance(event, e.PrincipalReceived):
                     found[event.principal.meta.name] += 1
-                elif isinstance(event, e.TokenStored):
+                elif isinstance(event, e.TokenReceived):
                     found[event.token.meta.name] += 1
     return found
 
@@ -85,7 +85,7 @@ def test_what_came_and_what_went_is_counted() -> None:
         platform, region = await world.both()
         meters, ends = region.ledger.meters, world.clock.wall() + 3_600_000
         counted = []
-        uid = await platform.accept("person/root", OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", "a", ends))
+        uid = await platform.accept("person/root", OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", "a", ends))
         for _ in range(2):
             before = meters.counted("link_objects")
             await world.same(platform, region)
@@ -101,10 +101,10 @@ def test_the_operator_that_a_log_begins_with_stays_its_own() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
         root = platform.state.principals["person/root"]
-        await platform.put(replace(root, spec=replace(root.spec, rights=(Right.OPERATE,))))
+        await platform.put(replace(root, spec=replace(root.spec, rights=(Permission.OPERATE,))))
         await put_people(platform, "ops")
         await world.same(platform, region, 100)
-        assert region.state.principals["person/root"].spec.rights == tuple(Right)
+        assert region.state.principals["person/root"].spec.rights == tuple(Permission)
 
     linked(story)
 
@@ -306,7 +306,7 @@ def test_the_next_leader_of_a_region_goes_on_from_the_logged_cursor() -> None:
         await second.leads()
         await world.same(platform, second)
         asked = second.line.streams()[0]
-        assert named(asked.query, "log") == "log-platform"
+        assert first_value(asked.query, "log") == "log-platform"
         assert steps(second, "list") == 0
         assert (await stored_in(second))["person/before"] == 1
 
@@ -315,7 +315,7 @@ def test_the_next_leader_of_a_region_goes_on_from_the_logged_cursor() -> None:
 
 def test_the_next_leader_of_a_region_is_told_leases_again_at_once_and_stops_nothing() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         second = world.region("r2")
         await act.grant(5_000)
         node, db = await act.node("n1"), await act.put(an_exclusive(leased=True))
@@ -334,9 +334,12 @@ def test_the_next_leader_of_a_region_is_told_leases_again_at_once_and_stops_noth
 
         await until(lambda: told().right_term == second.state.facts.term, world.clock, DEFAULTS.session_lease // 2)
         assert abs(told().right_until - until_then) < 1_000
-        assert Rights().reconcile(second.state, uid, second.state.facts.at).send == ()
+        assert RightsReconciler().reconcile(second.state, uid, second.state.facts.at).send == ()
         await world.clock.sleep(DEFAULTS.session_lease)
-        assert Rights().reconcile(second.state, uid, second.state.facts.term_at + DEFAULTS.session_lease).send == ()
+        assert (
+            RightsReconciler().reconcile(second.state, uid, second.state.facts.term_at + DEFAULTS.session_lease).send
+            == ()
+        )
         assert steps(second, "list") == 1
 
     linked(story)
@@ -462,7 +465,9 @@ def test_a_region_that_is_declared_lost_and_heard_all_the_time_comes_back_though
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
         assert platform.ledger.leader is not None
-        health = asyncio.create_task(Controllers(platform.ledger, [Regions()]).run(platform.ledger.leader))
+        health = asyncio.create_task(
+            LeaderControllers(platform.ledger, [RegionHealthReconciler()]).run(platform.ledger.leader)
+        )
         await world.clock.sleep(60_000)
         before = region.state.facts.seq
         await platform.accept("person/root", p.DeclareLost("eu", "taken for another one"))
@@ -480,7 +485,7 @@ def test_a_region_that_a_person_holds_to_be_lost_joins_once_more_and_not_again_a
         platform, region = await world.both()
         session = platform.state.regions["eu"].status.session
         ends = world.clock.wall() + 3_600_000
-        await platform.accept("person/root", OpenOverride(Action.DECLARE_LOST, "eu", "eu", "a drill", ends))
+        await platform.accept("person/root", OpenOverride(OverrideAction.DECLARE_LOST, "eu", "eu", "a drill", ends))
         await platform.accept("person/root", p.DeclareLost("eu", "a drill"))
         await until(lambda: platform.state.regions["eu"].status.session > session, world.clock, 10_000)
         session = platform.state.regions["eu"].status.session
@@ -498,7 +503,7 @@ def test_every_stream_names_the_session_the_cursor_and_who_asks() -> None:
         asked = region.line.streams()[0]
         assert (asked.verb, asked.path) == ("GET", SHIPMENTS)
         assert [name for name, _ in asked.query] == ["region", "log", "term", "cursor", "session"]
-        assert named(asked.headers, "authorization") == "region/eu"
+        assert first_value(asked.headers, "authorization") == "region/eu"
 
     linked(story)
 
@@ -509,7 +514,9 @@ def test_between_clocks_an_hour_apart_the_region_joins_and_what_ends_there_ends_
         region = world.region(clock=VirtualClock(world.loop, wrong_by=3_600_000))
         await region.leads()
         ends = world.clock.wall() + 60_000
-        uid = await platform.accept("person/root", OpenOverride(Action.PAUSE_SCHEDULING, "eu", "", "work", ends))
+        uid = await platform.accept(
+            "person/root", OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "", "work", ends)
+        )
         await until(lambda: uid in region.state.platform_overrides, world.clock, 20_000)
         assert region.state.platform_overrides[uid].ends == ends + 3_600_000
         await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
@@ -535,7 +542,7 @@ def test_a_pause_that_a_leader_with_a_lower_time_ships_first_of_all_does_not_end
         assert after.ledger.leader is not None
         now = after.ledger.leader.term.now()
         assert told - now > 20_000, "its time is lower"
-        pause = OpenOverride(Action.PAUSE_SCHEDULING, "eu", "", "work", now + 60_000)
+        pause = OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "", "work", now + 60_000)
         uid = await after.accept("person/root", pause)
         await until(lambda: uid in region.state.platform_overrides, world.clock, 5_000)
         assert region.ledger.leader is not None

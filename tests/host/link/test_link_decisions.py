@@ -12,26 +12,26 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Share
-from holdfast.core.model.records.region_reports import Counted, Seen, Summary
+from holdfast.core.model.records.region_reports import RegionSummary, TemplateCounts, WorkloadReport
 from holdfast.core.model.records.slots import PendingReason
-from holdfast.core.model.values.resources import NOTHING
-from holdfast.core.model.values.settings import times_of
+from holdfast.core.model.values.resources import ZERO
+from holdfast.core.model.values.settings import agent_times
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.host.link.platform import request
 from holdfast.host.link.platform.server import MARK_BATCHES, STEP_OBJECTS, _Stream
 from holdfast.host.link.region import reports, stand_down
-from holdfast.host.link.region.link import REFUSED_MS, Link
-from holdfast.host.link.region.report_sender import Saying
+from holdfast.host.link.region.link import REJECTED_RETRY_MS, Link
+from holdfast.host.link.region.report_sender import ReportSender
 from holdfast.host.link.region.reporter import RESYNC_MS
-from holdfast.host.link.region.reports import OFFERS, Sighting, Word
-from holdfast.host.protocol.commands import Answered, Said
-from holdfast.host.protocol.session_client import SessionOver
-from holdfast.host.runtime.telemetry import Meters
-from tests.support.hosts.link_actors import acting
+from holdfast.host.link.region.reports import OFFERS, LinkWorkloadReport, ReportCommand
+from holdfast.host.protocol.commands import CommandOutcome, CommandReply
+from holdfast.host.protocol.session_client import SessionLost
+from holdfast.host.runtime.telemetry import Metrics
+from tests.support.hosts.link_actors import link_actors
 from tests.support.hosts.link_world import LinkWorld, linked
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
 
@@ -57,7 +57,7 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
         return next(answers)
 
     async def sleep(ms: int) -> None:
-        assert ms == stand_down.AGAIN_MS
+        assert ms == stand_down.RETRY_MS
         done.append("paused")
 
     monkeypatch.setattr(stand_down, "_submit", submit)
@@ -70,7 +70,7 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
 
 def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Refused(Code.ALREADY, "", {})
-    answers, meters, left = iter([refused, None, refused, *["landed"] * 4]), Meters(), [1, 2, 3]
+    answers, meters, left = iter([refused, None, refused, *["landed"] * 4]), Metrics(), [1, 2, 3]
 
     async def submit(_leader: Any, command: Any, _journal: Any) -> Any:
         answer = next(answers)
@@ -115,11 +115,11 @@ def test_a_link_tells_what_keeps_it_from_hearing_and_else_what_keeps_it_from_spe
 # Words
 
 
-def saying(answer: Answered, forgotten: list[int]) -> Any:
-    found: Any = Saying.__new__(Saying)
+def saying(answer: CommandReply, forgotten: list[int]) -> Any:
+    found: Any = ReportSender.__new__(ReportSender)
     found._meters = found._journal = Quiet()
 
-    async def send_many(commands: list[Any]) -> list[Answered]:
+    async def send_many(commands: list[Any]) -> list[CommandReply]:
         return [answer] * len(commands)
 
     async def forget(assignment: int) -> bool:
@@ -144,7 +144,7 @@ def test_only_an_assignment_that_the_platform_does_not_know_is_forgotten_here(
     command: Any, code: Code, forgotten: list[int]
 ) -> None:
     found: list[int] = []
-    assert asyncio.run(saying(Answered(Said.REFUSED, code), found).say([Word(command)], {}))
+    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, code), found).say([ReportCommand(command)], {}))
     assert found == forgotten
 
 
@@ -153,28 +153,28 @@ def test_an_offer_that_came_too_early_is_made_again_when_it_may_be_for_all_that_
     until: int, later: int
 ) -> None:
     first, second = ("offer", 1), ("offer", 2)
-    word = Word(p.OfferBack(7, 2), ((first, 300), (second, 900)))
+    word = ReportCommand(p.OfferBack(7, 2), ((first, 300), (second, 900)))
     told: dict[Any, Any] = {}
-    answer = Answered(Said.REFUSED, Code.TOO_EARLY, facts={"until": until} if until else {})
+    answer = CommandReply(CommandOutcome.REFUSED, Code.TOO_EARLY, facts={"until": until} if until else {})
     assert asyncio.run(saying(answer, []).say([word], told))
     assert told == {first: later, second: later, OFFERS: later}
 
 
 def test_an_offer_that_is_refused_for_good_keeps_no_other_offer_waiting() -> None:
     told: dict[Any, Any] = {}
-    word = Word(p.OfferBack(7, 2), ((("offer", 1), 300),))
-    assert asyncio.run(saying(Answered(Said.REFUSED, Code.NOT_FOUND), []).say([word], told))
+    word = ReportCommand(p.OfferBack(7, 2), ((("offer", 1), 300),))
+    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, Code.NOT_FOUND), []).say([word], told))
     early: dict[Any, Any] = {}
-    acknowledged = Word(p.AcknowledgeGrant("quota/acme", 1, NOTHING), ((("grant", "quota/acme"), 1),))
-    assert asyncio.run(saying(Answered(Said.REFUSED, Code.TOO_EARLY), []).say([acknowledged], early))
+    acknowledged = ReportCommand(p.AcknowledgeGrant("quota/acme", 1, ZERO), ((("grant", "quota/acme"), 1),))
+    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, Code.TOO_EARLY), []).say([acknowledged], early))
     assert (told, early) == ({("offer", 1): 300}, {("grant", "quota/acme"): 1})
 
 
 def test_what_has_landed_is_counted_and_a_summary_only_where_there_is_one() -> None:
-    found, meters = saying(Answered(Said.LANDED), []), Meters()
+    found, meters = saying(CommandReply(CommandOutcome.LANDED), []), Metrics()
     found._meters = meters
-    seen = (Seen(1, 1, ()), Seen(2, 1, ()))
-    words = [Word(p.Report("eu", 1, seen)), *[Word(p.Report("eu", 1, seen[:1], Summary()))] * 2]
+    seen = (WorkloadReport(1, 1, ()), WorkloadReport(2, 1, ()))
+    words = [ReportCommand(p.Report("eu", 1, seen)), *[ReportCommand(p.Report("eu", 1, seen[:1], RegionSummary()))] * 2]
     assert asyncio.run(found.say(words, {}))
     assert [meters.counted(f"link_{name}") for name in ("reports", "reported", "summaries")] == [3, 4, 2]
 
@@ -189,10 +189,10 @@ def test_everything_is_looked_at_once_in_a_while(monkeypatch: pytest.MonkeyPatch
         looked.append("all of it")
         yield from ()
 
-    monkeypatch.setattr(reports, "forgetting", forgetting)
+    monkeypatch.setattr(reports, "forget_deleted", forgetting)
 
     async def story(world: LinkWorld) -> None:
-        await acting(world)
+        await link_actors(world)
         looked.clear()
         await world.clock.sleep(3 * RESYNC_MS)
         assert len(looked) == 3
@@ -234,18 +234,20 @@ def test_the_cursor_of_a_region_that_nothing_was_for_is_moved_on_after_so_many_b
     cursor: int, behind: int, has_heard_all: bool, is_marked: bool
 ) -> None:
     found: Any = _Stream.__new__(_Stream)
-    found._gathered, found._cursor, found._shipment = [], revision(cursor), lambda ship: ship
+    found._gathered, found._cursor, found._shipment = [], pack_revision(cursor), lambda ship: ship
     head: Any = SimpleNamespace(log_id="log", term=1, seq=cursor + behind)
     steps = found._steps(head, has_heard_all=has_heard_all)
-    assert [ship.to for ship in steps] == ([revision(cursor + behind, INDEX_MAX)] if is_marked else [])
+    assert [ship.to for ship in steps] == ([pack_revision(cursor + behind, INDEX_MAX)] if is_marked else [])
 
 
 # What is news
 
 
 def test_progress_is_more_that_is_over_for_good_however_it_ended() -> None:
-    def sighting(done: int, failed: int) -> Sighting:
-        return Sighting(Seen(1, 1, (Counted("one", 3, 2, 1, done=done, failed=failed),)), (100,))
+    def sighting(done: int, failed: int) -> LinkWorkloadReport:
+        return LinkWorkloadReport(
+            WorkloadReport(1, 1, (TemplateCounts("one", 3, 2, 1, done=done, failed=failed),)), (100,)
+        )
 
     told: dict[Any, Any] = {("seen", 1): sighting(2, 1)}
     progress = [reports.is_progress(sighting(*one), told) for one in ((2, 1), (3, 1), (2, 2), (1, 1), (1, 2))]
@@ -270,7 +272,7 @@ def test_what_waits_for_room_is_offered_back_from_the_end_of_its_patience_on(wai
 def test_identities_are_given_back_once_for_each_list_that_asks_for_them() -> None:
     bench = RegionBench()
     work = an_assignment(exclusive=True, shares=(), returning=((0, 3),))
-    bench.ship(c.AssignmentShipped(work))
+    bench.ship(c.ShippedAssignment(work))
     told: dict[Any, Any] = {}
     for asked, is_news in ((200, True), (200, False), (300, True)):
         bench.state.assignments.put(work.uid, replace(work, revision=asked))
@@ -307,8 +309,8 @@ def waiting_in_two_requests(bench: RegionBench) -> tuple[int, int]:
     first, second = a_template(cpu=1_000), a_template(cpu=2_000)
     work = an_assignment(template=first, count=2)
     shares = (Share(template_digest(first), 2), Share(template_digest(second), 3))
-    bench.ship(*(c.TemplateShipped(template_digest(one), one) for one in (first, second)))
-    bench.ship(c.AssignmentShipped(replace(work, shares=shares)))
+    bench.ship(*(c.ShippedTemplate(template_digest(one), one) for one in (first, second)))
+    bench.ship(c.ShippedAssignment(replace(work, shares=shares)))
     ordinal = 0
     for number, share in enumerate(shares):
         bench.accept(REPLICA, c.OpenSlots(work.uid, share.template, tuple(range(ordinal, ordinal + share.count))))
@@ -339,7 +341,7 @@ def test_an_offer_is_made_again_from_the_time_on_that_was_told(name: Any) -> Non
 def test_identities_that_were_given_back_for_one_list_are_told_with_those_that_follow_for_it_alone() -> None:
     bench = RegionBench()
     work = an_assignment(exclusive=True, shares=(), returning=((0, 5),))
-    bench.ship(c.AssignmentShipped(work))
+    bench.ship(c.ShippedAssignment(work))
     bench.state.assignments.put(work.uid, replace(work, revision=200))
     for asked, told in ((200, (200, ((0, 5),))), (100, (200, ((0, 5),)))):
         [word] = reports.released(bench.state, work.workload, {("rights", work.uid): (asked, ((0, 2),))})
@@ -350,7 +352,7 @@ def test_identities_that_were_given_back_for_one_list_are_told_with_those_that_f
 
 def test_a_little_that_was_told_is_forgotten_in_one_go() -> None:
     told: dict[Any, Any] = {("offer", 7): 1, ("seen", 8): None, OFFERS: 3}
-    assert list(reports.forgetting(RegionBench().state, told)) == []
+    assert list(reports.forget_deleted(RegionBench().state, told)) == []
     assert told == {OFFERS: 3}
 
 
@@ -375,48 +377,48 @@ def a_link(slept: list[int]) -> Any:
 @pytest.mark.parametrize(
     ("answers", "waits"),
     [
-        ([Answered(Said.LANDED)], 0),
-        ([Answered(Said.REFUSED, Code.ALREADY)], 0),  # an earlier try has landed after all
-        ([Answered(Said.REFUSED, Code.NOT_FOUND), Answered(Said.LANDED)], 1),
+        ([CommandReply(CommandOutcome.LANDED)], 0),
+        ([CommandReply(CommandOutcome.REFUSED, Code.ALREADY)], 0),  # an earlier try has landed after all
+        ([CommandReply(CommandOutcome.REFUSED, Code.NOT_FOUND), CommandReply(CommandOutcome.LANDED)], 1),
     ],
 )
-def test_a_region_has_joined_when_that_landed_or_was_done_already(answers: list[Answered], waits: int) -> None:
+def test_a_region_has_joined_when_that_landed_or_was_done_already(answers: list[CommandReply], waits: int) -> None:
     slept: list[int] = []
     left = iter(answers)
 
-    async def opened() -> Answered:
-        return Answered(Said.LANDED)
+    async def opened() -> CommandReply:
+        return CommandReply(CommandOutcome.LANDED)
 
-    async def join(*_: Any) -> Answered:
+    async def join(*_: Any) -> CommandReply:
         return next(left)
 
     speaker = SimpleNamespace(open=opened, join=join, session=7 << 20, server="p1")
     durable = SimpleNamespace(state=RegionBench().state)
     leader = SimpleNamespace(term=SimpleNamespace(durable=durable, now=lambda: 100))
     asyncio.run(a_link(slept)._join(leader, speaker))
-    assert slept == [REFUSED_MS] * waits
+    assert slept == [REJECTED_RETRY_MS] * waits
     assert next(left, None) is None
 
 
 def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is() -> None:
     paused: list[int] = []
     settings = RegionBench().state.facts.settings
-    heard = iter([None, None, None, SimpleNamespace(worth_ms=4_000), None, SessionOver("in a test")])
+    heard = iter([None, None, None, SimpleNamespace(worth_ms=4_000), None, SessionLost("in a test")])
 
     async def renew() -> Any:
         answer = next(heard)
-        if isinstance(answer, SessionOver):
+        if isinstance(answer, SessionLost):
             raise answer
         return answer
 
     async def pause(attempt: int) -> None:
         paused.append(attempt)
 
-    speaker = SimpleNamespace(renew=renew, pause=pause, offset=SimpleNamespace(most=0), times=times_of(settings))
+    speaker = SimpleNamespace(renew=renew, pause=pause, offset=SimpleNamespace(most=0), times=agent_times(settings))
     state = SimpleNamespace(facts=SimpleNamespace(settings=settings))
     leader = SimpleNamespace(term=SimpleNamespace(durable=SimpleNamespace(state=state)))
     slept: list[int] = []
-    with pytest.raises(SessionOver):
+    with pytest.raises(SessionLost):
         asyncio.run(a_link(slept)._keep_alive(leader, speaker))
     assert (paused, slept) == ([1, 2, 3, 1], [1_000])
 
@@ -425,8 +427,8 @@ def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is
 def test_a_region_that_was_lost_has_to_join_once_more_unless_it_was_heard_after_that(
     heard_at: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "proven", lambda _: None)
+    monkeypatch.setattr(request, "proven_leader", lambda _: None)
     status = SimpleNamespace(health=RegionHealth.LOST, heard_at=heard_at, since=50, session=7)
     state = SimpleNamespace(regions={"eu": SimpleNamespace(status=status)}, sessions={7: None})
     ledger: Any = SimpleNamespace(durable=SimpleNamespace(state=state))
-    assert (request.refuse(ledger, "eu", 7) is not None) is is_refused
+    assert (request.session_problem(ledger, "eu", 7) is not None) is is_refused

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.api.problems import Problem
-from holdfast.api.server.authentication import Caller, Callers
+from holdfast.api.server.authentication import Authenticator, Caller
 from holdfast.core.ledger.builtin.servers import AdmitServer, RevokeServer
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.host.ports.transport import Request
-from holdfast.host.protocol.request_signatures import Goal, OwnToken, onward, verifier
+from holdfast.host.protocol.request_signatures import RequestTarget, SigningToken, public_key_of, signed_request
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import until
 from tests.support.hosts.link_world import ROOT, LinkWorld, PlatformServer, RegionServer, linked
@@ -18,15 +18,15 @@ ADDRESS = "https://r1.example:7400"
 
 
 async def admit(server: PlatformServer | RegionServer, name: str, principal: str, life_ms: int = HOUR) -> None:
-    token = ServerToken(name, principal, verifier(SECRET), server.clock.wall() + life_ms)
+    token = ServerToken(name, principal, public_key_of(SECRET), server.clock.wall() + life_ms)
     await server.accept("controller/servers", AdmitServer(token))
 
 
 def judged(region: RegionServer, name: str) -> Caller | Problem:
     """As whom the region answers a request that a server with this token sends for an operator."""
-    there = Goal(ADDRESS, region.state.facts.ledger)
-    request = onward(Request("GET", "/v1/whoami"), there, ROOT, OwnToken(name, SECRET), region.clock.wall())
-    return Callers(region.clock, (ADDRESS,)).of(region.state, request)
+    there = RequestTarget(ADDRESS, region.state.facts.ledger)
+    request = signed_request(Request("GET", "/v1/whoami"), there, ROOT, SigningToken(name, SECRET), region.clock.wall())
+    return Authenticator(region.clock, (ADDRESS,)).of(region.state, request)
 
 
 def knows(region: RegionServer, name: str) -> str:

@@ -14,19 +14,19 @@ import pytest
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import INDEX_MAX, revision, seq_of, show
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.records.region_reports import Summary, Trouble
+from holdfast.core.ledger.revision import INDEX_MAX, format_revision, pack_revision, seq_of
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.records.region_reports import RegionSummary, Trouble
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.host.errors import StoreWentBackwards
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.platform.server import serve_shipments
-from holdfast.host.link.region.link import REFUSED_MS
+from holdfast.host.link.region.link import REJECTED_RETRY_MS
 from holdfast.host.ports.transport import Reply, Request
-from holdfast.host.protocol.commands import ENVELOPES, ENVELOPES_MANY
+from holdfast.host.protocol.commands import ENVELOPES, ENVELOPES_BATCH
 from holdfast.host.protocol.problem import read_problem
-from holdfast.host.protocol.shipments import SHIPMENTS, Known, encode_message, read_message
+from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, encode_message, read_message
 from holdfast.host.storage import durable_state
 from tests.support.hosts.faulty_store import FaultyStore
 from tests.support.hosts.ledger_world import as_it_was, until
@@ -55,14 +55,16 @@ async def write(region: RegionServer, batches: int) -> None:
     """What people do in the region itself, which the platform has no part in."""
     for number in range(batches):
         ends = region.clock.wall() + HOUR
-        await region.accept("person/root", OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", f"work {number}", ends))
+        await region.accept(
+            "person/root", OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", f"work {number}", ends)
+        )
 
 
 def said_by(region: RegionServer) -> set[str]:
     """What a server of the region has said at the platform: the names of its commands."""
     bodies: list[bytes] = [one.body for one in region.line.asked if one.path == ENVELOPES]
     for request in region.line.asked:
-        if request.path == ENVELOPES_MANY:
+        if request.path == ENVELOPES_BATCH:
             bodies += map(bytes, msgspec.msgpack.decode(request.body, type=list[msgspec.Raw]))
     read = [PLATFORM.envelopes.read(body) for body in bodies]
     return {type(one.command).__name__ for one in read if isinstance(one, Envelope)}
@@ -73,7 +75,7 @@ async def is_left_alone(world: LinkWorld, platform: PlatformServer, region: Regi
     before = platform.state.regions["eu"].status
     cursor = region.state.place.cursor
     await platform.put(a_principal("person/late"))
-    await world.clock.sleep(4 * REFUSED_MS)
+    await world.clock.sleep(4 * REJECTED_RETRY_MS)
     after = platform.state.regions["eu"].status
     assert (after.position, after.digest, after.cursor) == (before.position, before.digest, before.cursor)
     assert region.state.place.cursor == cursor
@@ -147,7 +149,7 @@ def test_a_region_that_is_forgotten_while_its_log_is_wrong_stands_down() -> None
         region = world.region("r2", store=await as_it_was(world.region_store, last - 3))
         await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
         await platform.accept("person/root", p.RetireRegion("eu", "its store is lost"))
-        await until(lambda: "told to stop" in region.link.trouble(), world.clock, 2 * REFUSED_MS)
+        await until(lambda: "told to stop" in region.link.trouble(), world.clock, 2 * REJECTED_RETRY_MS)
 
     linked(story)
 
@@ -155,11 +157,11 @@ def test_a_region_that_is_forgotten_while_its_log_is_wrong_stands_down() -> None
 async def steal(platform: PlatformServer) -> None:
     """Somebody has the token of region eu and knows its log: it speaks for the region, from far beyond."""
     await platform.accept("region/eu", OpenSession())
-    session, far = platform.state.session_of["region/eu"], revision(10**9, INDEX_MAX)
+    session, far = platform.state.session_of["region/eu"], pack_revision(10**9, INDEX_MAX)
     cursor = platform.state.regions["eu"].status.cursor
     said = (
         p.JoinRegion("eu", "log-eu"),
-        p.Report("eu", far, (), Summary(troubles=(Trouble("forged", 1, 0),))),
+        p.Report("eu", far, (), RegionSummary(troubles=(Trouble("forged", 1, 0),))),
         p.Acknowledge("eu", "log-eu", far, cursor, "00" * 8),
     )
     for number, command in enumerate(said, 1):
@@ -193,8 +195,8 @@ def test_a_region_in_whose_name_somebody_else_spoke_goes_on_once_a_person_believ
 
 def knowing(seq: int) -> Callable[[bytes], list[bytes]]:
     """The fate of messages from a platform that knows of a batch at that place which this region never had."""
-    known = encode_message(Known(revision(seq, INDEX_MAX), "00" * 8))
-    return lambda message: [known if isinstance(read_message(message), Known) else message]
+    known = encode_message(KnownPosition(pack_revision(seq, INDEX_MAX), "00" * 8))
+    return lambda message: [known if isinstance(read_message(message), KnownPosition) else message]
 
 
 @pytest.mark.parametrize("is_trimmed", [True, False])
@@ -223,7 +225,7 @@ def test_nothing_is_taken_from_a_stream_that_does_not_say_what_is_known() -> Non
     async def story(world: LinkWorld) -> None:
         platform, region, _ = await acknowledged(world)
         region.line.is_cut = True
-        region.line.fate = lambda message: [] if isinstance(read_message(message), Known) else [message]
+        region.line.fate = lambda message: [] if isinstance(read_message(message), KnownPosition) else [message]
         await platform.put(a_principal("person/late"))
         await world.clock.sleep(5_000)
         region.line.is_cut = False
@@ -341,7 +343,7 @@ def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_t
             "log": facts.log_id,
             "term": facts.term,
             "cursor": f"{facts.seq}.{INDEX_MAX}",
-            "session": show(session),
+            "session": format_revision(session),
         }
         query = tuple((name, str(value)) for name, value in fields.items())
         reply = await serve_shipments(one.ledger, Request("GET", SHIPMENTS, query), "eu", one.evidence)

@@ -11,15 +11,24 @@ import pytest
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.dedup import WINDOW
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.platform.commands import Acknowledge, JoinRegion
 from holdfast.core.platform.definition import PLATFORM
-from holdfast.host.link.region.session import Platform, SessionOver, Speaker, ToldToStop
-from holdfast.host.ports.transport import NoAnswer, Reply, Request, Serving, Unreachable
+from holdfast.host.link.region.session import PlatformTarget, RegionSession, RetiredByPlatform
+from holdfast.host.ports.transport import NoAnswer, Reply, Request, RequestHandler, Unreachable
 from holdfast.host.protocol import session_client
-from holdfast.host.protocol.commands import ENVELOPES_MANY, JSON, LEADER, MSGPACK, Answered, Renewed, Said
-from holdfast.host.protocol.problem import Problem, problem
+from holdfast.host.protocol.commands import (
+    ENVELOPES_BATCH,
+    JSON,
+    LEADER,
+    MSGPACK,
+    CommandOutcome,
+    CommandReply,
+    Renewed,
+)
+from holdfast.host.protocol.problem import ProblemBody, problem_reply
+from holdfast.host.protocol.session_client import SessionLost
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.ledgers.platform import DIGEST
 
@@ -41,7 +50,7 @@ class Told:
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         raise AssertionError("a speaker streams nothing")
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         raise AssertionError("a speaker serves nothing")
 
     def envelopes(self) -> list[Envelope[object]]:
@@ -49,23 +58,23 @@ class Told:
         return [one for one in read if isinstance(one, Envelope)]
 
 
-def a_speaker(told: Told, loop: VirtualLoop) -> Speaker:
+def a_speaker(told: Told, loop: VirtualLoop) -> RegionSession:
     clock = VirtualClock(loop)
-    platform = Platform(SERVERS, "eu", "", lambda: (("authorization", "Bearer x"),))
-    return Speaker(told, clock, platform, clock.wall)
+    platform = PlatformTarget(SERVERS, "eu", "", lambda: (("authorization", "Bearer x"),))
+    return RegionSession(told, clock, platform, clock.wall)
 
 
-def said(answered: Answered, *headers: tuple[str, str]) -> Reply:
+def said(answered: CommandReply, *headers: tuple[str, str]) -> Reply:
     return Reply(200, (MSGPACK, *headers), encode(answered))
 
 
 def landed(at: int = 0) -> Reply:
-    return said(Answered(Said.LANDED, revision=9, session=7, at=at))
+    return said(CommandReply(CommandOutcome.LANDED, revision=9, session=7, at=at))
 
 
 def test_a_server_that_does_not_lead_names_the_one_that_does() -> None:
     def answering(peer: str, request: Request) -> Reply:
-        return landed() if peer == "c" else said(Answered(Said.UNAVAILABLE, "not-leading"), (LEADER, "c"))
+        return landed() if peer == "c" else said(CommandReply(CommandOutcome.UNAVAILABLE, "not-leading"), (LEADER, "c"))
 
     loop, told = VirtualLoop(), Told(answering)
     speaker = a_speaker(told, loop)
@@ -101,40 +110,40 @@ def test_a_command_is_repeated_with_its_number_and_its_time_until_it_is_judged()
     assert len({(one.sent, one.sequence, one.session) for one in sent}) == 1
 
 
-@pytest.mark.parametrize(("code", "error"), [("no-session", SessionOver), ("tombstoned", ToldToStop)])
+@pytest.mark.parametrize(("code", "error"), [("no-session", SessionLost), ("tombstoned", RetiredByPlatform)])
 def test_what_ends_everything_is_raised(code: str, error: type[Exception]) -> None:
     loop = VirtualLoop()
-    speaker = a_speaker(Told(lambda *_: said(Answered(Said.REFUSED, code, "why"))), loop)
+    speaker = a_speaker(Told(lambda *_: said(CommandReply(CommandOutcome.REFUSED, code, "why"))), loop)
     with pytest.raises(error, match="why"):
         run_virtual(speaker.join("log-eu", DEFAULTS), loop)
 
 
 def test_a_heartbeat_of_a_session_that_is_over_says_so() -> None:
     loop = VirtualLoop()
-    speaker = a_speaker(Told(lambda *_: problem(409, "no-session", "open one")), loop)
-    with pytest.raises(SessionOver, match="open one"):
+    speaker = a_speaker(Told(lambda *_: problem_reply(409, "no-session", "open one")), loop)
+    with pytest.raises(SessionLost, match="open one"):
         run_virtual(speaker.renew(), loop)
 
 
 @pytest.mark.parametrize(
-    ("facts", "successor"), [({"current": "0.0"}, 0), ({"current": "41.3"}, revision(41, 3)), ({}, 0)]
+    ("facts", "successor"), [({"current": "0.0"}, 0), ({"current": "41.3"}, pack_revision(41, 3)), ({}, 0)]
 )
 def test_a_session_that_is_over_says_who_has_its_name_now(facts: dict[str, str], successor: int) -> None:
-    loop, found = VirtualLoop(), Problem("no-session", facts=facts)
+    loop, found = VirtualLoop(), ProblemBody("no-session", facts=facts)
     speaker = a_speaker(Told(lambda *_: Reply(409, (), msgspec.json.encode(found))), loop)
-    with pytest.raises(SessionOver) as over:
+    with pytest.raises(SessionLost) as over:
         run_virtual(speaker.renew(), loop)
     assert over.value.successor == successor
 
 
 def test_heartbeats_go_on_until_the_session_is_over() -> None:
-    replies = [renewed(8_000), problem(503, "not-proven", "the store is silent"), renewed(4_000)]
+    replies = [renewed(8_000), problem_reply(503, "not-proven", "the store is silent"), renewed(4_000)]
 
     def answering(peer: str, request: Request) -> Reply:
-        return replies.pop(0) if replies else problem(409, "no-session", "open one")
+        return replies.pop(0) if replies else problem_reply(409, "no-session", "open one")
 
     loop, told = VirtualLoop(), Told(answering)
-    with pytest.raises(SessionOver):
+    with pytest.raises(SessionLost):
         run_virtual(a_speaker(told, loop).keep_alive(), loop)
     assert len(told.asked) == 4
     assert 3_000 <= loop.time() * 1_000 <= 3_200, "four in each lease, and sooner after one that was not heard"
@@ -146,7 +155,7 @@ def renewed(worth_ms: int, term: int = 1, at: int = 5) -> Reply:
 
 def test_a_heartbeat_that_nobody_hears_goes_to_the_next_server() -> None:
     loop = VirtualLoop()
-    speaker = a_speaker(Told(lambda *_: problem(503, "not-proven", "the store is silent")), loop)
+    speaker = a_speaker(Told(lambda *_: problem_reply(503, "not-proven", "the store is silent")), loop)
     assert run_virtual(speaker.renew(), loop) is None
     assert speaker.server == "b"
     assert speaker.trouble == "a does not take what region/eu says: the store is silent (not-proven)"
@@ -192,14 +201,14 @@ def test_every_request_carries_the_credentials() -> None:
 
 def bodies_of(request: Request) -> list[Envelope[object]]:
     """What a request for many carries."""
-    assert request.path == ENVELOPES_MANY
+    assert request.path == ENVELOPES_BATCH
     read = [PLATFORM.envelopes.read(bytes(one)) for one in msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])]
     return [one for one in read if isinstance(one, Envelope)]
 
 
-def said_of_each(request: Request, *answers: Answered) -> Reply:
+def said_of_each(request: Request, *answers: CommandReply) -> Reply:
     """These answers first, and of all others that they landed."""
-    rest = [Answered(Said.LANDED, revision=9)] * (len(bodies_of(request)) - len(answers))
+    rest = [CommandReply(CommandOutcome.LANDED, revision=9)] * (len(bodies_of(request)) - len(answers))
     return Reply(200, (MSGPACK,), encode([*answers, *rest]))
 
 
@@ -211,36 +220,40 @@ def test_many_commands_go_in_one_request_in_their_order_under_growing_numbers() 
     loop = VirtualLoop()
     told = Told(lambda _, request: said_of_each(request))
     answers = run_virtual(a_speaker(told, loop).send_many(steps(5)), loop)
-    assert [one.said for one in answers] == [Said.LANDED] * 5
+    assert [one.said for one in answers] == [CommandOutcome.LANDED] * 5
     ((_, request),) = told.asked
     assert [one.sequence for one in bodies_of(request)] == [1, 2, 3, 4, 5]
     assert [one.command for one in bodies_of(request)] == steps(5)
 
 
 def test_many_commands_are_repeated_as_a_whole_until_each_is_judged() -> None:
-    unjudged = [Answered(Said.LANDED), Answered(Said.UNAVAILABLE, "not-proven")]
+    unjudged = [CommandReply(CommandOutcome.LANDED), CommandReply(CommandOutcome.UNAVAILABLE, "not-proven")]
 
     def answering(peer: str, request: Request) -> Reply:
         if peer == "a":
             raise NoAnswer("lost")
-        return said_of_each(request, *unjudged) if peer == "b" else said_of_each(request, Answered(Said.LANDED))
+        return (
+            said_of_each(request, *unjudged)
+            if peer == "b"
+            else said_of_each(request, CommandReply(CommandOutcome.LANDED))
+        )
 
     loop, told = VirtualLoop(), Told(answering)
     answers = run_virtual(a_speaker(told, loop).send_many(steps(3)), loop)
     assert [peer for peer, _ in told.asked] == ["a", "b", "c"]
     assert len({request.body for _, request in told.asked}) == 1
-    assert [one.said for one in answers] == [Said.LANDED] * 3
+    assert [one.said for one in answers] == [CommandOutcome.LANDED] * 3
 
 
 def test_a_reply_about_the_request_as_a_whole_judges_none_of_many() -> None:
-    replies = [problem(503, "not-leading", "elsewhere"), None]
+    replies = [problem_reply(503, "not-leading", "elsewhere"), None]
 
     def answering(peer: str, request: Request) -> Reply:
         return replies.pop(0) or said_of_each(request)
 
     loop, told = VirtualLoop(), Told(answering)
     answers = run_virtual(a_speaker(told, loop).send_many(steps(2)), loop)
-    assert (len(told.asked), [one.said for one in answers]) == (2, [Said.LANDED] * 2)
+    assert (len(told.asked), [one.said for one in answers]) == (2, [CommandOutcome.LANDED] * 2)
 
 
 def test_more_than_may_be_in_flight_or_than_one_request_carries_goes_in_several(
@@ -263,10 +276,10 @@ def test_more_than_may_be_in_flight_or_than_one_request_carries_goes_in_several(
     assert len(told.asked) > 2
 
 
-@pytest.mark.parametrize(("code", "error"), [("no-session", SessionOver), ("tombstoned", ToldToStop)])
+@pytest.mark.parametrize(("code", "error"), [("no-session", SessionLost), ("tombstoned", RetiredByPlatform)])
 def test_what_ends_everything_is_raised_for_one_of_many(code: str, error: type[Exception]) -> None:
     loop = VirtualLoop()
-    ending = (Answered(Said.LANDED), Answered(Said.REFUSED, code, "why"))
+    ending = (CommandReply(CommandOutcome.LANDED), CommandReply(CommandOutcome.REFUSED, code, "why"))
     speaker = a_speaker(Told(lambda _, request: said_of_each(request, *ending)), loop)
     with pytest.raises(error, match="why"):
         run_virtual(speaker.send_many(steps(3)), loop)
@@ -274,21 +287,21 @@ def test_what_ends_everything_is_raised_for_one_of_many(code: str, error: type[E
 
 def test_a_session_whose_commands_were_refused_as_often_as_it_is_wide_is_left_for_another() -> None:
     """A refused number is not used up in the ledger's eyes, which would take no number beyond its window any more."""
-    loop, refused = VirtualLoop(), Answered(Said.REFUSED, "already")
+    loop, refused = VirtualLoop(), CommandReply(CommandOutcome.REFUSED, "already")
     told = Told(lambda _, request: said_of_each(request, *[refused] * len(bodies_of(request))))
     speaker = a_speaker(told, loop)
 
     async def story() -> None:
         await speaker.send_many(steps(WINDOW - 1))
         await speaker.send_many(steps(1))
-        with pytest.raises(SessionOver, match="used up"):
+        with pytest.raises(SessionLost, match="used up"):
             await speaker.send_many(steps(1))
 
     run_virtual(story(), loop)
 
 
 def test_one_command_that_lands_opens_the_window_again() -> None:
-    loop, refused = VirtualLoop(), Answered(Said.REFUSED, "already")
+    loop, refused = VirtualLoop(), CommandReply(CommandOutcome.REFUSED, "already")
 
     def answering(peer: str, request: Request) -> Reply:
         sent = bodies_of(request)

@@ -5,31 +5,31 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.model.objects.override_effects import is_permissive
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
-from holdfast.host.protocol.time_offset import Offset
+from holdfast.host.protocol.time_offset import TimeOffset
 from tests.support.ledgers.region import an_assignment
 
 #: A leader: its log and its term.
 FIRST, NEXT = ("log-platform", 1), ("log-platform", 2)
 
 
-def an_offset(least: int = 3_000, most: int = 3_040) -> Offset:
+def an_offset(least: int = 3_000, most: int = 3_040) -> TimeOffset:
     """Ours is about three seconds ahead of the time of their first leader."""
-    offset = Offset()
+    offset = TimeOffset()
     offset.heard(at=1_000_000, now=1_000_000 + least, led=FIRST)
     offset.asked(1_000_000 + least, 1_000_000, 1_000_000 + most)
     return offset
 
 
-def an_override(action: Action) -> c.OverrideShipped:
+def an_override(action: OverrideAction) -> c.ShippedOverride:
     override = Override(9, action, "eu", "", "incident", "person/root", 0, 5_000_000)
-    return c.OverrideShipped(override)
+    return c.ShippedOverride(override)
 
 
-def ends(put: c.Shipped) -> int:
-    assert isinstance(put, c.OverrideShipped)
+def ends(put: c.ShippedItem) -> int:
+    assert isinstance(put, c.ShippedOverride)
     return put.override.ends
 
 
@@ -40,24 +40,24 @@ def test_the_offset_lies_between_what_asking_and_hearing_allow() -> None:
 
 
 def test_a_lease_ends_here_no_later_than_there() -> None:
-    put = an_offset().in_our_time(c.AssignmentShipped(an_assignment(right_until=5_000_000)))
-    assert isinstance(put, c.AssignmentShipped)
+    put = an_offset().in_our_time(c.ShippedAssignment(an_assignment(right_until=5_000_000)))
+    assert isinstance(put, c.ShippedAssignment)
     assert put.assignment.right_until == 5_003_000
 
 
 def test_a_deadline_is_put_into_our_time_by_the_best_guess() -> None:
-    put = an_offset().in_our_time(c.AssignmentShipped(an_assignment(batch=True, deadline=5_000_000)))
-    assert isinstance(put, c.AssignmentShipped)
+    put = an_offset().in_our_time(c.ShippedAssignment(an_assignment(batch=True, deadline=5_000_000)))
+    assert isinstance(put, c.ShippedAssignment)
     assert put.assignment.deadline == 5_003_020
 
 
 def test_an_assignment_without_a_lease_is_kept_as_it_is() -> None:
-    put = c.AssignmentShipped(an_assignment())
+    put = c.ShippedAssignment(an_assignment())
     assert an_offset().in_our_time(put) is put
 
 
-@pytest.mark.parametrize("action", Action)
-def test_in_doubt_what_restricts_ends_late_and_what_permits_ends_early(action: Action) -> None:
+@pytest.mark.parametrize("action", OverrideAction)
+def test_in_doubt_what_restricts_ends_late_and_what_permits_ends_early(action: OverrideAction) -> None:
     put = an_offset().in_our_time(an_override(action))
     assert ends(put) == (5_003_000 if is_permissive(action) else 5_003_040)
 
@@ -77,7 +77,7 @@ def test_what_is_heard_late_says_nothing() -> None:
 def test_a_new_leader_s_time_is_followed_backwards_and_in_doubt_what_restricts_ends_late() -> None:
     offset = an_offset()
     offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
-    assert ends(offset.in_our_time(an_override(Action.PAUSE_SCHEDULING))) == 5_060_000
+    assert ends(offset.in_our_time(an_override(OverrideAction.PAUSE_SCHEDULING))) == 5_060_000
     assert offset.theirs(1_061_000) == 1_001_000
 
 
@@ -85,8 +85,8 @@ def test_a_lease_of_a_leader_of_whom_nothing_was_asked_yet_ends_as_if_its_time_w
     """How long the word of the new one was on its way nobody knows: its lease may have begun long ago."""
     offset = an_offset()
     offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
-    put = offset.in_our_time(c.AssignmentShipped(an_assignment(right_until=5_000_000)))
-    assert isinstance(put, c.AssignmentShipped)
+    put = offset.in_our_time(c.ShippedAssignment(an_assignment(right_until=5_000_000)))
+    assert isinstance(put, c.ShippedAssignment)
     assert put.assignment.right_until == 5_003_000
 
 
@@ -121,8 +121,8 @@ def test_a_leader_of_another_log_is_another_leader_whatever_its_term() -> None:
 
 
 def test_an_emergency_ends_here_no_later_than_there_and_other_grants_are_kept_as_they_are() -> None:
-    emergency = an_offset().in_our_time(c.GrantShipped("emergency/7", 1, Resources(1), 5_000_000))
-    assert isinstance(emergency, c.GrantShipped)
+    emergency = an_offset().in_our_time(c.ShippedGrant("emergency/7", 1, Resources(1), 5_000_000))
+    assert isinstance(emergency, c.ShippedGrant)
     assert emergency.ends == 5_003_000
-    quota = c.GrantShipped("quota/acme", 1, Resources(1), 5_000_000)
+    quota = c.ShippedGrant("quota/acme", 1, Resources(1), 5_000_000)
     assert an_offset().in_our_time(quota) is quota

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Repeated
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Unavailable
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ledger.reads import Level
-from holdfast.host.ports.store import Head, Outcome, Stored
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.ports.store import Head, StoredBatch, WriteOutcome
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, Rival
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, in_world, keys_in, until
+from tests.support.hosts.ledger_world import Server, World, an_override, in_world, keys_in, until
 from tests.support.ledgers.region import ROOT
 
 LEASE = 10_000
@@ -40,8 +41,8 @@ def test_an_append_that_lands_after_its_answer_was_lost_is_in_the_log_once(lands
         server, store = await a_leader(world)
         store.append_lands_later(lands_after_ms)
         store.append_never_lands(times=4)
-        assert isinstance(await server.override("a"), Landed)
-        assert isinstance(await server.override("b"), Landed)
+        assert isinstance(await server.override("a"), Committed)
+        assert isinstance(await server.override("b"), Committed)
         await world.clock().sleep(2_000)
         assert len(await keys_in(store.inner)) == 2
         assert server.ledger.role is Role.LEADING
@@ -73,7 +74,7 @@ def test_until_it_is_settled_the_same_bytes_are_tried_and_nobody_gets_or_sees_an
         assert store.tried[-1] == tried[0]
         assert "append" in server.ledger.trouble()
         store.refuse()
-        assert all(isinstance(answer, Landed) for answer in await asyncio.gather(*waiting))
+        assert all(isinstance(answer, Committed) for answer in await asyncio.gather(*waiting))
         assert server.ledger.trouble() == ""
 
     in_world(story)
@@ -86,10 +87,10 @@ def test_a_linear_read_waits_for_an_unknown_append_and_is_not_answered_without_i
         waiting = ask(server, "a", server.clock.wall())
         await server.clock.sleep(100)
         with pytest.raises(NotProven):
-            await server.ledger.read(Level.LINEAR, timeout_ms=1_000)
+            await server.ledger.read(ReadLevel.LINEAR, timeout_ms=1_000)
         store.refuse()
-        assert isinstance(await waiting, Landed)
-        assert len((await server.ledger.read(Level.LINEAR)).state.overrides) == 1
+        assert isinstance(await waiting, Committed)
+        assert len((await server.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
 
     in_world(story)
 
@@ -125,7 +126,7 @@ def test_a_retry_with_the_same_key_to_the_next_leader_is_executed_once(landed: b
             await ask(first, "a", sent)
         await second.leads()
         answer = await ask(second, "a", sent)
-        assert isinstance(answer, Repeated if landed else Landed)
+        assert isinstance(answer, Repeated if landed else Committed)
         store.release()
         await second.clock.sleep(5_000)
         assert isinstance(await ask(second, "a", sent), Repeated)
@@ -167,7 +168,7 @@ def test_nothing_else_is_appended_while_an_append_that_was_given_up_still_hangs(
         store.release()
         await until(lambda: server.ledger.leader is not None, server.clock)
         assert server.state.facts.term == 2
-        assert isinstance(await server.override("b"), Landed)
+        assert isinstance(await server.override("b"), Committed)
 
     in_world(story)
 
@@ -211,7 +212,7 @@ def test_what_landed_and_was_overtaken_is_answered_as_landed_and_the_leader_step
         await server.clock.sleep(100)
         await Rival(store.inner).stand()
         store.release()
-        assert isinstance(await waiting, Landed)
+        assert isinstance(await waiting, Committed)
         await until(lambda: server.state.facts.term == 2, server.clock)
         assert server.ledger.leader is None
         assert len(await keys_in(store.inner)) == 1
@@ -262,7 +263,7 @@ def test_a_full_store_does_not_settle_an_append_that_was_unknown_before() -> Non
         await server.clock.sleep(1_000)
         assert not waiting.done()
         store.is_full = False
-        assert isinstance(await waiting, Landed)
+        assert isinstance(await waiting, Committed)
         assert len(await keys_in(store.inner)) == 1
 
     in_world(story)
@@ -308,7 +309,7 @@ def test_a_server_that_is_stopped_finishes_its_append_and_answers() -> None:
         behind = ask(server, "b", server.clock.wall())
         await server.clock.sleep(100)
         await server.stop()
-        assert isinstance(await waiting, Landed)
+        assert isinstance(await waiting, Committed)
         with pytest.raises(NotLeading, match="before it looked"):
             await behind
         assert len(await keys_in(store.inner)) == 1
@@ -325,7 +326,7 @@ class BreaksItsPromise(MemoryStore):
         self._lands = lands
         self.breaks = False
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         if not self.breaks:
             return await super().append(after, batch)
         self.breaks = False
@@ -341,7 +342,7 @@ def test_every_error_of_an_append_is_an_unknown_outcome(error: Exception, lands:
         store = BreaksItsPromise(error, lands=lands)
         server = await world.server(store).start().leads()
         store.breaks = True
-        assert isinstance(await server.override("a"), Landed)
+        assert isinstance(await server.override("a"), Committed)
         assert len(await keys_in(store)) == 1
         assert server.state.facts.term == 1
 
@@ -354,7 +355,7 @@ def test_an_append_that_cancels_itself_is_unknown_too() -> None:
     class Cancels(MemoryStore):
         times = 0
 
-        async def append(self, after: Head, batch: Stored) -> Outcome:
+        async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
             outcome = await super().append(after, batch)
             if self.times:
                 self.times -= 1
@@ -365,7 +366,7 @@ def test_an_append_that_cancels_itself_is_unknown_too() -> None:
         store = Cancels()
         server = await world.server(store).start().leads()
         store.times = 1
-        assert isinstance(await server.override("a"), Landed)
+        assert isinstance(await server.override("a"), Committed)
         assert len(await keys_in(store)) == 1
 
     in_world(story)

@@ -15,20 +15,21 @@ import pytest
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.overrides import EndOverride
 from holdfast.core.ledger.builtin.sessions import SessionEnded
-from holdfast.core.model.values.settings import DEFAULTS, drifted
+from holdfast.core.model.values.settings import DEFAULTS, with_drift
 from holdfast.host.errors import NotLeading, NotProven, ReadOnly, Unavailable
 from holdfast.host.leader.session_monitor import MARGIN_MS
-from holdfast.host.leader.term_proof import Proof, Renewal
+from holdfast.host.leader.term_proof import SessionRenewal, TermProof
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ledger.reads import Level
+from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.store import Store
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, Rival
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.hosts.ledger_world import Server, World, batches_in, in_world, until
 from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 PROOF = DEFAULTS.proof_interval
-PATIENCE = drifted(LEASE, DEFAULTS) + MARGIN_MS
+PATIENCE = with_drift(LEASE, DEFAULTS) + MARGIN_MS
 AGENT = "agent/n1"
 
 
@@ -38,9 +39,9 @@ async def a_leader(world: World, name: str = "s1") -> tuple[Server, FaultyStore]
     return await server.prepare(), store
 
 
-def renewal(server: Server, session: int, actor: str = AGENT) -> Renewal:
+def renewal(server: Server, session: int, actor: str = AGENT) -> SessionRenewal:
     answer = server.ledger.renew(actor, session)
-    assert isinstance(answer, Renewal), answer
+    assert isinstance(answer, SessionRenewal), answer
     return answer
 
 
@@ -97,7 +98,7 @@ def test_a_leader_without_a_young_proof_takes_no_commands_and_no_linear_reads() 
         with pytest.raises(NotProven):
             await server.override("a")
         with pytest.raises(NotProven):
-            await server.ledger.read(Level.LINEAR, timeout_ms=100)
+            await server.ledger.read(ReadLevel.LINEAR, timeout_ms=100)
         with pytest.raises(NotProven):
             server.ledger.renew(AGENT, 1)
         assert server.ledger.trouble() != ""
@@ -163,9 +164,9 @@ def test_where_no_second_server_can_open_the_store_reading_the_head_is_proof_eno
     in_world(story)
 
 
-def renewal_or_none(server: Server, session: int) -> Renewal | None:
+def renewal_or_none(server: Server, session: int) -> SessionRenewal | None:
     answer = server.ledger.renew(AGENT, session)
-    return answer if isinstance(answer, Renewal) else None
+    return answer if isinstance(answer, SessionRenewal) else None
 
 
 @pytest.mark.parametrize("way", ["request", "answer"])
@@ -305,7 +306,7 @@ def test_an_end_that_is_delayed_in_the_store_while_the_network_heals_is_an_end_o
                     answer = server.ledger.renew(AGENT, session)
                 except Unavailable:
                     continue
-                if isinstance(answer, Renewal):
+                if isinstance(answer, SessionRenewal):
                     assert server is new
                     renewed.append(server.clock.boot())
             await old.clock.sleep(100)
@@ -403,7 +404,7 @@ class At:
 @pytest.mark.parametrize(("age", "is_young"), [(LEASE // 2, True), (LEASE // 2 + 1, False)])
 def test_a_proof_is_young_for_half_a_lease_to_the_millisecond(age: int, is_young: bool) -> None:
     clock = At()
-    proof = Proof(clock)  # type: ignore[arg-type]
+    proof = TermProof(clock)  # type: ignore[arg-type]
     assert not proof.is_young(DEFAULTS), "nothing was proven yet"
     proof.proven(100, proof.begin())
     clock.now = 100 + age
@@ -412,7 +413,7 @@ def test_a_proof_is_young_for_half_a_lease_to_the_millisecond(age: int, is_young
 
 
 def test_a_term_has_proven_itself_from_its_first_proof_to_its_latest_in_whatever_order_they_come() -> None:
-    proof = Proof(At())  # type: ignore[arg-type]
+    proof = TermProof(At())  # type: ignore[arg-type]
     assert proof.span() == 0
     for began, span in ((1_000, 0), (1_700, 700), (1_400, 700), (2_000, 1_000)):
         proof.proven(began, proof.begin())

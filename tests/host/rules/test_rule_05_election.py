@@ -13,29 +13,21 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.core.ledger.builtin.log import TermStarted
-from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import NotLeading
-from holdfast.host.ledger.election import WAIT_MOST_MS, Terms
+from holdfast.host.ledger.election import WAIT_MAX_MS, Election
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ports.store import Head, Store, Stored
+from holdfast.host.ports.store import Head, Store, StoredBatch
 from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, Rival, stop_the_world
-from tests.support.hosts.ledger_world import (
-    MemoryStore,
-    Server,
-    World,
-    an_override,
-    batches_in,
-    in_world,
-    keys_in,
-    until,
-)
+from tests.support.hosts.ledger_world import Server, World, an_override, batches_in, in_world, keys_in, until
 from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
@@ -92,7 +84,7 @@ def test_when_a_leader_goes_another_takes_over_after_six_proof_intervals_and_not
         gone_at = second.clock.boot()
         await second.leads()
         assert SILENCE - PROOF <= second.clock.boot() - gone_at <= SILENCE + 3 * PROOF
-        assert isinstance(await second.override("b"), Landed)
+        assert isinstance(await second.override("b"), Committed)
         clock.resume()
         way.heal()
         await second.clock.sleep(LEASE * 2)
@@ -182,7 +174,7 @@ class Hanging(FaultyStore):
 
     hangs = 0
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
         if self.hangs:
             self.hangs -= 1
             await asyncio.Event().wait()
@@ -243,8 +235,8 @@ def test_terms_that_end_before_they_proved_themselves_for_a_lease_come_ever_more
     for servers in (1, 2, 3):
         gaps = in_world(functools.partial(gaps_with, servers))
         assert len(gaps) <= 13
-        assert max(gaps) >= WAIT_MOST_MS
-        assert max(gaps) <= WAIT_MOST_MS + 3 * LEASE
+        assert max(gaps) >= WAIT_MAX_MS
+        assert max(gaps) <= WAIT_MAX_MS + 3 * LEASE
         assert gaps[0] < gaps[2] < gaps[4]
 
 
@@ -264,12 +256,12 @@ def test_a_term_that_proved_itself_for_a_lease_is_followed_at_once() -> None:
     in_world(story)
 
 
-def terms_story(check: Callable[[Terms, VirtualClock], object]) -> None:
+def terms_story(check: Callable[[Election, VirtualClock], object]) -> None:
     async def story() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         clock = VirtualClock(loop)
-        result = check(Terms(clock, alone=False), clock)
+        result = check(Election(clock, alone=False), clock)
         if asyncio.iscoroutine(result):
             await result
 
@@ -277,11 +269,11 @@ def terms_story(check: Callable[[Terms, VirtualClock], object]) -> None:
 
 
 def test_the_wait_is_forgotten_after_ten_minutes() -> None:
-    async def check(terms: Terms, clock: VirtualClock) -> None:
+    async def check(terms: Election, clock: VirtualClock) -> None:
         for term in range(1, 8):
             terms.saw(Head("log", term, b"d"), term, DEFAULTS, clock.boot())
             await clock.sleep(1_000)
-        assert terms.wait(DEFAULTS) == WAIT_MOST_MS
+        assert terms.wait(DEFAULTS) == WAIT_MAX_MS
         await clock.sleep(600_001)
         assert terms.wait(DEFAULTS) == SILENCE
 

@@ -11,20 +11,21 @@ import contextlib
 
 import pytest
 
-from holdfast.core.model.values.settings import DEFAULTS, drifted
+from holdfast.core.model.values.settings import DEFAULTS, with_drift
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.ledger_time import SLEW_PER_MILLION, STEP_MS, LedgerTime
 from holdfast.host.leader.session_monitor import MARGIN_MS
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ports.store import Head, Outcome
+from holdfast.host.ports.store import Head, WriteOutcome
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, stop_the_world
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, batches_in, in_world, until
+from tests.support.hosts.ledger_world import Server, World, an_override, batches_in, in_world, until
 from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
 PROOF = DEFAULTS.proof_interval
-PATIENCE = drifted(LEASE, DEFAULTS) + MARGIN_MS
+PATIENCE = with_drift(LEASE, DEFAULTS) + MARGIN_MS
 HOUR = 3_600_000
 
 
@@ -181,7 +182,7 @@ class Pausing(MemoryStore):
         self.pauses = False
         self._task: asyncio.Task[None] | None = None
 
-    async def touch(self, at: Head) -> Outcome:
+    async def touch(self, at: Head) -> WriteOutcome:
         if self.pauses:
             self.pauses = False
             self._task = asyncio.create_task(self._pause())

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.errors import Diverged, NotLeading, Stopped, StoreWentBackwards, Unavailable
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ledger.reads import Level
+from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.storage.load import Damaged
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, Rival
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, as_it_was, in_world, until
+from tests.support.hosts.ledger_world import Server, World, as_it_was, in_world, until
 
 PROOF = DEFAULTS.proof_interval
 
@@ -196,20 +197,20 @@ def test_a_token_of_this_log_is_good_on_every_server() -> None:
         follower = world.server(store.inner, "s2").start()
         await leader.override("later")
         token = (await leader.ledger.read()).token
-        view = await follower.ledger.read(Level.AT_LEAST, token)
+        view = await follower.ledger.read(ReadLevel.AT_LEAST, token)
         assert view.token.seq >= token.seq
 
     in_world(story)
 
 
 @pytest.mark.parametrize("seq", [3, 12, 13, 5_000_000])
-@pytest.mark.parametrize("level", [Level.AT_LEAST, Level.ANY, Level.LINEAR])
-def test_a_token_of_another_log_is_diverged_at_once_wherever_it_points(seq: int, level: Level) -> None:
+@pytest.mark.parametrize("level", [ReadLevel.AT_LEAST, ReadLevel.ANY, ReadLevel.LINEAR])
+def test_a_token_of_another_log_is_diverged_at_once_wherever_it_points(seq: int, level: ReadLevel) -> None:
     async def story(world: World) -> None:
         server, _ = await a_log(world)
         asked_at = server.clock.boot()
         with pytest.raises(Diverged, match="list again"):
-            await server.ledger.read(level, Token("log-us", 1, seq, b"12345678"))
+            await server.ledger.read(level, RevisionToken("log-us", 1, seq, b"12345678"))
         assert server.clock.boot() - asked_at < 100
 
     in_world(story)
@@ -220,7 +221,7 @@ def test_a_token_with_another_past_is_diverged(seq: int) -> None:
     async def story(world: World) -> None:
         server, _ = await a_log(world)
         with pytest.raises(Diverged, match="list again"):
-            await server.ledger.read(Level.AT_LEAST, Token("log-eu", 1, seq, b"12345678"))
+            await server.ledger.read(ReadLevel.AT_LEAST, RevisionToken("log-eu", 1, seq, b"12345678"))
 
     in_world(story)
 
@@ -234,7 +235,7 @@ def test_a_token_from_before_a_restore_is_diverged_even_where_the_new_log_is_lon
         copy = await restored_and_written_to(store.inner, 7, 20)
         other = await world.server(copy, "s2").start().leads()
         with pytest.raises(Diverged):
-            await other.ledger.read(Level.AT_LEAST, token)
+            await other.ledger.read(ReadLevel.AT_LEAST, token)
 
     in_world(story)
 
@@ -244,7 +245,7 @@ def test_a_server_that_stopped_gives_no_reads_any_more() -> None:
         server, store = await a_log(world)
         await store.go_beside()
         assert isinstance(await stopped(server), Stopped)
-        for level in Level:
+        for level in ReadLevel:
             with pytest.raises(Unavailable):
                 await server.ledger.read(level, timeout_ms=100)
 

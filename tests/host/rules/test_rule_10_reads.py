@@ -12,16 +12,17 @@ import pytest
 
 from holdfast.core.ledger.builtin.overrides import EndOverride
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
-from holdfast.host.ledger.reads import Level
+from holdfast.host.ledger.reads import ReadLevel
 from holdfast.host.ports.store import Head
 from holdfast.host.storage.durable_state import WAITERS_KEPT
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore, Rival
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, in_world, until
+from tests.support.hosts.ledger_world import Server, World, an_override, in_world, until
 from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
@@ -81,7 +82,7 @@ def test_a_linear_read_on_a_deposed_leader_never_returns_less_than_was_acknowled
         await rival.stand()
         await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
         try:
-            view = await old.ledger.read(Level.LINEAR)
+            view = await old.ledger.read(ReadLevel.LINEAR)
         except Unavailable:
             return
         assert view.token.seq >= rival.state.facts.seq
@@ -102,7 +103,7 @@ def test_a_proof_of_the_same_millisecond_that_began_before_the_question_is_no_pr
         await rival.stand()
         await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
         with pytest.raises(Unavailable):
-            await old.ledger.read(Level.LINEAR, timeout_ms=1_000)
+            await old.ledger.read(ReadLevel.LINEAR, timeout_ms=1_000)
 
     in_world(story)
 
@@ -121,10 +122,10 @@ def test_an_append_that_landed_and_was_overtaken_is_no_proof_for_those_who_asked
         rival = Rival(store.inner)
         await rival.stand()
         await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
-        reading = asyncio.create_task(old.ledger.read(Level.LINEAR))
+        reading = asyncio.create_task(old.ledger.read(ReadLevel.LINEAR))
         await old.clock.sleep(100)
         store.refuse()
-        assert isinstance(await writing, Landed)
+        assert isinstance(await writing, Committed)
         try:
             view = await reading
         except Unavailable:
@@ -155,7 +156,7 @@ def test_waiting_linear_reads_share_one_proof() -> None:
         store.request_ms = store.answer_ms = 5
         await server.clock.sleep(PROOF)
         touches = store.calls["touch"]
-        await asyncio.gather(*(server.ledger.read(Level.LINEAR) for _ in range(200)))
+        await asyncio.gather(*(server.ledger.read(ReadLevel.LINEAR) for _ in range(200)))
         assert store.calls["touch"] - touches <= 3
 
     in_world(story)
@@ -180,7 +181,7 @@ def test_linear_reads_that_wait_for_a_store_that_is_away_leave_the_others_their_
         store.refuse("append")
         writing = asyncio.create_task(server.override("a"))
         await server.clock.sleep(10)
-        reads = (server.ledger.read(Level.LINEAR, timeout_ms=2_000) for _ in range(100))
+        reads = (server.ledger.read(ReadLevel.LINEAR, timeout_ms=2_000) for _ in range(100))
         await asyncio.gather(*reads, return_exceptions=True)
         assert asked <= 100 * 2_000 / 10
         store.refuse()
@@ -197,7 +198,7 @@ def test_a_linear_read_on_a_follower_waits_for_the_head() -> None:
         await until(lambda: follower.state.facts.seq == 1, follower.clock)
         way.refuse("read")
         await leader.override("a")
-        reading = asyncio.create_task(follower.ledger.read(Level.LINEAR))
+        reading = asyncio.create_task(follower.ledger.read(ReadLevel.LINEAR))
         await follower.clock.sleep(1_000)
         assert not reading.done()
         way.refuse()
@@ -218,7 +219,7 @@ def test_a_linear_read_without_the_store_is_unavailable_within_its_time(fault: s
         getattr(spoiled, fault)()
         asked_at, why = server.clock.boot(), "is cut off" if fault == "cut" else "does not answer"
         with pytest.raises(Unavailable, match=why if role == "follower" else "no proof within"):
-            await asyncio.wait_for(server.ledger.read(Level.LINEAR, timeout_ms=1_000), 4)
+            await asyncio.wait_for(server.ledger.read(ReadLevel.LINEAR, timeout_ms=1_000), 4)
         assert server.clock.boot() - asked_at <= 1_100
 
     in_world(story)
@@ -234,7 +235,7 @@ def test_a_reader_with_a_token_sees_its_own_write_on_any_server() -> None:
         await leader.override("a")
         token = (await leader.ledger.read()).token
         assert len((await follower.ledger.read()).state.overrides) == 0
-        assert len((await follower.ledger.read(Level.AT_LEAST, token)).state.overrides) == 1
+        assert len((await follower.ledger.read(ReadLevel.AT_LEAST, token)).state.overrides) == 1
 
     in_world(story)
 
@@ -243,9 +244,9 @@ def test_a_token_that_is_not_reached_in_time_is_told_how_far_this_server_is() ->
     async def story(world: World) -> None:
         server, _ = await a_leader(world)
         token = (await server.ledger.read()).token
-        later = Token(token.log_id, token.term, token.seq + 5, b"12345678")
+        later = RevisionToken(token.log_id, token.term, token.seq + 5, b"12345678")
         with pytest.raises(NotReached, match="is at 1"):
-            await server.ledger.read(Level.AT_LEAST, later, timeout_ms=300)
+            await server.ledger.read(ReadLevel.AT_LEAST, later, timeout_ms=300)
 
     in_world(story)
 
@@ -259,10 +260,10 @@ def test_an_old_token_that_only_the_store_can_tell_is_unavailable_without_it_and
             await first.override(f"k{number}")
         await first.stop()
         second = await world.server(store, "s2").start().leads()
-        assert (await second.ledger.read(Level.AT_LEAST, token)).token.seq > token.seq
+        assert (await second.ledger.read(ReadLevel.AT_LEAST, token)).token.seq > token.seq
         getattr(store, fault)()
         with pytest.raises(NotReached):
-            await asyncio.wait_for(second.ledger.read(Level.AT_LEAST, token, timeout_ms=1_000), 4)
+            await asyncio.wait_for(second.ledger.read(ReadLevel.AT_LEAST, token, timeout_ms=1_000), 4)
 
     in_world(story)
 
@@ -273,7 +274,7 @@ def test_a_reader_who_finds_out_that_the_store_went_back_is_told_that_this_serve
         await server.override("a")
         await store.go_back(1)
         with pytest.raises(Unavailable):
-            await server.ledger.read(Level.LINEAR)
+            await server.ledger.read(ReadLevel.LINEAR)
 
     in_world(story)
 
@@ -282,9 +283,9 @@ def test_readers_that_gave_up_leave_nothing_behind() -> None:
     async def story(world: World) -> None:
         server, _ = await a_leader(world)
         token = (await server.ledger.read()).token
-        later = Token(token.log_id, token.term, 10**9, b"12345678")
+        later = RevisionToken(token.log_id, token.term, 10**9, b"12345678")
         for _ in range(4):
-            asked = (server.ledger.read(Level.AT_LEAST, later, timeout_ms=10) for _ in range(2 * WAITERS_KEPT))
+            asked = (server.ledger.read(ReadLevel.AT_LEAST, later, timeout_ms=10) for _ in range(2 * WAITERS_KEPT))
             await asyncio.gather(*asked, return_exceptions=True)
         assert len(server.ledger.durable._waiting) <= WAITERS_KEPT
 
@@ -315,12 +316,12 @@ def test_a_linear_read_during_an_unknown_append_that_landed_shows_it_or_nothing(
         store.append_hangs(lands=True)
         writing = asyncio.create_task(leader.override("a"))
         await leader.clock.sleep(100)
-        assert len((await follower.ledger.read(Level.LINEAR)).state.overrides) == 1
+        assert len((await follower.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
         with pytest.raises(NotProven):
-            await leader.ledger.read(Level.LINEAR, timeout_ms=1_000)
+            await leader.ledger.read(ReadLevel.LINEAR, timeout_ms=1_000)
         store.release()
         await writing
-        assert len((await leader.ledger.read(Level.LINEAR)).state.overrides) == 1
+        assert len((await leader.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
 
     in_world(story)
 

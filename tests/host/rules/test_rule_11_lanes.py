@@ -14,45 +14,37 @@ import pytest
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.overrides import OpenOverride, OverrideOpened
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Draft, Landed
-from holdfast.core.ledger.commit.rules import InARow, Lane
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.commit.rules import CommandCoalescer, CommandLane
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.values.settings import DEFAULTS, drifted
+from holdfast.core.model.values.settings import DEFAULTS, with_drift
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Failed, Overloaded
-from holdfast.host.leader.lanes import RESERVED, RESERVED_BYTES, SHARES, Lanes, Waiting, turn
+from holdfast.host.leader.lanes import RESERVED, RESERVED_BYTES, SHARES, CommandLanes, QueuedCommand, take_batch
 from holdfast.host.leader.session_monitor import MARGIN_MS
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.store import BATCH_BYTES
 from holdfast.sim.world.virtual_loop import run_virtual
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import (
-    MemoryStore,
-    Server,
-    World,
-    an_override,
-    batches_in,
-    in_world,
-    start_log,
-    until,
-)
+from tests.support.hosts.ledger_world import Server, World, an_override, batches_in, in_world, start_log, until
 from tests.support.ledgers.region import ROOT
 
-PATIENCE = drifted(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
+PATIENCE = with_drift(DEFAULTS.session_lease, DEFAULTS) + MARGIN_MS
 KIB, MIB = 1 << 10, 1 << 20
 
 
-def waiting(lane: Lane, name: str = "", size_bytes: int = 64) -> Waiting:
+def waiting(lane: CommandLane, name: str = "", size_bytes: int = 64) -> QueuedCommand:
     envelope: Envelope[Any] = Envelope(ROOT, OpenSession(), 0, key=name)
-    return Waiting(envelope, lane, asyncio.get_running_loop().create_future(), size_bytes)
+    return QueuedCommand(envelope, lane, asyncio.get_running_loop().create_future(), size_bytes)
 
 
-def one_batch(lanes: Lanes, sizes: dict[Lane, int], size_bytes: int = BATCH_BYTES) -> list[Lane]:
+def one_batch(lanes: CommandLanes, sizes: dict[CommandLane, int], size_bytes: int = BATCH_BYTES) -> list[CommandLane]:
     """The lanes of the commands that the next batch takes, each of which has its lane's size."""
-    taking = turn(lanes, size_bytes)
-    taken: list[Lane] = []
+    taking = take_batch(lanes, size_bytes)
+    taken: list[CommandLane] = []
     one = next(taking)
     while one is not None:
         taken.append(one.lane)
@@ -60,8 +52,8 @@ def one_batch(lanes: Lanes, sizes: dict[Lane, int], size_bytes: int = BATCH_BYTE
     return taken
 
 
-def whole_turn(lanes: Lanes) -> list[Waiting]:
-    taking, taken = turn(lanes, BATCH_BYTES), []
+def whole_turn(lanes: CommandLanes) -> list[QueuedCommand]:
+    taking, taken = take_batch(lanes, BATCH_BYTES), []
     one = next(taking)
     while one is not None:
         taken.append(one)
@@ -71,28 +63,33 @@ def whole_turn(lanes: Lanes) -> list[Waiting]:
 
 def test_a_lane_that_has_had_its_share_to_the_byte_waits_for_what_the_others_leave() -> None:
     async def story() -> None:
-        lanes = Lanes()
-        for lane in (Lane.PROOFS, Lane.PROOFS, Lane.PROOFS, Lane.REPORTS):
+        lanes = CommandLanes()
+        for lane in (CommandLane.PROOFS, CommandLane.PROOFS, CommandLane.PROOFS, CommandLane.REPORTS):
             lanes.add(waiting(lane))
-        assert one_batch(lanes, {}, 10 * KIB) == [Lane.PROOFS, Lane.PROOFS, Lane.REPORTS, Lane.PROOFS]
+        assert one_batch(lanes, {}, 10 * KIB) == [
+            CommandLane.PROOFS,
+            CommandLane.PROOFS,
+            CommandLane.REPORTS,
+            CommandLane.PROOFS,
+        ]
 
     run_virtual(story())
 
 
 def test_a_batch_that_is_full_to_the_byte_takes_nothing_more() -> None:
     async def story() -> None:
-        lanes = Lanes()
-        for lane in (Lane.PROOFS, Lane.REPORTS):
+        lanes = CommandLanes()
+        for lane in (CommandLane.PROOFS, CommandLane.REPORTS):
             lanes.add(waiting(lane))
-        assert one_batch(lanes, {Lane.PROOFS: 10 * KIB}, 10 * KIB) == [Lane.PROOFS]
-        assert one_batch(lanes, {}, 10 * KIB) == [Lane.REPORTS]
+        assert one_batch(lanes, {CommandLane.PROOFS: 10 * KIB}, 10 * KIB) == [CommandLane.PROOFS]
+        assert one_batch(lanes, {}, 10 * KIB) == [CommandLane.REPORTS]
 
     run_virtual(story())
 
 
 def test_each_lane_gets_its_share_before_any_gets_more() -> None:
     async def story() -> None:
-        lanes = Lanes()
+        lanes = CommandLanes()
         for lane in SHARES:
             for _ in range(1_000):
                 lanes.add(waiting(lane))
@@ -104,21 +101,21 @@ def test_each_lane_gets_its_share_before_any_gets_more() -> None:
 
 def test_what_a_lane_does_not_need_goes_to_the_others_the_most_important_first() -> None:
     async def story() -> None:
-        lanes = Lanes()
-        for lane in (Lane.REPORTS, Lane.PROPOSALS):
+        lanes = CommandLanes()
+        for lane in (CommandLane.REPORTS, CommandLane.PROPOSALS):
             for _ in range(1_000):
                 lanes.add(waiting(lane))
         taken = one_batch(lanes, {}, size_bytes=100 * KIB)
-        assert (taken.count(Lane.REPORTS), taken.count(Lane.PROPOSALS)) == (80, 20)
+        assert (taken.count(CommandLane.REPORTS), taken.count(CommandLane.PROPOSALS)) == (80, 20)
 
     run_virtual(story())
 
 
 def test_within_a_lane_first_come_is_first_served() -> None:
     async def story() -> None:
-        lanes = Lanes()
+        lanes = CommandLanes()
         for number in range(10):
-            lanes.add(waiting(Lane.OPERATORS, str(number)))
+            lanes.add(waiting(CommandLane.OPERATORS, str(number)))
         first = whole_turn(lanes)
         lanes.put_back(first[:4])
         for one in first[4:]:
@@ -130,12 +127,12 @@ def test_within_a_lane_first_come_is_first_served() -> None:
     run_virtual(story())
 
 
-@pytest.mark.parametrize("flood", [Lane.PROOFS, Lane.REPORTS, Lane.RECONCILERS])
-def test_a_flood_of_large_commands_in_one_lane_does_not_starve_another(flood: Lane) -> None:
+@pytest.mark.parametrize("flood", [CommandLane.PROOFS, CommandLane.REPORTS, CommandLane.RECONCILERS])
+def test_a_flood_of_large_commands_in_one_lane_does_not_starve_another(flood: CommandLane) -> None:
     """One of them fills a batch. A lane that took more than its share waits until the others had theirs."""
 
     async def story() -> None:
-        lanes = Lanes()
+        lanes = CommandLanes()
         for _ in range(500):
             lanes.add(waiting(flood))
         for lane in SHARES:
@@ -153,21 +150,21 @@ def test_a_flood_of_large_commands_in_one_lane_does_not_starve_another(flood: La
 @pytest.mark.parametrize("by_bytes", [False, True])
 def test_a_lane_with_exactly_what_is_kept_for_it_makes_room_for_nobody(by_bytes: bool) -> None:
     async def story() -> None:
-        lanes = Lanes(most_bytes=2 * RESERVED_BYTES) if by_bytes else Lanes(most=2 * RESERVED)
-        for lane in (Lane.PROPOSALS, Lane.OPERATORS):
+        lanes = CommandLanes(most_bytes=2 * RESERVED_BYTES) if by_bytes else CommandLanes(most=2 * RESERVED)
+        for lane in (CommandLane.PROPOSALS, CommandLane.OPERATORS):
             for _ in range(1 if by_bytes else RESERVED):
                 lanes.add(waiting(lane, size_bytes=RESERVED_BYTES if by_bytes else 64))
         with pytest.raises(Overloaded):
-            lanes.add(waiting(Lane.OPERATORS))
-        assert lanes.depth(Lane.PROPOSALS) == lanes.depth(Lane.OPERATORS)
-        lanes.add(waiting(Lane.REPORTS))
+            lanes.add(waiting(CommandLane.OPERATORS))
+        assert lanes.depth(CommandLane.PROPOSALS) == lanes.depth(CommandLane.OPERATORS)
+        lanes.add(waiting(CommandLane.REPORTS))
 
     run_virtual(story())
 
 
 def test_a_batch_is_closed_near_its_size_whatever_waits() -> None:
     async def story() -> None:
-        lanes = Lanes()
+        lanes = CommandLanes()
         for lane in SHARES:
             for _ in range(100):
                 lanes.add(waiting(lane))
@@ -180,10 +177,10 @@ def test_a_batch_is_closed_near_its_size_whatever_waits() -> None:
 
 def test_what_cost_nothing_in_bytes_still_counts_so_that_a_batch_ends() -> None:
     async def story() -> None:
-        lanes = Lanes()
+        lanes = CommandLanes()
         for _ in range(9_000):
-            lanes.add(waiting(Lane.PROPOSALS))
-        assert len(one_batch(lanes, {Lane.PROPOSALS: 0})) < 9_000
+            lanes.add(waiting(CommandLane.PROPOSALS))
+        assert len(one_batch(lanes, {CommandLane.PROPOSALS: 0})) < 9_000
 
     run_virtual(story())
 
@@ -193,13 +190,13 @@ def test_what_cost_nothing_in_bytes_still_counts_so_that_a_batch_ends() -> None:
 
 def test_overload_sheds_the_newest_of_the_least_important() -> None:
     async def story() -> None:
-        lanes = Lanes(most=RESERVED * 10)
-        proposals = [waiting(Lane.PROPOSALS) for _ in range(RESERVED * 9)]
-        for one in [waiting(Lane.REPORTS) for _ in range(RESERVED)] + proposals:
+        lanes = CommandLanes(most=RESERVED * 10)
+        proposals = [waiting(CommandLane.PROPOSALS) for _ in range(RESERVED * 9)]
+        for one in [waiting(CommandLane.REPORTS) for _ in range(RESERVED)] + proposals:
             lanes.add(one)
         with pytest.raises(Overloaded):
-            lanes.add(waiting(Lane.PROPOSALS))
-        report = waiting(Lane.REPORTS)
+            lanes.add(waiting(CommandLane.PROPOSALS))
+        report = waiting(CommandLane.REPORTS)
         lanes.add(report)
         assert not report.answer.done()
         with pytest.raises(Overloaded):
@@ -212,13 +209,13 @@ def test_overload_sheds_the_newest_of_the_least_important() -> None:
 
 def test_few_large_commands_are_too_much_and_the_newest_of_the_least_important_make_room() -> None:
     async def story() -> None:
-        lanes = Lanes(most_bytes=8 * MIB)
-        proposals = [waiting(Lane.PROPOSALS, size_bytes=MIB) for _ in range(8)]
+        lanes = CommandLanes(most_bytes=8 * MIB)
+        proposals = [waiting(CommandLane.PROPOSALS, size_bytes=MIB) for _ in range(8)]
         for one in proposals:
             lanes.add(one)
         with pytest.raises(Overloaded, match=rf"{8 * MIB} bytes wait already: with {MIB} more they pass {8 * MIB}"):
-            lanes.add(waiting(Lane.PROPOSALS, size_bytes=MIB))
-        report = waiting(Lane.REPORTS, size_bytes=3 * MIB)
+            lanes.add(waiting(CommandLane.PROPOSALS, size_bytes=MIB))
+        report = waiting(CommandLane.REPORTS, size_bytes=3 * MIB)
         lanes.add(report)
         assert [one.answer.done() for one in proposals] == [False] * 5 + [True] * 3
         for one in proposals[5:]:
@@ -236,10 +233,10 @@ def test_few_large_commands_are_too_much_and_the_newest_of_the_least_important_m
 
 def test_a_flood_of_large_commands_leaves_room_for_the_largest_of_every_other_lane() -> None:
     async def story() -> None:
-        lanes = Lanes(most_bytes=8 * MIB)
+        lanes = CommandLanes(most_bytes=8 * MIB)
         for _ in range(8):
-            lanes.add(waiting(Lane.REPORTS, size_bytes=MIB))
-        kept = [waiting(lane, size_bytes=MIB) for lane in SHARES if lane is not Lane.REPORTS]
+            lanes.add(waiting(CommandLane.REPORTS, size_bytes=MIB))
+        kept = [waiting(lane, size_bytes=MIB) for lane in SHARES if lane is not CommandLane.REPORTS]
         for one in kept:
             lanes.add(one)
         assert not any(one.answer.done() for one in kept)
@@ -257,25 +254,25 @@ def test_what_waits_is_counted_with_all_that_it_brings() -> None:
         store.append_ms = 1_000
         sent = [server.override(f"k{number}", evidence=b"e" * 100_000) for number in range(50)]
         answers = await asyncio.gather(*sent, return_exceptions=True)
-        assert 15 <= sum(isinstance(answer, Landed) for answer in answers) <= 25
-        assert all(isinstance(answer, Landed | Overloaded) for answer in answers)
+        assert 15 <= sum(isinstance(answer, Committed) for answer in answers) <= 25
+        assert all(isinstance(answer, Committed | Overloaded) for answer in answers)
 
     in_world(story)
 
 
-@pytest.mark.parametrize("flood", [Lane.PROOFS, Lane.REPORTS])
-def test_a_flood_of_what_is_more_important_does_not_keep_the_others_out(flood: Lane) -> None:
+@pytest.mark.parametrize("flood", [CommandLane.PROOFS, CommandLane.REPORTS])
+def test_a_flood_of_what_is_more_important_does_not_keep_the_others_out(flood: CommandLane) -> None:
     """Each lane has a little room of its own: a share of each batch is worth nothing to whoever cannot wait for it."""
 
     async def story() -> None:
-        lanes = Lanes(most=RESERVED * 10)
+        lanes = CommandLanes(most=RESERVED * 10)
         for _ in range(RESERVED * 10):
             lanes.add(waiting(flood))
-        kept = [waiting(lane) for lane in (Lane.OPERATORS, Lane.PROPOSALS) for _ in range(RESERVED)]
+        kept = [waiting(lane) for lane in (CommandLane.OPERATORS, CommandLane.PROPOSALS) for _ in range(RESERVED)]
         for one in kept:
             lanes.add(one)
         with pytest.raises(Overloaded):
-            lanes.add(waiting(Lane.OPERATORS))
+            lanes.add(waiting(CommandLane.OPERATORS))
         with pytest.raises(Overloaded):
             lanes.add(waiting(flood))
         assert not any(one.answer.done() for one in kept)
@@ -295,7 +292,7 @@ def test_too_much_that_waits_is_turned_away_with_a_word_and_nothing_has_happened
             *(server.override(f"k{number}") for number in range(RESERVED + 50)), return_exceptions=True
         )
         assert sum(isinstance(answer, Overloaded) for answer in answers) > 0
-        assert sum(isinstance(answer, Landed) for answer in answers) == len(server.state.overrides) >= RESERVED
+        assert sum(isinstance(answer, Committed) for answer in answers) == len(server.state.overrides) >= RESERVED
 
     in_world(story)
 
@@ -316,7 +313,7 @@ def test_a_flood_of_lesser_commands_does_not_hold_up_the_ends_and_beginnings_of_
                     answer = await server.override(f"k{number}-{again}", evidence=b"e" * 4_000)
                 except Overloaded:
                     answer = None
-                if not isinstance(answer, Landed):
+                if not isinstance(answer, Committed):
                     await server.clock.sleep(100)
 
         flooding = [asyncio.create_task(flood(number)) for number in range(200)]
@@ -335,11 +332,11 @@ def test_a_flood_of_lesser_commands_does_not_hold_up_the_ends_and_beginnings_of_
 # What cannot be judged
 
 
-def a_book(**changes: Any) -> Book[RegionState]:
+def a_book(**changes: Any) -> LedgerDefinition[RegionState]:
     return msgspec.structs.replace(REGION, **changes)
 
 
-def poisoned_handler() -> Book[RegionState]:
+def poisoned_handler() -> LedgerDefinition[RegionState]:
     rule = REGION.rules[OpenOverride]
 
     def handler(state: Any, command: OpenOverride, case: Any) -> Any:
@@ -350,7 +347,7 @@ def poisoned_handler() -> Book[RegionState]:
     return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, handler=handler)})
 
 
-def poisoned_iterator() -> Book[RegionState]:
+def poisoned_iterator() -> LedgerDefinition[RegionState]:
     """The classic: `next()` of nothing, in a loop that itself ends by `StopIteration`."""
     rule = REGION.rules[OpenOverride]
 
@@ -362,7 +359,7 @@ def poisoned_iterator() -> Book[RegionState]:
     return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, handler=handler)})
 
 
-def poisoned_evolve() -> Book[RegionState]:
+def poisoned_evolve() -> LedgerDefinition[RegionState]:
     apply = REGION.apply[OverrideOpened]
 
     def applied(state: Any, event: OverrideOpened, stamp: Any) -> None:
@@ -395,18 +392,18 @@ class LateRow:
             self._state.overrides.put(event.override.uid, event.override)
 
 
-def poisoned_row() -> Book[RegionState]:
+def poisoned_row() -> LedgerDefinition[RegionState]:
     rule = REGION.rules[OpenOverride]
 
-    def in_a_row(state: RegionState, at: int) -> InARow:
+    def in_a_row(state: RegionState, at: int) -> CommandCoalescer:
         return LateRow(state, at)
 
     return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, in_a_row=in_a_row)})
 
 
-def with_book(world: World, book: Book[RegionState], store: Any) -> Server:
+def with_book(world: World, book: LedgerDefinition[RegionState], store: Any) -> Server:
     server = world.server(store)
-    server.ledger = Ledger(book, store, server.clock, Identity("s1", start_log()))
+    server.ledger = Ledger(book, store, server.clock, ServerIdentity("s1", start_log()))
     return server
 
 
@@ -432,7 +429,7 @@ def test_a_command_that_cannot_be_judged_is_set_aside_and_the_others_of_its_batc
         await asyncio.wait(asked, timeout=30)
         assert all(task.done() for task in asked)
         answers = [task.exception() or task.result() for task in asked]
-        assert [isinstance(answer, Landed) for answer in answers] == [reason != "poison" for reason in reasons]
+        assert [isinstance(answer, Committed) for answer in answers] == [reason != "poison" for reason in reasons]
         assert all(
             isinstance(answer, Failed) for answer, reason in zip(answers, reasons, strict=True) if reason == "poison"
         )
@@ -465,7 +462,7 @@ def test_every_command_of_a_batch_lies_in_that_batch_alone() -> None:
                     places[record.key] = batch.header.seq
         assert len(places) == 190
         assert len(set(places.values())) < 60
-        assert all(isinstance(answer, Landed) for answer in answers)
+        assert all(isinstance(answer, Committed) for answer in answers)
 
     in_world(story)
 
@@ -473,13 +470,13 @@ def test_every_command_of_a_batch_lies_in_that_batch_alone() -> None:
 def test_a_draft_that_is_dropped_leaves_no_trace() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        draft = Draft(REGION, server.state)
+        draft = BatchDraft(REGION, server.state)
         envelope: Envelope[Any] = Envelope(
             ROOT, an_override(server.state.facts.at, "a"), server.state.facts.at, key="a"
         )
-        assert isinstance(draft.consider(envelope, server.state.facts.at), Landed)
+        assert isinstance(draft.consider(envelope, server.state.facts.at), Committed)
         assert len(server.state.overrides) == 0
-        assert isinstance(await server.override("b"), Landed)
+        assert isinstance(await server.override("b"), Committed)
         assert [one.reason for one in server.state.overrides.values()] == ["b"]
 
     in_world(story)
@@ -487,9 +484,9 @@ def test_a_draft_that_is_dropped_leaves_no_trace() -> None:
 
 def test_more_than_is_kept_for_a_lane_may_wait_in_it_while_nobody_else_needs_the_room() -> None:
     async def story() -> None:
-        lanes = Lanes()
+        lanes = CommandLanes()
         for _ in range(5):
-            lanes.add(waiting(Lane.PROPOSALS, size_bytes=MIB))
+            lanes.add(waiting(CommandLane.PROPOSALS, size_bytes=MIB))
         assert lanes.size_bytes() == 5 * MIB > RESERVED_BYTES
 
     run_virtual(story())
@@ -497,16 +494,19 @@ def test_more_than_is_kept_for_a_lane_may_wait_in_it_while_nobody_else_needs_the
 
 def test_of_two_lanes_with_more_than_their_own_the_less_important_makes_room() -> None:
     async def story() -> None:
-        lanes = Lanes(most=5 * RESERVED)
-        last = waiting(Lane.PROPOSALS)
-        for one in [waiting(Lane.REPORTS) for _ in range(RESERVED)]:
+        lanes = CommandLanes(most=5 * RESERVED)
+        last = waiting(CommandLane.PROPOSALS)
+        for one in [waiting(CommandLane.REPORTS) for _ in range(RESERVED)]:
             lanes.add(one)
-        for lane in (Lane.OPERATORS, Lane.PROPOSALS):
-            for _ in range(2 * RESERVED - (lane is Lane.PROPOSALS)):
+        for lane in (CommandLane.OPERATORS, CommandLane.PROPOSALS):
+            for _ in range(2 * RESERVED - (lane is CommandLane.PROPOSALS)):
                 lanes.add(waiting(lane))
         lanes.add(last)
-        lanes.add(waiting(Lane.REPORTS))
-        assert (lanes.depth(Lane.OPERATORS), lanes.depth(Lane.PROPOSALS)) == (2 * RESERVED, 2 * RESERVED - 1)
+        lanes.add(waiting(CommandLane.REPORTS))
+        assert (lanes.depth(CommandLane.OPERATORS), lanes.depth(CommandLane.PROPOSALS)) == (
+            2 * RESERVED,
+            2 * RESERVED - 1,
+        )
         with pytest.raises(Overloaded):
             await last.answer
 
@@ -526,10 +526,10 @@ def test_a_lane_takes_what_may_wait_or_what_is_kept_for_it_to_the_byte(
     most_bytes: int, first: int, second: int, fits: bool
 ) -> None:
     async def story() -> None:
-        lanes = Lanes(most_bytes=most_bytes)
-        lanes.add(waiting(Lane.OPERATORS, size_bytes=first))
+        lanes = CommandLanes(most_bytes=most_bytes)
+        lanes.add(waiting(CommandLane.OPERATORS, size_bytes=first))
         try:
-            lanes.add(waiting(Lane.OPERATORS, size_bytes=second))
+            lanes.add(waiting(CommandLane.OPERATORS, size_bytes=second))
         except Overloaded:
             assert not fits
         else:

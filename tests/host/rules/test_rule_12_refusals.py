@@ -12,15 +12,16 @@ from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.builtin.overrides import EndOverride
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.commit.dedup import WINDOW
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
-from holdfast.host.leader.refusal_cache import SESSIONS_MAX, Refusals
+from holdfast.host.leader.refusal_cache import SESSIONS_MAX, RefusalCache
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, an_override, batches_in, in_world
+from tests.support.hosts.ledger_world import Server, World, an_override, batches_in, in_world
 from tests.support.ledgers.region import LINK, REPLICA, ROOT, SCHEDULER, a_template, an_assignment
 
 TEMPLATE = a_template()
@@ -48,9 +49,9 @@ class Scene:
         await server.accept("agent/n1", node, session=agent, sequence=1)
         target = Resources(1_000_000, 10**9, 10**9, 10**9, ())
         shipped: tuple[Any, ...] = (
-            c.GrantShipped("quota/acme", 1, target, FOREVER),
-            c.TemplateShipped(DIGEST, TEMPLATE),
-            c.AssignmentShipped(self.work),
+            c.ShippedGrant("quota/acme", 1, target, FOREVER),
+            c.ShippedTemplate(DIGEST, TEMPLATE),
+            c.ShippedAssignment(self.work),
         )
         for number, put in enumerate(shipped, start=1):
             await server.accept(LINK, c.Ship("log-platform", 1, number, number + 1, (put,)))
@@ -67,7 +68,7 @@ class Scene:
         await (server or self.server).accept(ROOT, c.AdministerNode(self.node, cordoned=cordoned, note=key), key=key)
 
     def proposal(self, ordinal: int = 0) -> c.Propose:
-        group = c.Group(self.work.uid, DIGEST, (c.Placement(ordinal, self.node),))
+        group = c.PlacementGroup(self.work.uid, DIGEST, (c.SlotPlacement(ordinal, self.node),))
         return c.Propose((group,), self.at + DEFAULTS.proposal_life)
 
     def envelope(self, sequence: int, ordinal: int = 0, **fields: Any) -> Envelope[Any]:
@@ -75,7 +76,7 @@ class Scene:
         fields = {"actor": SCHEDULER, "session": self.session, **fields}
         return Envelope(command=self.proposal(ordinal), sent=self.at, sequence=sequence, **fields)
 
-    async def send(self, envelope: Envelope[Any], server: Server | None = None) -> Landed | Refused | Repeated:
+    async def send(self, envelope: Envelope[Any], server: Server | None = None) -> Committed | Refused | Repeated:
         return await (server or self.server).ledger.submit(envelope)
 
     def placed(self) -> list[int]:
@@ -96,7 +97,7 @@ def test_a_duplicate_of_a_refused_proposal_gets_the_same_refusal_though_it_would
         await scene.cordon(False, "uncordon")
         assert await scene.send(packet) == refused
         assert scene.placed() == []
-        assert isinstance(await scene.send(scene.envelope(2, ordinal=1)), Landed)
+        assert isinstance(await scene.send(scene.envelope(2, ordinal=1)), Committed)
         assert await scene.send(packet) == refused
         assert scene.placed() == [1]
 
@@ -136,7 +137,7 @@ def test_a_duplicate_of_an_accepted_proposal_is_answered_as_the_first_was_and_do
         packet = scene.envelope(1)
         answers = await asyncio.gather(*(scene.send(packet) for _ in range(5)))
         landed = answers[0]
-        assert isinstance(landed, Landed)
+        assert isinstance(landed, Committed)
         assert all(answer == Repeated(landed.revision, landed.answer) for answer in answers[1:])
         assert scene.placed() == [0]
 
@@ -151,7 +152,7 @@ def test_after_a_change_of_leader_a_refused_command_is_judged_anew() -> None:
         await scene.cordon(False, "uncordon")
         await scene.server.stop()
         second = await world.server(scene.store.inner, "s2").start().leads()
-        assert isinstance(await scene.send(packet, second), Landed)
+        assert isinstance(await scene.send(packet, second), Committed)
 
     in_world(story)
 
@@ -167,7 +168,7 @@ def test_nobody_can_use_up_the_numbers_of_another_session() -> None:
                 assert answer.code is Code.NO_SESSION
         assert isinstance(await scene.send(scene.envelope(1, actor="scheduler/stranger", session=stranger)), Refused)
         await scene.cordon(False, "uncordon")
-        assert isinstance(await scene.send(scene.envelope(1)), Landed)
+        assert isinstance(await scene.send(scene.envelope(1)), Committed)
 
     in_world(story)
 
@@ -192,8 +193,8 @@ def test_a_number_that_came_too_early_is_not_used_up() -> None:
         assert isinstance(early, Refused)
         assert early.code is Code.TOO_MANY_IN_FLIGHT
         await scene.cordon(False, "uncordon")
-        assert isinstance(await scene.send(scene.envelope(1)), Landed)
-        assert isinstance(await scene.send(scene.envelope(WINDOW + 1, ordinal=1)), Landed)
+        assert isinstance(await scene.send(scene.envelope(1)), Committed)
+        assert isinstance(await scene.send(scene.envelope(WINDOW + 1, ordinal=1)), Committed)
 
     in_world(story)
 
@@ -211,7 +212,7 @@ def test_a_scheduler_that_was_refused_more_often_than_its_window_is_wide_can_sti
         await scene.cordon(False, "uncordon")
         again = beyond.facts["high"] + 1
         assert isinstance(await scene.send(scene.envelope(again)), Refused)
-        assert isinstance(await scene.send(scene.envelope(again, ordinal=3)), Landed)
+        assert isinstance(await scene.send(scene.envelope(again, ordinal=3)), Committed)
         assert isinstance(await scene.send(scene.envelope(again)), Refused)
         assert scene.placed() == [3]
 
@@ -221,18 +222,18 @@ def test_a_scheduler_that_was_refused_more_often_than_its_window_is_wide_can_sti
 def test_a_person_who_sends_a_refused_command_again_is_refused_again() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        coming = revision(server.state.facts.seq + 1)
+        coming = pack_revision(server.state.facts.seq + 1)
         end = EndOverride(coming, "done")
         sent = server.clock.wall()
         refused = await server.send(ROOT, end, key="end", sent=sent)
         assert isinstance(refused, Refused)
         landed = await server.override("opens")
-        assert isinstance(landed, Landed)
+        assert isinstance(landed, Committed)
         assert landed.revision == coming
         assert await server.send(ROOT, end, key="end", sent=sent) == refused
         assert len(server.state.overrides) == 1
         # Another body under the same key is another command; so is the same body under another key.
-        assert isinstance(await server.send(ROOT, end, key="end-2", sent=sent), Landed)
+        assert isinstance(await server.send(ROOT, end, key="end-2", sent=sent), Committed)
 
     in_world(story)
 
@@ -240,7 +241,7 @@ def test_a_person_who_sends_a_refused_command_again_is_refused_again() -> None:
 def test_two_bodies_that_were_refused_under_one_key_are_both_remembered() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        coming = revision(server.state.facts.seq + 1)
+        coming = pack_revision(server.state.facts.seq + 1)
         sent = server.clock.wall()
         first, second = EndOverride(coming, "done"), EndOverride(coming, "over")
         refused = [await server.send(ROOT, end, key="end", sent=sent) for end in (first, second)]
@@ -253,7 +254,7 @@ def test_two_bodies_that_were_refused_under_one_key_are_both_remembered() -> Non
 
 
 def test_the_memory_of_refusals_is_bounded() -> None:
-    refusals = Refusals()
+    refusals = RefusalCache()
     refused = Refused(Code.STALE, "no")
     for session in range(1, 40_000):
         refusals.remember(Envelope(f"scheduler/{session}", None, 0, session=session, sequence=1), refused)
@@ -281,6 +282,6 @@ def test_a_command_in_a_session_that_there_is_not_is_refused_and_takes_nobody_s_
         assert isinstance(refused, Refused)
         assert refused.code is Code.NO_SESSION
         await scene.cordon(False, "uncordon")
-        assert isinstance(await scene.send(scene.envelope(1)), Landed)
+        assert isinstance(await scene.send(scene.envelope(1)), Committed)
 
     in_world(story)

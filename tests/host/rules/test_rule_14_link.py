@@ -21,12 +21,12 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import GRANT, PLATFORM
 from holdfast.core.region import events as e
 from holdfast.host.ports.store import Store
-from holdfast.host.protocol.commands import ENVELOPES_MANY
+from holdfast.host.protocol.commands import ENVELOPES_BATCH
 from holdfast.host.protocol.shipments import Shipment, read_message
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
 from tests.support.hosts.ledger_world import batches_in, until
-from tests.support.hosts.link_actors import Acting, acting
+from tests.support.hosts.link_actors import LinkActors, link_actors
 from tests.support.hosts.link_world import LinkWorld, RegionServer, linked
 from tests.support.ledgers.platform import a_class, a_principal, a_quota, a_tenant, a_workload, cpu
 
@@ -35,7 +35,7 @@ def said_by(server: RegionServer, *kinds: type) -> list[Any]:
     """Commands of these kinds that a server of the region has sent."""
     found: list[Any] = []
     for request in server.line.asked:
-        if request.path == ENVELOPES_MANY:
+        if request.path == ENVELOPES_BATCH:
             bodies = msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])
             read = [PLATFORM.envelopes.read(bytes(one)) for one in bodies]
             found += [one.command for one in read if isinstance(one, Envelope) and isinstance(one.command, kinds)]
@@ -48,14 +48,14 @@ async def events_in(store: Store, kind: type) -> list[Any]:
     return [event for record in records for event in record.events if isinstance(event, kind)]
 
 
-async def a_faulty_region(world: LinkWorld) -> tuple[Acting, FaultyStore]:
+async def a_faulty_region(world: LinkWorld) -> tuple[LinkActors, FaultyStore]:
     """A region whose server reaches its store in a way of its own."""
     platform = await world.a_platform()
     store = FaultyStore(world.region_store)
     region = world.region("r1", store=store)
     await region.leads()
     await world.same(platform, region)
-    return Acting(world, platform, region), store
+    return LinkActors(world, platform, region), store
 
 
 def test_a_region_that_crashes_between_receiving_and_logging_acknowledges_nothing() -> None:
@@ -83,7 +83,7 @@ def test_a_region_that_crashes_between_receiving_and_logging_acknowledges_nothin
 
 def test_a_grant_is_settled_from_the_log_and_not_from_what_was_received() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(2_000)
         await act.soon(lambda: act.settled() == (1, cpu(2_000)))
         world.region_store.limit_bytes = (await world.region_store.usage()).used
@@ -110,7 +110,7 @@ def test_a_step_that_was_under_way_when_the_regions_leader_changed_is_applied_on
         await act.region.stop()
         await second.leads()
         await world.same(act.platform, second)
-        stored = [event.principal.meta.name for event in await events_in(world.region_store, e.PrincipalStored)]
+        stored = [event.principal.meta.name for event in await events_in(world.region_store, e.PrincipalReceived)]
         assert stored.count("person/new") == 1
         cursors = [event.cursor for event in await events_in(world.region_store, e.CursorMoved)]
         assert cursors == sorted(set(cursors))
@@ -165,7 +165,7 @@ def test_a_step_at_or_before_the_cursor_is_dropped_though_its_stream_goes_on() -
             await world.clock.sleep(100)
         await world.same(platform, region)
         assert region.ledger.meters.counted("link_steps", kind="step") > 5
-        stored = [event.principal.meta.name for event in await events_in(world.region_store, e.PrincipalStored)]
+        stored = [event.principal.meta.name for event in await events_in(world.region_store, e.PrincipalReceived)]
         assert [stored.count(f"person/p{number}") for number in range(5)] == [1] * 5
         assert len(region.line.streams()) == 1, "it was no reason to begin another stream"
 
@@ -176,7 +176,7 @@ def test_a_platform_whose_store_went_backwards_is_told_again_what_it_has_lost() 
     """Restored from a copy, it begins another log (RULES 9), without what was acknowledged since."""
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(2_000)
         await act.soon(lambda: act.settled() == (1, cpu(2_000)))
         await act.platform.stop()
@@ -195,7 +195,7 @@ def test_what_a_region_says_of_a_grant_is_said_of_the_log_that_offered_it() -> N
     """A version of another log says nothing about this one's: it is acknowledged when this log's list is applied."""
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         for milli in (5_000, 4_000, 3_000):
             await act.grant(milli)
         await act.soon(lambda: act.settled() == (3, cpu(3_000)))
@@ -217,7 +217,7 @@ def test_what_a_region_holds_is_said_to_a_restored_platform_that_never_heard_of_
     """The list of the new log does not name the grant; what is charged to it is told all the same, and called back."""
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload())
         uid = await act.assign(web, 2)

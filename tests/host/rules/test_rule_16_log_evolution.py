@@ -18,11 +18,12 @@ from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.errors import StateDiffers, Unavailable
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ledger.reads import Level
-from holdfast.host.ports.store import Stored, Written
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.ports.store import StoredBatch, WriteOk
 from holdfast.host.storage import digests
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import MemoryStore, Server, World, batches_in, in_world, until
+from tests.support.hosts.ledger_world import Server, World, batches_in, in_world, until
 from tests.support.ledgers.region import ROOT
 
 LEASE = DEFAULTS.session_lease
@@ -36,8 +37,8 @@ async def write_raw(store: MemoryStore, change: Any) -> None:
     frame[0][1], frame[0][4] = head.seq + 1, head.digest
     change(frame)
     raw = msgspec.msgpack.encode(frame)
-    outcome = await store.append(head, Stored(head.log_id, head.seq + 1, chain(head.digest, raw), raw))
-    assert isinstance(outcome, Written)
+    outcome = await store.append(head, StoredBatch(head.log_id, head.seq + 1, chain(head.digest, raw), raw))
+    assert isinstance(outcome, WriteOk)
 
 
 def higher_level(frame: Any) -> None:
@@ -225,7 +226,7 @@ def test_a_follower_whose_state_differs_stops_and_gives_no_reads() -> None:
         assert isinstance(error, StateDiffers)
         assert "hint:" in str(error)
         assert leader.ledger.role is Role.LEADING
-        for level in (Level.ANY, Level.LINEAR):
+        for level in (ReadLevel.ANY, ReadLevel.LINEAR):
             with pytest.raises(Unavailable):
                 await follower.ledger.read(level, timeout_ms=100)
 

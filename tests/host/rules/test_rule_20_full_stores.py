@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.snapshot import decode_manifest
 from holdfast.core.model.values.settings import DEFAULTS
@@ -21,27 +21,28 @@ from holdfast.core.region.commands import Stop
 from holdfast.core.region.definition import RULES
 from holdfast.host.errors import ReadOnly
 from holdfast.host.ledger.ledger import Role
-from holdfast.host.ledger.reads import Level
-from holdfast.host.ports.store import Unknown
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.ports.store import WriteUnknown
 from holdfast.host.storage.load import Damaged
-from holdfast.host.storage.snapshots import KEPT
-from holdfast.host.storage.space import Fill
+from holdfast.host.storage.snapshots import SNAPSHOTS_KEPT, SnapshotPolicy
+from holdfast.host.storage.space import SpaceLevel
+from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.faulty_store import FaultyStore
-from tests.support.hosts.ledger_world import Keeping, MemoryStore, Server, World, batches_in, in_world, keys_in, until
+from tests.support.hosts.ledger_world import Server, World, batches_in, in_world, keys_in, until
 from tests.support.ledgers.region import REPLICA
 
 LEASE = DEFAULTS.session_lease
 #: A snapshot every ten batches, and no history beyond what safety needs.
-OFTEN = Keeping(log_batches=10, retention_ms=0)
-SELDOM = Keeping(log_batches=10**9)
+OFTEN = SnapshotPolicy(log_batches=10, retention_ms=0)
+SELDOM = SnapshotPolicy(log_batches=10**9)
 
 
-async def a_leader(world: World, keeping: Keeping = SELDOM) -> tuple[Server, FaultyStore]:
+async def a_leader(world: World, keeping: SnapshotPolicy = SELDOM) -> tuple[Server, FaultyStore]:
     store = FaultyStore(MemoryStore())
     return await world.server(store, keeping=keeping).start().leads(), store
 
 
-def fill_of(server: Server) -> Fill:
+def fill_of(server: Server) -> SpaceLevel:
     leader = server.ledger.leader
     assert leader is not None
     return leader.term.room.fill
@@ -62,13 +63,13 @@ def test_a_full_store_means_read_only_with_a_word_and_it_goes_on_by_itself() -> 
             await server.clock.sleep(700)
         assert "is full" in server.ledger.trouble()
         assert state_digest(server.state) == digest
-        assert len((await server.ledger.read(Level.LINEAR)).state.overrides) == 1
+        assert len((await server.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
         assert server.ledger.role is Role.LEADING
         await server.clock.sleep(3 * LEASE)
         assert server.ledger.role is Role.LEADING
         store.is_full = False
         await server.clock.sleep(2_000)
-        assert isinstance(await server.override("b"), Landed)
+        assert isinstance(await server.override("b"), Committed)
         assert server.ledger.trouble() == ""
         assert len(await keys_in(store.inner)) == 2
 
@@ -83,10 +84,10 @@ def test_a_store_that_takes_a_batch_again_is_full_no_more_though_little_room_is_
             await server.override("a")
         store.is_full = False
         await server.clock.sleep(2_000)
-        assert fill_of(server) is Fill.FULL
-        assert isinstance(await server.override("b"), Landed)
+        assert fill_of(server) is SpaceLevel.FULL
+        assert isinstance(await server.override("b"), Committed)
         await server.clock.sleep(6_000)
-        assert fill_of(server) is Fill.HARD
+        assert fill_of(server) is SpaceLevel.HARD
 
     in_world(story)
 
@@ -105,8 +106,8 @@ def test_a_store_that_is_really_full_takes_commands_again_when_there_is_room() -
                 break
         assert landed > 10
         inner.limit_bytes = 1 << 30
-        await until(lambda: fill_of(server) is Fill.OPEN, server.clock)
-        assert isinstance(await server.override("later"), Landed)
+        await until(lambda: fill_of(server) is SpaceLevel.OPEN, server.clock)
+        assert isinstance(await server.override("later"), Committed)
         assert len(await keys_in(inner)) == landed + 1
 
     in_world(story)
@@ -122,7 +123,7 @@ def test_a_server_that_starts_on_a_full_store_follows_says_why_and_leads_when_th
         await second.clock.sleep(60_000)
         assert second.ledger.role in (Role.FOLLOWING, Role.STANDING)
         assert "full" in second.ledger.trouble()
-        assert len((await second.ledger.read(Level.LINEAR)).state.overrides) == 1
+        assert len((await second.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
         store.is_full = False
         await second.leads(150_000)
         assert second.ledger.trouble() == ""
@@ -135,16 +136,16 @@ def test_above_the_hard_limit_only_reports_operators_and_the_ledger_itself_are_s
         server, store = await a_leader(world)
         await server.prepare()
         store.used_share = 0.86
-        await until(lambda: fill_of(server) is Fill.HARD, server.clock)
-        assert RULES[Stop].lane is Lane.RECONCILERS
+        await until(lambda: fill_of(server) is SpaceLevel.HARD, server.clock)
+        assert RULES[Stop].lane is CommandLane.RECONCILERS
         with pytest.raises(ReadOnly, match="86% full"):
             await server.send(REPLICA, Stop((), "scaled-down"))
-        assert isinstance(await server.override("a"), Landed)
-        assert isinstance(await server.send("agent/n1", OpenSession()), Landed)
+        assert isinstance(await server.override("a"), Committed)
+        assert isinstance(await server.send("agent/n1", OpenSession()), Committed)
         assert "86" in server.ledger.trouble()
         store.used_share = 0.5
-        await until(lambda: fill_of(server) is Fill.OPEN, server.clock)
-        assert not isinstance(await server.send(REPLICA, Stop((), "scaled-down")), Landed)
+        await until(lambda: fill_of(server) is SpaceLevel.OPEN, server.clock)
+        assert not isinstance(await server.send(REPLICA, Stop((), "scaled-down")), Committed)
 
     in_world(story)
 
@@ -156,7 +157,7 @@ def test_above_the_hard_limit_what_runs_by_a_right_that_has_lapsed_is_stopped_al
         server, store = await a_leader(world)
         await server.prepare()
         store.used_share = 0.86
-        await until(lambda: fill_of(server) is Fill.HARD, server.clock)
+        await until(lambda: fill_of(server) is SpaceLevel.HARD, server.clock)
         answer = await server.send("controller/rights", Stop(((1, 0),), "right-lapsed"))
         assert isinstance(answer, Refused)
         assert answer.code is Code.NOT_FOUND  # it is judged: there is no such slot
@@ -166,9 +167,16 @@ def test_above_the_hard_limit_what_runs_by_a_right_that_has_lapsed_is_stopped_al
 
 @pytest.mark.parametrize(
     ("share", "fill"),
-    [(0.0, Fill.OPEN), (0.69, Fill.OPEN), (0.70, Fill.SOFT), (0.84, Fill.SOFT), (0.85, Fill.HARD), (1.0, Fill.HARD)],
+    [
+        (0.0, SpaceLevel.OPEN),
+        (0.69, SpaceLevel.OPEN),
+        (0.70, SpaceLevel.SOFT),
+        (0.84, SpaceLevel.SOFT),
+        (0.85, SpaceLevel.HARD),
+        (1.0, SpaceLevel.HARD),
+    ],
 )
-def test_how_full_a_store_is_has_a_name(share: float, fill: Fill) -> None:
+def test_how_full_a_store_is_has_a_name(share: float, fill: SpaceLevel) -> None:
     async def story(world: World) -> None:
         server, store = await a_leader(world)
         store.used_share = share
@@ -200,7 +208,7 @@ def test_three_snapshots_are_kept_and_the_log_is_trimmed_behind_the_second_newes
             await server.clock.sleep(3_000)
             kept = await snapshots_in(store)
             floor = (await store.inner.head()).floor
-            assert len(kept) <= KEPT
+            assert len(kept) <= SNAPSHOTS_KEPT
             assert floor == (kept[1] if len(kept) > 1 else 0)
             floors.append(floor)
         assert floors == sorted(floors)
@@ -214,14 +222,14 @@ def test_three_snapshots_are_kept_and_the_log_is_trimmed_behind_the_second_newes
 
 def test_history_is_kept_for_its_time_unless_room_is_short() -> None:
     async def story(world: World) -> None:
-        server, store = await a_leader(world, Keeping(log_batches=10, retention_ms=3_600_000))
+        server, store = await a_leader(world, SnapshotPolicy(log_batches=10, retention_ms=3_600_000))
         await grow(server, 50)
         await server.clock.sleep(3_000)
         assert (await store.inner.head()).floor == 0
         store.used_share = 0.75
         await server.clock.sleep(10_000)
         assert (await store.inner.head()).floor == (await snapshots_in(store))[1]
-        assert fill_of(server) is Fill.SOFT
+        assert fill_of(server) is SpaceLevel.SOFT
 
     in_world(story)
 
@@ -229,7 +237,7 @@ def test_history_is_kept_for_its_time_unless_room_is_short() -> None:
 @pytest.mark.parametrize("way", ["raises", "answers"])
 def test_where_room_is_short_trimming_is_tried_again_until_it_works(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(world: World) -> None:
-        server, store = await a_leader(world, Keeping(log_batches=10, retention_ms=3_600_000))
+        server, store = await a_leader(world, SnapshotPolicy(log_batches=10, retention_ms=3_600_000))
         await grow(server, 50)
         await server.clock.sleep(3_000)
         if way == "raises":
@@ -255,13 +263,13 @@ def test_where_room_is_short_trimming_is_tried_again_until_it_works(way: str, mo
     in_world(story)
 
 
-async def _not_told(log_id: str, floor: int) -> Unknown:
-    return Unknown(f"whether {log_id} is trimmed up to {floor} is not told")
+async def _not_told(log_id: str, floor: int) -> WriteUnknown:
+    return WriteUnknown(f"whether {log_id} is trimmed up to {floor} is not told")
 
 
 def test_where_room_is_short_a_snapshot_is_due_long_before_what_was_set() -> None:
     async def story(world: World) -> None:
-        server, store = await a_leader(world, Keeping(log_bytes=1 << 40, log_batches=10**9))
+        server, store = await a_leader(world, SnapshotPolicy(log_bytes=1 << 40, log_batches=10**9))
         for number in range(6):
             await server.override(f"k{number}", evidence=b"e" * 500_000)
         await server.clock.sleep(10_000)
@@ -316,7 +324,7 @@ def test_when_all_snapshots_are_damaged_and_the_log_is_trimmed_the_server_stops_
 
 def test_when_all_snapshots_are_damaged_and_nothing_is_trimmed_the_log_alone_is_enough() -> None:
     async def story(world: World) -> None:
-        server, store = await a_leader(world, Keeping(log_batches=10))
+        server, store = await a_leader(world, SnapshotPolicy(log_batches=10))
         await grow(server, 50)
         await server.clock.sleep(3_000)
         way = FaultyStore(store.inner)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.host.ports.store import Full, StoreCorrupt
+from holdfast.host.ports.store import StoreCorrupt, WriteFull
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.support.event_loop import in_a_loop
 from tests.support.hosts.stores import LOG, MIB, Opening, fill, memory_opening, sqlite_opening, written
@@ -94,7 +94,7 @@ async def test_a_chunk_that_was_damaged_on_the_disk_is_read_back_as_it_is_there(
 async def test_a_full_store_can_be_trimmed_and_reclaimed_and_then_takes_the_batch_it_refused(opening: Opening) -> None:
     async with opening(limit_bytes=2 * MIB) as store:
         batch, outcome = await fill(store, size_bytes=100_000)
-        assert isinstance(outcome, Full)
+        assert isinstance(outcome, WriteFull)
         assert (await store.usage()).share() > 0.85  # the hard limit: by now the host has refused what can wait
         head = await store.head()
         written(await store.trim(LOG, head.seq - 2))

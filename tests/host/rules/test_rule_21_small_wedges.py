@@ -11,31 +11,31 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.reconciler import Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.controllers.controller import Care
+from holdfast.host.controllers.controller import ControllerOptions
 from holdfast.host.runtime.supervisor import Supervisor
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.hosts.thing_ledger import Make, Maker, Things, World
 
 HOUR = 3_600_000
-NO_RESYNC = Care(resync_ms=100 * HOUR)
+NO_RESYNC = ControllerOptions(resync_ms=100 * HOUR)
 
 
 class Sleepy(Maker):
     """Looks at all things of one letter together, and wants to sleep for an hour after every look."""
 
-    def keys(self, state: Things) -> Iterable[Key]:
+    def keys(self, state: Things) -> Iterable[ReconcileKey]:
         return sorted({name[0] for name in state})
 
-    def wake(self, state: Things, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: Things, touched: WatchKey) -> Iterable[ReconcileKey]:
         return [str(touched[1])[0]]
 
-    def reconcile(self, state: Things, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: Things, key: ReconcileKey, now: Instant) -> ReconcileResult:
         self.looks.append((key, now))
         missing = [name for name in sorted(state) if name[0] == key and not state[name]]
-        return Outcome(tuple(Wanted(Make(name)) for name in missing), again_at=now + HOUR)
+        return ReconcileResult(tuple(ProposedCommand(Make(name)) for name in missing), again_at=now + HOUR)
 
 
 @pytest.mark.parametrize("delay_ms", [0, 1, 20, 99, 100, 101, 5_000])
@@ -77,7 +77,7 @@ def test_a_cure_that_lands_between_the_first_list_and_the_first_change_is_not_lo
 
 def test_a_sleeper_whose_wake_up_was_missed_is_found_by_resync_which_counts_it() -> None:
     async def story() -> None:
-        async with World(Sleepy(), care=Care(resync_ms=30_000)) as world:
+        async with World(Sleepy(), care=ControllerOptions(resync_ms=30_000)) as world:
             world.ledger.write("a", made=True)
             await world.pass_ms(1_000)
             world.ledger.write("a", unheard=True)
@@ -90,7 +90,7 @@ def test_a_sleeper_whose_wake_up_was_missed_is_found_by_resync_which_counts_it()
 
 def test_a_resync_over_sleepers_that_sleep_rightly_counts_nothing() -> None:
     async def story() -> None:
-        async with World(maker := Sleepy(), care=Care(resync_ms=10_000)) as world:
+        async with World(maker := Sleepy(), care=ControllerOptions(resync_ms=10_000)) as world:
             for name in "abc":
                 world.ledger.write(name)
             await world.pass_ms(100_000)
@@ -100,12 +100,12 @@ def test_a_resync_over_sleepers_that_sleep_rightly_counts_nothing() -> None:
     run_virtual(story())
 
 
-def supervisor() -> tuple[Supervisor, VirtualClock, Meters, list[str]]:
+def supervisor() -> tuple[Supervisor, VirtualClock, Metrics, list[str]]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    clock, meters = VirtualClock(loop), Meters()
+    clock, meters = VirtualClock(loop), Metrics()
     ended: list[str] = []
-    watching = Supervisor(clock, meters, Journal("test"), on_give_up=lambda name, error: ended.append(name))
+    watching = Supervisor(clock, meters, Logger("test"), on_give_up=lambda name, error: ended.append(name))
     return watching, clock, meters, ended
 
 
@@ -137,7 +137,7 @@ def test_a_task_that_dies_is_counted_started_again_and_the_third_time_the_proces
 def test_every_task_of_a_runner_is_supervised_and_none_outlives_it() -> None:
     async def story() -> None:
         before = asyncio.all_tasks()
-        async with World(maker := Maker(), Maker("other"), care=Care(workers=2)) as world:
+        async with World(maker := Maker(), Maker("other"), care=ControllerOptions(workers=2)) as world:
             started = sorted(task.get_name() for task in asyncio.all_tasks() - before)
             assert started == ["reconcile", "reconcile/maker", "reconcile/measure", "reconcile/other"]
             assert all(world.meters.gauged("task_running", task=name) == 1 for name in started)

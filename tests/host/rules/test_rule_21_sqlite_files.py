@@ -10,11 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.host.ports.store import StoreError, StoreInUse, Unknown, Written
+from holdfast.host.ports.store import StoreError, StoreInUse, WriteOk, WriteUnknown
 from holdfast.stores.files.folder import network_type
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.support.event_loop import in_a_loop
-from tests.support.hosts.faulty_disk import SYNC_FAILED, Disk
+from tests.support.hosts.faulty_disk import SYNC_FAILED, FaultyDisk
 from tests.support.hosts.stores import a_batch, conflicting, grow, head_at, sqlite_opening
 
 
@@ -49,12 +49,12 @@ def test_a_folder_on_a_network_is_no_place_for_it() -> None:
 async def test_after_a_failed_sync_no_answer_comes_from_memory(tmp_path: Path) -> None:
     async with sqlite_opening(tmp_path / "store")():
         pass
-    disk = Disk()
+    disk = FaultyDisk()
     store = await SqliteStore.open(tmp_path / "store", vfs=disk.name, ballast_bytes=0)
     (first,) = await grow(store, 1)
     batch = a_batch(head_at(first))
     disk.fail("sync", "log.db-wal", SYNC_FAILED)
-    assert isinstance(await store.append(head_at(first), batch), Unknown)
+    assert isinstance(await store.append(head_at(first), batch), WriteUnknown)
     with pytest.raises(StoreError):
         await store.head()  # not even where the log ends, until it is durable
 
@@ -65,5 +65,5 @@ async def test_after_a_failed_sync_no_answer_comes_from_memory(tmp_path: Path) -
     left = await SqliteStore.open(disk.power_cut(tmp_path / "left"), ballast_bytes=0)
     assert await left.read(1) == [first, batch]
     await left.close()
-    assert isinstance(await store.append(head_at(batch), a_batch(head_at(batch))), Written)
+    assert isinstance(await store.append(head_at(batch), a_batch(head_at(batch))), WriteOk)
     await store.close()

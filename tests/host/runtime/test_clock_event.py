@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -18,7 +18,7 @@ def loop_here() -> VirtualLoop:
 
 def test_whoever_waits_goes_on_when_it_is_set_and_hears_that_it_was() -> None:
     async def story() -> None:
-        signal, clock = Signal(), VirtualClock(loop_here())
+        signal, clock = ClockEvent(), VirtualClock(loop_here())
         clock.alarm(30, signal.set)
         began = clock.boot()
         assert await signal.within(clock, 1_000)
@@ -32,7 +32,7 @@ def test_whoever_waits_goes_on_when_it_is_set_and_hears_that_it_was() -> None:
 
 def test_when_the_time_is_over_whoever_waits_goes_on_and_the_signal_is_as_it_was() -> None:
     async def story() -> None:
-        signal, clock = Signal(), VirtualClock(loop_here())
+        signal, clock = ClockEvent(), VirtualClock(loop_here())
         began = clock.boot()
         assert not await signal.within(clock, 40)
         assert clock.boot() == began + 40
@@ -43,7 +43,7 @@ def test_when_the_time_is_over_whoever_waits_goes_on_and_the_signal_is_as_it_was
 
 def test_all_who_wait_are_woken_and_whoever_comes_after_it_was_cleared_waits() -> None:
     async def story() -> None:
-        signal, clock, woken = Signal(), VirtualClock(loop_here()), []
+        signal, clock, woken = ClockEvent(), VirtualClock(loop_here()), []
 
         async def wait(name: str) -> None:
             await signal.wait()
@@ -67,7 +67,7 @@ def test_all_who_wait_are_woken_and_whoever_comes_after_it_was_cleared_waits() -
 
 def test_an_alarm_that_rings_in_the_moment_of_the_signal_hides_nothing() -> None:
     async def story() -> None:
-        signal, clock = Signal(), VirtualClock(loop_here())
+        signal, clock = ClockEvent(), VirtualClock(loop_here())
         waiting = asyncio.create_task(signal.within(clock, 10))
         await clock.sleep(0)
         clock.alarm(10, signal.set)  # due at the same time, and after the alarm
@@ -79,7 +79,7 @@ def test_an_alarm_that_rings_in_the_moment_of_the_signal_hides_nothing() -> None
 def test_a_paused_machine_does_not_find_its_time_over_before_it_goes_on() -> None:
     async def story() -> None:
         loop = loop_here()
-        signal, clock = Signal(), SimClock(loop)
+        signal, clock = ClockEvent(), SimClock(loop)
         waiting = asyncio.create_task(signal.within(clock, 10))
         await asyncio.sleep(0)
         clock.pause()
@@ -95,7 +95,7 @@ def test_waiting_until_the_time_is_over_costs_two_callbacks() -> None:
     """The alarm, and the one who waited: there are thousands of them, and mostly nothing happens."""
 
     async def story() -> int:
-        signal, loop, asked = Signal(), loop_here(), 0
+        signal, loop, asked = ClockEvent(), loop_here(), 0
 
         def counted(call: Any) -> Any:
             def count(*args: Any, **named: Any) -> Any:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.host.runtime.deadlines import Abandoned, DeadlinePassed, is_being_cancelled, together, within
+from holdfast.host.runtime.deadlines import Abandoned, DeadlinePassed, is_being_cancelled, run_until_first, within
 from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -230,6 +230,6 @@ def test_of_several_that_end_at_once_the_first_is_raised() -> None:
 
         for _ in range(5):
             with pytest.raises(KeyError, match="0"):
-                await together(*(fails(number) for number in range(20)))
+                await run_until_first(*(fails(number) for number in range(20)))
 
     run_virtual(story())

@@ -17,10 +17,10 @@ class _Node:
 
 def test_what_hosts_ask_for_does_not_count_while_somebody_else_looks_after_the_collector() -> None:
     before = gc.get_threshold()
-    with gc_tuning.borrowed():
-        gc_tuning.no_full_passes()
+    with gc_tuning.gc_borrowed():
+        gc_tuning.disable_full_collections()
         gc_tuning.freeze()
-        with gc_tuning.paused():
+        with gc_tuning.gc_paused():
             found = weakref.ref(_Node())
         gc_tuning.freeze()
     assert found() is None
@@ -30,14 +30,14 @@ def test_what_hosts_ask_for_does_not_count_while_somebody_else_looks_after_the_c
 
 
 def test_what_outlived_its_time_is_collected_later() -> None:
-    with gc_tuning.borrowed():
+    with gc_tuning.gc_borrowed():
         node = _Node()
     found = weakref.ref(node)
     del node
     gc.disable()
     try:
-        for _ in range(gc_tuning.EVERYTHING_EVERY):
-            with gc_tuning.borrowed():
+        for _ in range(gc_tuning.FULL_EVERY):
+            with gc_tuning.gc_borrowed():
                 pass
     finally:
         gc.enable()
@@ -45,8 +45,8 @@ def test_what_outlived_its_time_is_collected_later() -> None:
 
 
 def test_it_is_given_back_by_who_borrowed_it_first() -> None:
-    with gc_tuning.borrowed():
-        with gc_tuning.borrowed():
+    with gc_tuning.gc_borrowed():
+        with gc_tuning.gc_borrowed():
             found = weakref.ref(_Node())
         assert found() is not None
     assert found() is None

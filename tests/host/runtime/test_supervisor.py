@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.host.runtime.supervisor import EndedEarly, Factory, Patience, Supervisor
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.supervisor import EndedEarly, Factory, RestartLimits, Supervisor
+from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -17,14 +17,14 @@ class Watch:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
-        self.meters = Meters()
+        self.meters = Metrics()
         self.gave_up: list[tuple[str, BaseException]] = []
         self.supervisor = Supervisor(
             self.clock,
             self.meters,
-            Journal("test"),
+            Logger("test"),
             on_give_up=lambda name, error: self.gave_up.append((name, error)),
-            patience=Patience(**patience),
+            patience=RestartLimits(**patience),
         )
         self.log: list[str] = []
 
@@ -205,7 +205,7 @@ def test_whoever_cannot_be_told_of_it_does_not_hide_that_a_task_was_given_up(cap
         def deaf(name: str, error: BaseException) -> None:
             raise RuntimeError("deaf")
 
-        supervisor = Supervisor(watch.clock, watch.meters, Journal("test"), on_give_up=deaf)
+        supervisor = Supervisor(watch.clock, watch.meters, Logger("test"), on_give_up=deaf)
         supervisor.start("link", watch.task("link", fails=3))
         await watch.clock.sleep(10_000)
         assert supervisor.running() == []

@@ -12,46 +12,46 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import WatchKey, principal
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.region.watch import KEYS
+from holdfast.core.region.watch import WATCH_KEYS
 from holdfast.core.scheduling import scheduler
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import RESYNC_MS, Sight
+from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
 from holdfast.core.scheduling.scheduler import BACKOFF_MS
 from holdfast.host.errors import OutcomeUnknown, Unavailable
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.scheduler.loop import HEARD_MS, UNDER_WAY, Scheduling
-from holdfast.host.scheduler.pending_reporter import AT_A_TIME, SOON_MS, TOLD_AGAIN_MS
-from holdfast.host.scheduler.region_client import Answer
-from holdfast.host.watch.key_changes import Touched
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.scheduler.loop import CHANGES_MS, PROPOSALS_IN_FLIGHT_MAX, SchedulerLoop
+from holdfast.host.scheduler.pending_reporter import REPORT_AGAIN_MS, REPORTS_IN_FLIGHT_MAX, SOON_MS
+from holdfast.host.scheduler.region_client import ProposalAnswer
+from holdfast.host.watch.key_changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from tests.support.ledgers.region import REPLICA, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import placed_on
 
 ACTOR = principal("scheduler")
 #: Says what becomes of a proposal; None: the ledger judges it.
-Judge = Callable[[c.Propose], Awaitable[Answer | None]]
+Judge = Callable[[c.Propose], Awaitable[ProposalAnswer | None]]
 
 
 class Feed:
     """What a scheduler hears, until it is closed."""
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[Touched | None] = asyncio.Queue()
+        self.told: asyncio.Queue[ChangedKeys | None] = asyncio.Queue()
 
-    def __aiter__(self) -> AsyncIterator[Touched]:
+    def __aiter__(self) -> AsyncIterator[ChangedKeys]:
         return self._next()
 
-    async def _next(self) -> AsyncIterator[Touched]:
+    async def _next(self) -> AsyncIterator[ChangedKeys]:
         while (touched := await self.told.get()) is not None:
             yield touched
 
@@ -75,19 +75,19 @@ class FakeRegion:
         self._ahead = self.bench.at - clock.boot()
         self._published = len(self.bench.log)
 
-    async def at_once(self, command: c.Propose) -> Answer | None:
+    async def at_once(self, command: c.Propose) -> ProposalAnswer | None:
         return None
 
     # What a scheduler asks
 
-    def sight(self) -> Sight | None:
-        return Sight(self.bench.state, self._now()) if self.reachable else None
+    def sight(self) -> SchedulerView | None:
+        return SchedulerView(self.bench.state, self._now()) if self.reachable else None
 
     def changes(self) -> Feed:
         self.feeds.append(Feed())
         return self.feeds[-1]
 
-    async def say(self, command: Any, view: int, policy: int, evidence: bytes) -> Answer:
+    async def say(self, command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
         self.said.append((self.clock.boot(), command))
         envelope = Envelope(ACTOR, command, self._now(), view=view, policy=policy, evidence=evidence)
         if not isinstance(command, c.Propose):
@@ -105,7 +105,7 @@ class FakeRegion:
         self.bench.at = self._ahead + self.clock.boot()
         return self.bench.at
 
-    def give(self, envelope: Envelope[Any]) -> Answer:
+    def give(self, envelope: Envelope[Any]) -> ProposalAnswer:
         self._now()
         answer = self.bench.give(envelope)
         self.publish()
@@ -121,9 +121,9 @@ class FakeRegion:
             previous = digest
             for record in batch.records:
                 for event in record.events:
-                    keys.update(dict.fromkeys(KEYS[type(event)](event, 0)))
+                    keys.update(dict.fromkeys(WATCH_KEYS[type(event)](event, 0)))
         self._published = len(self.bench.log)
-        touched = Touched(revision(self.bench.state.facts.seq, INDEX_MAX), tuple(keys))
+        touched = ChangedKeys(pack_revision(self.bench.state.facts.seq, INDEX_MAX), tuple(keys))
         if self.feeds:
             self.feeds[-1].told.put_nowait(touched)
 
@@ -147,12 +147,12 @@ class Story:
         self.clock = VirtualClock(loop)
         self.region = FakeRegion(self.clock)
         self.bench = self.region.bench
-        self.meters = Meters()
-        self.scheduling = Scheduling(self.region, BUILT_IN, self.clock, self.meters, Journal("scheduler"))
+        self.meters = Metrics()
+        self.scheduling = SchedulerLoop(self.region, BUILT_IN, self.clock, self.meters, Logger("scheduler"))
         self.looks = 0
         look = self.scheduling.scheduler.look
 
-        def counted(sight: Sight) -> Any:
+        def counted(sight: SchedulerView) -> Any:
             self.looks += 1
             return look(sight)
 
@@ -233,7 +233,7 @@ def test_a_few_proposals_are_under_way_at_a_time_and_name_different_slots() -> N
         for uid in range(100, 105):
             it.bench.a_workload(a_template(cpu=uid), count=1000, uid=uid, workload=uid)
         await it.go_on(5_000)
-        assert it.region.most_under_way == UNDER_WAY
+        assert it.region.most_under_way == PROPOSALS_IN_FLIGHT_MAX
         named = Counter(
             (group.assignment, placement.ordinal)
             for _, command in it.region.proposals()
@@ -275,7 +275,7 @@ def test_a_scheduler_with_nothing_to_do_looks_about_once_a_second() -> None:
 
 def test_a_proposal_that_was_lost_is_made_again_once_it_can_land_no_more() -> None:
     async def story(it: Story) -> None:
-        async def lost(command: c.Propose) -> Answer | None:
+        async def lost(command: c.Propose) -> ProposalAnswer | None:
             if len(it.region.proposals()) == 1:
                 raise Unavailable("cut")
             return None
@@ -295,9 +295,9 @@ def test_a_proposal_that_was_lost_is_made_again_once_it_can_land_no_more() -> No
 
 def test_a_proposal_that_landed_and_whose_answer_was_lost_is_not_made_again() -> None:
     async def story(it: Story) -> None:
-        async def lost(command: c.Propose) -> Answer | None:
+        async def lost(command: c.Propose) -> ProposalAnswer | None:
             envelope = Envelope(ACTOR, command, it.bench.at)
-            assert isinstance(it.region.give(envelope), Landed)
+            assert isinstance(it.region.give(envelope), Committed)
             raise OutcomeUnknown("the answer was lost")
 
         it.region.judge = lost
@@ -314,7 +314,7 @@ def test_a_proposal_that_landed_and_whose_answer_was_lost_is_not_made_again() ->
 
 def test_a_fault_in_what_answers_ends_the_scheduler_loudly() -> None:
     async def story(it: Story) -> None:
-        async def broken(command: c.Propose) -> Answer | None:
+        async def broken(command: c.Propose) -> ProposalAnswer | None:
             raise ZeroDivisionError("a fault of ours")
 
         it.region.judge = broken
@@ -332,7 +332,7 @@ def test_a_fault_in_what_answers_ends_the_scheduler_loudly() -> None:
 @pytest.mark.parametrize("code", [Code.POLICY, Code.EXPIRED, Code.OVER_GRANT, Code.STALE, Code.NO_SESSION])
 def test_a_ledger_that_refuses_everything_is_not_asked_all_the_time(code: Code) -> None:
     async def story(it: Story) -> None:
-        async def refuse(command: c.Propose) -> Answer | None:
+        async def refuse(command: c.Propose) -> ProposalAnswer | None:
             facts = {"catch_up_to": 1 << 60} if code is Code.STALE else {}
             return Refused(code, "no", facts)
 
@@ -359,10 +359,10 @@ class Declines:
     def __init__(self, *workloads: Revision) -> None:
         self._workloads = workloads or (1,)
 
-    def waits(self, ask: Ask) -> bool:
+    def waits(self, ask: SlotAsk) -> bool:
         return True
 
-    def refuses(self, ask: Ask, slot: SlotKey, node: Revision) -> str:
+    def refuses(self, ask: SlotAsk, slot: SlotKey, node: Revision) -> str:
         return "no" if slot[0] in self._workloads else ""
 
 
@@ -371,7 +371,7 @@ def test_who_was_bound_beside_somebody_who_was_declined_is_looked_at_at_once() -
 
     async def story(it: Story) -> None:
         plugins = replace(BUILT_IN, binds=(Declines(),), reserves=(Declines(),))
-        it.scheduling = Scheduling(it.region, plugins, it.clock, it.meters, Journal("scheduler"))
+        it.scheduling = SchedulerLoop(it.region, plugins, it.clock, it.meters, Logger("scheduler"))
         it.bench.a_node(cpu=2000)
         it.bench.a_workload(a_template(cpu=1000), count=1, priority_class="critical")
         it.bench.a_workload(a_template(cpu=1000), count=2, uid=101, workload=2)
@@ -396,13 +396,13 @@ def test_what_is_declined_each_time_is_reserved_more_and_more_seldom_though_it_l
         plugins = replace(BUILT_IN, binds=(declines,), reserves=(declines,))
         say = it.region.say
 
-        async def from_afar(command: Any, view: int, policy: int, evidence: bytes) -> Answer:
+        async def from_afar(command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
             answer = await say(command, view, policy, evidence)
             await it.clock.sleep(20)
             return answer
 
         it.region.say = from_afar  # type: ignore[method-assign]
-        it.scheduling = Scheduling(it.region, plugins, it.clock, it.meters, Journal("scheduler"))
+        it.scheduling = SchedulerLoop(it.region, plugins, it.clock, it.meters, Logger("scheduler"))
         it.bench.a_node(cpu=1000)
         it.bench.a_workload(a_template(cpu=1000), count=1)
         if requests == 2:  # of the same kind: one of them waits while the other one is reserved
@@ -418,7 +418,7 @@ def test_what_is_declined_each_time_is_reserved_more_and_more_seldom_though_it_l
 
 def test_a_ledger_that_refuses_one_tenant_is_asked_for_the_others_at_once() -> None:
     async def story(it: Story) -> None:
-        async def refuse(command: c.Propose) -> Answer | None:
+        async def refuse(command: c.Propose) -> ProposalAnswer | None:
             mine = any(group.assignment == 100 for group in command.groups)
             return Refused(Code.POLICY, "no") if mine and len(command.groups) == 1 else None
 
@@ -461,12 +461,12 @@ def test_the_same_reasons_with_other_counts_are_told_now_and_then() -> None:
         it.bench.a_workload(a_template(cpu=2000), count=1)
         for number in range(20):
             it.bench.a_node(f"n{number}", cpu=1000)
-            it.bench.ship(c.ClassShipped(a_class("normal", 50 + number)))
+            it.bench.ship(c.ShippedPriorityClass(a_class("normal", 50 + number)))
             await it.go_on(6_000)
         at = [boot for boot, _ in it.region.reports()]
         assert 3 <= len(at) <= 6
         gaps = [later - earlier for earlier, later in pairwise(at[1:])]
-        assert min(gaps) >= TOLD_AGAIN_MS
+        assert min(gaps) >= REPORT_AGAIN_MS
 
     told(story)
 
@@ -476,7 +476,7 @@ def test_a_report_that_nobody_heard_is_made_again_at_the_next_look() -> None:
         say = it.region.say
         fails = [True]
 
-        async def faithless(command: Any, *rest: Any) -> Answer:
+        async def faithless(command: Any, *rest: Any) -> ProposalAnswer:
             if isinstance(command, c.ReportPending) and fails[0]:
                 it.region.said.append((it.clock.boot(), command))
                 raise Unavailable("cut")
@@ -510,7 +510,7 @@ def test_of_many_that_wait_a_few_are_told_at_a_time_and_all_in_the_end() -> None
     async def story(it: Story) -> None:
         say, now, most = it.region.say, [0], [0]
 
-        async def slowly(command: Any, *rest: Any) -> Answer:
+        async def slowly(command: Any, *rest: Any) -> ProposalAnswer:
             now[0] += 1
             most[0] = max(most[0], now[0])
             await it.clock.sleep(20)
@@ -521,7 +521,7 @@ def test_of_many_that_wait_a_few_are_told_at_a_time_and_all_in_the_end() -> None
         for uid in range(100, 200):
             it.bench.a_workload(a_template(cpu=uid), count=1, uid=uid, workload=uid)
         await it.go_on(SOON_MS + 5_000)
-        assert most[0] == AT_A_TIME
+        assert most[0] == REPORTS_IN_FLIGHT_MAX
         assert all(it.bench.state.requests[uid][0].reasons for uid in range(100, 200))
         assert len(it.region.reports()) == 100
 
@@ -582,7 +582,7 @@ def test_a_node_and_a_request_that_nobody_told_of_are_caught_by_the_resync_and_c
         it.bench.a_node()
         it.bench.a_workload(a_template(cpu=500), count=2)
         it.region.forget()
-        await it.clock.sleep(RESYNC_MS + HEARD_MS + 1_000)
+        await it.clock.sleep(RESYNC_MS + CHANGES_MS + 1_000)
         assert len(placed_on(it.bench)) == 2
         assert caught(it) == 2
 

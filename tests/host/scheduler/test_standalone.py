@@ -13,14 +13,14 @@ from holdfast.core.model.objects.policies import EVERYWHERE, PolicyDocument, Pol
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.host.ports.transport import NoAnswer
-from holdfast.host.protocol.log_stream import Step, read_message
+from holdfast.host.protocol.log_stream import LogBatch, read_message
 from holdfast.host.protocol.session_client import Superseded
 from holdfast.host.storage import digests
 from holdfast.sim.world.virtual_loop import VirtualClock
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts.mirror_world import (
     LINK,
-    Far,
+    MirrorWorld,
     a_node,
     a_region,
     bound,
@@ -33,7 +33,7 @@ from tests.support.hosts.mirror_world import (
 #: How far the first leader's clock is ahead.
 AHEAD_MS = 100_000
 
-Story = Callable[[World, Part, Far], Coroutine[Any, Any, None]]
+Story = Callable[[World, Part, MirrorWorld], Coroutine[Any, Any, None]]
 
 
 def told(story: Story) -> None:
@@ -42,7 +42,7 @@ def told(story: Story) -> None:
     async def main(world: World) -> None:
         region = await a_region(world)
         nodes = asyncio.create_task(keep_nodes(world, region))
-        far = Far(world, "far", (region.name,)).schedule()
+        far = MirrorWorld(world, "far", (region.name,)).schedule()
         try:
             await story(world, region, far)
         finally:
@@ -71,18 +71,18 @@ def until_batch(last: int) -> Callable[[bytes], list[bytes]]:
 
     def fate(message: bytes) -> list[bytes]:
         found = read_message(message)
-        return [message] if isinstance(found, Step) and REGION.batches.header(found.raw).seq <= last else []
+        return [message] if isinstance(found, LogBatch) and REGION.batches.header(found.raw).seq <= last else []
 
     return fate
 
 
-def refused(far: Far) -> int:
+def refused(far: MirrorWorld) -> int:
     """How much of what it proposed was refused."""
     return sum(count for (name, _), count in far.meters.counts.items() if name == "scheduler_refused")
 
 
 def test_it_binds_what_waits_and_what_comes_later() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         await want(region, range(4, 40))
         await all_bound(world, region, 40)
@@ -94,7 +94,7 @@ def test_it_binds_what_waits_and_what_comes_later() -> None:
 
 
 def test_answers_that_are_lost_bind_nothing_twice() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         far.line.loses_answers = True
         await want(region, range(4, 12))
@@ -108,7 +108,7 @@ def test_answers_that_are_lost_bind_nothing_twice() -> None:
 
 
 def test_a_session_that_was_lost_in_silence_is_followed_by_another() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         first = session_of(region)
         far.line.is_cut = True
@@ -124,9 +124,9 @@ def test_a_session_that_was_lost_in_silence_is_followed_by_another() -> None:
 
 
 def test_of_two_with_one_name_the_later_one_schedules_and_the_earlier_one_stops() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
-        second = Far(world, "far", (region.name,), host="second").schedule()
+        second = MirrorWorld(world, "far", (region.name,), host="second").schedule()
         assert far.task is not None
         with pytest.raises(Superseded, match="scheduler/far has another session"):
             await far.task
@@ -143,7 +143,7 @@ def test_of_two_with_one_name_the_later_one_schedules_and_the_earlier_one_stops(
 def test_one_that_is_told_so_by_a_proposal_stops_as_well() -> None:
     """The answer to a command comes before the next heartbeat."""
 
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         await region.submit("scheduler/far", OpenSession())
         await want(region, range(4, 5))
@@ -156,13 +156,13 @@ def test_one_that_is_told_so_by_a_proposal_stops_as_well() -> None:
 
 
 def test_the_next_life_under_a_name_goes_on_where_the_killed_one_was() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         far.line.loses_answers = True
         await want(region, range(4, 12))
         await world.until(lambda: len(bound(region)) > 4)
         await far.end()
-        again = Far(world, "far", (region.name,)).schedule()
+        again = MirrorWorld(world, "far", (region.name,)).schedule()
         await want(region, range(12, 20))
         await all_bound(world, region, 20)
         assert refused(again) == 0, "it began with a view that shows what the one before had bound"
@@ -172,7 +172,7 @@ def test_the_next_life_under_a_name_goes_on_where_the_killed_one_was() -> None:
 
 
 def test_a_new_session_proposes_nothing_before_its_view_shows_what_the_last_one_bound() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         first, asked = session_of(region), region.state.facts.seq + 1
         far.line.fate = until_batch(asked)
@@ -193,7 +193,7 @@ def test_a_new_session_proposes_nothing_before_its_view_shows_what_the_last_one_
 
 
 def test_a_state_that_takes_the_place_of_another_is_scheduled_in_a_session_of_its_own() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         first = session_of(region)
         far.line.fate = deaf
@@ -212,7 +212,7 @@ def test_a_state_that_takes_the_place_of_another_is_scheduled_in_a_session_of_it
 def test_a_state_that_differs_from_the_log_is_scheduled_by_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(digests, "EVERY_BATCHES", 10)
 
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         first = session_of(region)
         far.mirror.state.pools.put("never-heard-of", 7)
@@ -231,7 +231,7 @@ def test_a_state_that_differs_from_the_log_is_scheduled_by_no_more(monkeypatch: 
 
 
 def test_a_new_leader_is_found_and_nothing_is_forgotten() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         await region.stop()
         start = region.ledger.identity.start
@@ -255,7 +255,7 @@ def test_it_goes_on_at_once_under_a_leader_whose_time_is_lower() -> None:
         world.clock.wrong_by = AHEAD_MS
         region = await a_region(world)
         nodes = asyncio.create_task(keep_nodes(world, region))
-        far = Far(world, "far", (region.name,)).schedule()
+        far = MirrorWorld(world, "far", (region.name,)).schedule()
         await all_bound(world, region, 4)
         again = await replaced_by_one_whose_time_is_lower(world, region)
         nodes.cancel()
@@ -275,7 +275,7 @@ async def with_freshness(region: Part, limit_ms: int) -> None:
     policy = SchedulerPolicy(
         revision=900, name="fresh", document=document, stage=PolicyStage.ACTIVE, author="person/a", at=0
     )
-    puts = (c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", EVERYWHERE, 900)))
+    puts = (c.ShippedPolicy(policy), c.ShippedValidity(Validity("eu", EVERYWHERE, 900)))
     await region.submit(LINK, c.Ship("log-platform", 1, 2, 3, puts))
 
 
@@ -287,7 +287,7 @@ def reasons(region: Part) -> list[str]:
 def test_a_view_that_is_older_than_the_policy_allows_proposes_nothing_until_it_is_young_again() -> None:
     async def main(world: World) -> None:
         region = await a_region(world, nodes=0)
-        far = Far(world, "far", (region.name,)).schedule()
+        far = MirrorWorld(world, "far", (region.name,)).schedule()
         await with_freshness(region, 1_000)
         await world.until(lambda: far.meters.counted("scheduler_reports", result="told") > 0)
         hears, far.line.fate = far.line.fate, deaf

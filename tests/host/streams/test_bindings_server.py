@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.streams import bindings_server
 from tests.support.ledgers.region import T0, RegionBench
 
@@ -28,17 +28,17 @@ def test_a_stream_that_is_nudged_looks_again_only_after_a_batch_or_where_a_right
         looked.append(node)
         return [SimpleNamespace(slot=(1, 0), template="t")]
 
-    monkeypatch.setattr(bindings_server, "bound_to", bound_to)
-    monkeypatch.setattr(bindings_server, "TemplateTold", lambda *_: None)
-    monkeypatch.setattr(bindings_server, "Bindings", lambda *_: None)
+    monkeypatch.setattr(bindings_server, "bindings_of_node", bound_to)
+    monkeypatch.setattr(bindings_server, "TemplateMessage", lambda *_: None)
+    monkeypatch.setattr(bindings_server, "NodeBindings", lambda *_: None)
     ledger: Any = SimpleNamespace(
         durable=SimpleNamespace(state=state),
         leader=SimpleNamespace(term=SimpleNamespace(now=lambda: T0)),
-        meters=Meters(),
+        meters=Metrics(),
         identity=SimpleNamespace(server="s"),
     )
     nothing: Any = None
-    stream = bindings_server._Stream(ledger, nothing, nothing, bindings_server.Reader("n1", 1), 5)
+    stream = bindings_server._Stream(ledger, nothing, nothing, bindings_server.BindingsReader("n1", 1), 5)
     stream._news()
     stream._news()
     assert len(looked) == looks

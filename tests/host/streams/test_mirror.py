@@ -7,20 +7,20 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.region import commands as c
 from holdfast.core.region.watch import NODE
-from holdfast.host.ports.store import Stored
-from holdfast.host.ports.transport import named
-from holdfast.host.protocol.log_stream import SINCE, Beat, Step, read_message
+from holdfast.host.ports.store import StoredBatch
+from holdfast.host.ports.transport import first_value
+from holdfast.host.protocol.log_stream import SINCE, LogBatch, LogHeartbeat, read_message
 from holdfast.host.storage import digests
-from holdfast.host.streams.log_server import BEAT_MS
-from holdfast.host.watch.key_changes import Touched
+from holdfast.host.streams.log_server import HEARTBEAT_MS
+from holdfast.host.watch.key_changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.hosts.mirror_world import (
-    Far,
+    MirrorWorld,
     a_node,
     a_region,
     keep_nodes,
@@ -28,7 +28,7 @@ from tests.support.hosts.mirror_world import (
     want,
 )
 
-Story = Callable[[World, Part, Far], Coroutine[None, None, None]]
+Story = Callable[[World, Part, MirrorWorld], Coroutine[None, None, None]]
 
 
 def told(story: Story) -> None:
@@ -36,7 +36,7 @@ def told(story: Story) -> None:
 
     async def main(world: World) -> None:
         region = await a_region(world)
-        far = Far(world, "far", (region.name,))
+        far = MirrorWorld(world, "far", (region.name,))
         try:
             await story(world, region, far)
         finally:
@@ -59,11 +59,11 @@ async def trimmed(region: Part) -> None:
 def never_whole(message: bytes) -> list[bytes]:
     """All but what says that there is nothing more."""
     found = read_message(message)
-    return [] if isinstance(found, Beat) or (isinstance(found, Step) and found.whole) else [message]
+    return [] if isinstance(found, LogHeartbeat) or (isinstance(found, LogBatch) and found.whole) else [message]
 
 
 def test_it_has_the_very_same_state_as_the_leader_batch_after_batch() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         await want(region, range(4, 8))
@@ -75,7 +75,7 @@ def test_it_has_the_very_same_state_as_the_leader_batch_after_batch() -> None:
 
 
 def test_it_begins_with_a_snapshot_where_there_is_one_and_goes_on_with_the_batches_after_it() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await trimmed(region)
         far.follow()
         await far.has_all_of(region)
@@ -85,7 +85,7 @@ def test_it_begins_with_a_snapshot_where_there_is_one_and_goes_on_with_the_batch
 
 
 def test_a_damaged_snapshot_is_passed_over_for_the_one_before() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await region.ledger.snapshots.take()
         await want(region, range(10, 12))
         manifest = await region.ledger.snapshots.take()
@@ -98,7 +98,7 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before() -> None:
 
 
 def test_a_stream_that_broke_goes_on_from_where_it_was() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         far.line.is_cut = True
@@ -109,13 +109,13 @@ def test_a_stream_that_broke_goes_on_from_where_it_was() -> None:
         await far.has_all_of(region)
         assert far.mirror.shown.times == 1
         assert region.ledger.meters.counted("mirror_loads") == 1
-        assert named(far.streams()[-1].query, SINCE).startswith("log-eu:1:")
+        assert first_value(far.streams()[-1].query, SINCE).startswith("log-eu:1:")
 
     told(story)
 
 
 def test_behind_a_trimmed_log_it_is_loaded_anew_and_who_listens_is_told() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         before, changes = far.mirror.state, far.mirror.changes([NODE])
@@ -135,7 +135,7 @@ def test_behind_a_trimmed_log_it_is_loaded_anew_and_who_listens_is_told() -> Non
 
 
 def test_what_is_loaded_anew_is_not_shown_before_it_is_whole() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         before = far.mirror.state
@@ -156,7 +156,7 @@ def test_what_is_loaded_anew_is_not_shown_before_it_is_whole() -> None:
 
 @pytest.mark.parametrize("other", ["us", "eu"])
 def test_another_log_or_one_that_went_backwards_takes_the_place_of_the_one_before(other: str) -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         await region.stop()
@@ -180,7 +180,7 @@ async def write(world: World, region: Part, batches: int) -> None:
 def test_its_state_is_compared_with_the_digests_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(digests, "EVERY_BATCHES", 5)
 
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         await write(world, region, 12)
@@ -193,7 +193,7 @@ def test_its_state_is_compared_with_the_digests_in_the_log(monkeypatch: pytest.M
 def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(digests, "EVERY_BATCHES", 5)
 
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         far.mirror.state.pools.put("never-heard-of", 7)
@@ -228,22 +228,22 @@ def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: p
 
 
 def test_age_is_counted_from_the_last_word_and_grows_while_nothing_is_heard() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await far.voice.open()
         far.follow()
         await far.has_all_of(region)
         await world.clock.sleep(3_000)
-        assert far.mirror.age_ms() <= BEAT_MS + 20, "beats come while nothing changes"
+        assert far.mirror.age_ms() <= HEARTBEAT_MS + 20, "beats come while nothing changes"
         leader = region.ledger.leader
         assert leader is not None
         assert abs(far.mirror.now() - leader.term.now()) <= 20
         far.line.is_cut = True
         before = far.mirror.age_ms()
         await world.clock.sleep(3_000)
-        assert 3_000 <= far.mirror.age_ms() - before <= 3_010 + BEAT_MS
+        assert 3_000 <= far.mirror.age_ms() - before <= 3_010 + HEARTBEAT_MS
         far.line.is_cut = False
         await world.clock.sleep(5_000)
-        assert far.mirror.age_ms() <= BEAT_MS + 20
+        assert far.mirror.age_ms() <= HEARTBEAT_MS + 20
 
     told(story)
 
@@ -255,7 +255,7 @@ def test_its_time_is_that_of_the_leader_of_the_newest_term_also_backwards() -> N
         assert isinstance(world.clock, VirtualClock)
         world.clock.wrong_by = 100_000
         region = await a_region(world)
-        far = Far(world, "far", (region.name,)).follow()
+        far = MirrorWorld(world, "far", (region.name,)).follow()
         await far.voice.open()
         alive = [asyncio.create_task(one) for one in (keep_nodes(world, region), far.voice.keep_alive())]
         again = await replaced_by_one_whose_time_is_lower(world, region)
@@ -266,7 +266,7 @@ def test_its_time_is_that_of_the_leader_of_the_newest_term_also_backwards() -> N
         assert abs(far.mirror.now() - leader.term.now()) <= 20
         far.line.is_cut = True
         await world.clock.sleep(3_000)
-        assert 3_000 <= far.mirror.age_ms() <= 3_020 + BEAT_MS
+        assert 3_000 <= far.mirror.age_ms() <= 3_020 + HEARTBEAT_MS
         for task in alive:
             task.cancel()
         await far.end()
@@ -275,24 +275,24 @@ def test_its_time_is_that_of_the_leader_of_the_newest_term_also_backwards() -> N
 
 
 def test_what_each_batch_touched_is_told() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         changes = far.mirror.changes([NODE])
         await a_node(region, "late")
         await far.has_all_of(region)
         uid = region.state.node_names["late"]
-        assert await anext(aiter(changes)) == Touched(revision(region.state.facts.seq + 1) - 1, ((NODE, uid),))
+        assert await anext(aiter(changes)) == ChangedKeys(pack_revision(region.state.facts.seq + 1) - 1, ((NODE, uid),))
 
     told(story)
 
 
 def test_who_waits_for_a_revision_waits_until_it_is_there() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         wanted = region.state.facts.seq + 20
-        waiting = asyncio.create_task(far.mirror.reach(revision(wanted)))
+        waiting = asyncio.create_task(far.mirror.reach(pack_revision(wanted)))
         await world.clock.sleep(70_000)
         assert not waiting.done()
         for number in range(4, 24):
@@ -306,14 +306,14 @@ def test_who_waits_for_a_revision_waits_until_it_is_there() -> None:
 def test_nothing_beyond_the_durable_state_is_told() -> None:
     """A batch may lie in the store before its leader knows that it landed."""
 
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
         read = region.ledger.store.read
 
-        async def more(first: int, size_bytes: int = 1 << 20) -> list[Stored]:
+        async def more(first: int, size_bytes: int = 1 << 20) -> list[StoredBatch]:
             found = await read(first, size_bytes)
-            return [*found, Stored("log-eu", found[-1].seq + 1, b"", b"not landed yet")]
+            return [*found, StoredBatch("log-eu", found[-1].seq + 1, b"", b"not landed yet")]
 
         region.ledger.store.read = more  # type: ignore[method-assign]
         await want(region, range(4, 5))
@@ -336,10 +336,12 @@ def test_the_log_is_told_to_schedulers_only(token: str) -> None:
 
 
 def test_a_stream_ends_when_its_token_is_revoked() -> None:
-    async def story(world: World, region: Part, far: Far) -> None:
+    async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
-        await region.submit("controller/link", c.Ship("log-platform", 1, 2, 3, gone=(c.Gone("token", "schedulers"),)))
+        await region.submit(
+            "controller/link", c.Ship("log-platform", 1, 2, 3, gone=(c.RemovedObject("token", "schedulers"),))
+        )
         await world.clock.sleep(3_000)
         assert far.mirror.state.facts.seq < region.state.facts.seq
         assert "unauthenticated" in far.mirror.trouble

@@ -10,19 +10,19 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.commit.watch import Key
-from holdfast.core.ledger.revision import INDEX_MAX, Token, revision
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.watch import WatchKey
+from holdfast.core.ledger.revision import INDEX_MAX, RevisionToken, pack_revision
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.events import RegionEvent
 from holdfast.host.errors import Diverged, Gone
-from holdfast.host.ports.store import Stored, StoreError
-from holdfast.host.watch.changes import EVERYTHING, Change, Changes, about
-from holdfast.host.watch.hub import Hub
-from holdfast.host.watch.subscription import Subscription, Window
+from holdfast.host.ports.store import StoredBatch, StoreError
+from holdfast.host.watch.changes import EVERYTHING, ChangeBatch, ChangeEvent, filter_for
+from holdfast.host.watch.hub import WatchHub
+from holdfast.host.watch.subscription import Subscription, SubscriptionLimits
 from holdfast.sim.world.virtual_loop import run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.watched_log import WatchedLog, events, heard
@@ -47,7 +47,7 @@ class Region:
         self.bench.a_grant()
         for number, node in enumerate(self.nodes, start=1):
             work = self.bench.a_workload(count=1, uid=100 + number, workload=number)
-            self.bench.place(work, c.Placement(0, node))
+            self.bench.place(work, c.SlotPlacement(0, node))
         self.log = WatchedLog(REGION, "log-eu")
 
     async def landed(self) -> WatchedLog:
@@ -56,16 +56,16 @@ class Region:
             await self.log.append(raw, digest)
         return self.log
 
-    async def hub(self, window: Window | None = None, log: Any = None) -> Hub:
+    async def hub(self, window: SubscriptionLimits | None = None, log: Any = None) -> WatchHub:
         watched = await self.landed()
         return watched.hub(len(watched.batches), window, log)
 
-    async def step(self, hub: Hub, number: int, target: Phase = Phase.STARTING, cause: str = "started") -> None:
+    async def step(self, hub: WatchHub, number: int, target: Phase = Phase.STARTING, cause: str = "started") -> None:
         """The agent of a node moves the slot there, and that is published."""
-        assert isinstance(self.bench.move(f"agent/n{number}", target, cause, 0, number), Landed)
+        assert isinstance(self.bench.move(f"agent/n{number}", target, cause, 0, number), Committed)
         (await self.landed()).publish(hub)
 
-    async def back_and_forth(self, hub: Hub, number: int, times: int) -> None:
+    async def back_and_forth(self, hub: WatchHub, number: int, times: int) -> None:
         """So many batches about one node."""
         for _ in range(times):
             await self.step(hub, number, *NEXT[self.bench.slot(0, number).phase])
@@ -80,7 +80,7 @@ def told(story: Callable[[Region], Awaitable[None]]) -> None:
     run_virtual(run())
 
 
-def node(region: Region, number: int) -> Key:
+def node(region: Region, number: int) -> WatchKey:
     return ("node", region.nodes[number - 1])
 
 
@@ -94,7 +94,7 @@ def seqs(found: list[Any]) -> list[int]:
 def test_a_subscriber_hears_of_its_own_keys_and_of_nothing_else() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
-        mine = await hub.subscribe(about(node(region, 1)))
+        mine = await hub.subscribe(filter_for(node(region, 1)))
         await region.step(hub, 1)
         await region.step(hub, 2)
         await region.step(hub, 1, Phase.RUNNING, "running")
@@ -108,7 +108,7 @@ def test_a_subscriber_hears_of_its_own_keys_and_of_nothing_else() -> None:
 def test_an_event_that_touches_several_of_a_subscribers_keys_is_heard_once() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
-        mine = await hub.subscribe(about(node(region, 1), ("workload", 1), "node", "workload"))
+        mine = await hub.subscribe(filter_for(node(region, 1), ("workload", 1), "node", "workload"))
         await region.step(hub, 1)
         assert len(events(await heard(mine))) == 1
 
@@ -118,7 +118,7 @@ def test_an_event_that_touches_several_of_a_subscribers_keys_is_heard_once() -> 
 def test_a_whole_kind_is_heard_of_for_objects_that_do_not_exist_yet() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
-        mine = await hub.subscribe(about("node"))
+        mine = await hub.subscribe(filter_for("node"))
         new = region.bench.a_node("n3")
         (await region.landed()).publish(hub)
         stored = [event.node.uid for event in events(await heard(mine)) if isinstance(event, e.NodeStored)]
@@ -134,7 +134,7 @@ def test_a_change_says_where_when_who_and_why() -> None:
         await region.step(hub, 1)
         (changes,) = await heard(mine)
         (change,) = changes.changes
-        assert (change.revision, change.at) == (revision(changes.token.seq), region.bench.at)
+        assert (change.revision, change.at) == (pack_revision(changes.token.seq), region.bench.at)
         assert (change.actor, change.command, change.cause) == ("agent/n1", "move", 0)
         decoded = msgspec.msgpack.decode(change.raw, type=tuple[int, int, str, str, int, RegionEvent])
         assert decoded == (change.revision, change.at, "agent/n1", "move", 0, change.event)
@@ -145,7 +145,7 @@ def test_a_change_says_where_when_who_and_why() -> None:
 def test_an_event_is_encoded_once_for_all_who_hear_of_it() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
-        many = [await hub.subscribe(about(node(region, 1))) for _ in range(10)]
+        many = [await hub.subscribe(filter_for(node(region, 1))) for _ in range(10)]
         await region.step(hub, 1)
         raws = [changes.changes[0].raw for one in many for changes in await heard(one)]
         assert len(raws) == 10
@@ -158,7 +158,7 @@ def test_whoever_is_not_concerned_is_not_asked(monkeypatch: pytest.MonkeyPatch) 
     offered: list[Subscription] = []
     offer = Subscription.offer
 
-    def spy(self: Subscription, changes: Changes, before: Token) -> None:
+    def spy(self: Subscription, changes: ChangeBatch, before: RevisionToken) -> None:
         offered.append(self)
         offer(self, changes, before)
 
@@ -167,8 +167,8 @@ def test_whoever_is_not_concerned_is_not_asked(monkeypatch: pytest.MonkeyPatch) 
     async def story(region: Region) -> None:
         hub = await region.hub()
         for uid in range(1_000):
-            await hub.subscribe(about(("node", uid)))
-        mine = await hub.subscribe(about(node(region, 1)))
+            await hub.subscribe(filter_for(("node", uid)))
+        mine = await hub.subscribe(filter_for(node(region, 1)))
         await region.step(hub, 1)
         assert offered == [mine]
 
@@ -178,7 +178,7 @@ def test_whoever_is_not_concerned_is_not_asked(monkeypatch: pytest.MonkeyPatch) 
 def test_publishing_to_nobody_does_not_even_ask_what_was_touched() -> None:
     async def story(region: Region) -> None:
         watched = await region.landed()
-        deaf = Hub(replace(REGION, keys={}), watched.store, watched.token(0))
+        deaf = WatchHub(replace(REGION, keys={}), watched.store, watched.token(0))
         watched.publish(deaf)
         assert deaf.head == watched.token(len(watched.batches))
         assert deaf.meters.counted("watch_published") > 0
@@ -189,7 +189,7 @@ def test_publishing_to_nobody_does_not_even_ask_what_was_touched() -> None:
 def test_a_closed_subscription_ends_and_leaves_nothing_behind() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
-        with await hub.subscribe(about(node(region, 1), "workload")) as mine:
+        with await hub.subscribe(filter_for(node(region, 1), "workload")) as mine:
             assert hub.meters.gauged("watch_subscribers") == 1
             waiting = asyncio.create_task(heard(mine))
             await asyncio.sleep(0)
@@ -217,7 +217,7 @@ def test_a_kind_that_the_ledger_does_not_have_is_our_own_mistake() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
         with pytest.raises(AssertionError, match="pod"):
-            await hub.subscribe(about(("pod", 1)))
+            await hub.subscribe(filter_for(("pod", 1)))
         with pytest.raises(AssertionError, match="pod"):
             hub.touched(["pod"])
 
@@ -253,12 +253,12 @@ def test_without_a_token_a_subscription_begins_now() -> None:
     told(story)
 
 
-WRONG: dict[str, Callable[[Token], Token]] = {
+WRONG: dict[str, Callable[[RevisionToken], RevisionToken]] = {
     "another log": lambda here: replace(here, log_id="log-restored"),
     "another digest": lambda here: replace(here, digest_start=b"otherwise"[:8]),
     "another term": lambda here: replace(here, term=here.term + 1),
     "beyond the head": lambda here: replace(here, seq=here.seq + 1_000),
-    "another log's beginning": lambda here: Token("log-restored", 0, 0, b""),
+    "another log's beginning": lambda here: RevisionToken("log-restored", 0, 0, b""),
     "a part of the digest": lambda here: replace(here, digest_start=here.digest_start[:4]),
 }
 
@@ -290,7 +290,7 @@ def test_a_token_behind_the_trim_floor_is_gone() -> None:
 
 def test_a_subscriber_that_is_behind_when_the_log_is_trimmed_past_it_is_told() -> None:
     async def story(region: Region) -> None:
-        hub = await region.hub(Window(read_bytes=1))
+        hub = await region.hub(SubscriptionLimits(read_bytes=1))
         mine = await hub.subscribe(EVERYTHING, region.log.token(2))
         assert (await anext(mine)).token.seq == 3
         await region.log.store.trim("log-eu", 8)
@@ -325,7 +325,7 @@ class Flaky(MemoryStore):
         self._real = real
         self.reads: list[int] = []
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
         self.reads.append(first)
         if len(self.reads) % 2 == 0:
             raise StoreError("the disk is slow today")
@@ -334,7 +334,7 @@ class Flaky(MemoryStore):
 
 def test_a_store_that_cannot_be_read_now_loses_nothing() -> None:
     async def story(region: Region) -> None:
-        hub = await region.hub(Window(read_bytes=1), Flaky(region.log.store))
+        hub = await region.hub(SubscriptionLimits(read_bytes=1), Flaky(region.log.store))
         mine = await hub.subscribe(EVERYTHING, region.log.token(1))
         found: list[Any] = []
         while not mine.is_live:
@@ -354,9 +354,9 @@ def test_a_store_that_cannot_be_read_now_loses_nothing() -> None:
 
 def test_whoever_hears_of_nothing_gets_bookmarks_and_reads_little_when_resuming() -> None:
     async def story(region: Region) -> None:
-        hub = await region.hub(Window(bookmark_batches=8))
+        hub = await region.hub(SubscriptionLimits(bookmark_batches=8))
         start = hub.head.seq
-        mine = await hub.subscribe(about(node(region, 2)))
+        mine = await hub.subscribe(filter_for(node(region, 2)))
         for _ in range(5):
             await region.back_and_forth(hub, 1, 8)
             (bookmark,) = await heard(mine)
@@ -364,7 +364,7 @@ def test_whoever_hears_of_nothing_gets_bookmarks_and_reads_little_when_resuming(
             assert hub.head.seq - 8 < bookmark.token.seq <= hub.head.seq
         assert mine.token.seq > start + 32
         store = Flaky(region.log.store)
-        again = await (await region.hub(log=store)).subscribe(about(node(region, 2)), mine.token)
+        again = await (await region.hub(log=store)).subscribe(filter_for(node(region, 2)), mine.token)
         assert min(store.reads, default=mine.token.seq) == mine.token.seq
         assert events(await heard(again)) == []
 
@@ -373,9 +373,9 @@ def test_whoever_hears_of_nothing_gets_bookmarks_and_reads_little_when_resuming(
 
 def test_a_long_reading_of_the_log_gives_bookmarks_too_and_one_when_the_head_is_reached() -> None:
     async def story(region: Region) -> None:
-        hub = await region.hub(Window(bookmark_batches=4))
+        hub = await region.hub(SubscriptionLimits(bookmark_batches=4))
         await region.back_and_forth(hub, 1, 8)
-        mine = await hub.subscribe(about(("node", 1)), region.log.token(0))
+        mine = await hub.subscribe(filter_for(("node", 1)), region.log.token(0))
         found = await heard(mine)
         assert events(found) == []
         assert seqs(found) == [*range(4, hub.head.seq, 4), hub.head.seq]
@@ -386,12 +386,12 @@ def test_a_long_reading_of_the_log_gives_bookmarks_too_and_one_when_the_head_is_
 # Slow subscribers
 
 
-@pytest.mark.parametrize("window", [Window(waiting_batches=3), Window(waiting_bytes=120)])
-def test_a_slow_subscriber_is_bounded_and_misses_nothing(window: Window) -> None:
+@pytest.mark.parametrize("window", [SubscriptionLimits(waiting_batches=3), SubscriptionLimits(waiting_bytes=120)])
+def test_a_slow_subscriber_is_bounded_and_misses_nothing(window: SubscriptionLimits) -> None:
     async def story(region: Region) -> None:
         hub = await region.hub(window)
         start = hub.head.seq
-        slow, quick = await hub.subscribe(about(node(region, 1))), await hub.subscribe(about(node(region, 1)))
+        slow, quick = await hub.subscribe(filter_for(node(region, 1))), await hub.subscribe(filter_for(node(region, 1)))
         found = []
         for _ in range(20):
             await region.back_and_forth(hub, 1, 1)
@@ -407,7 +407,7 @@ def test_a_slow_subscriber_is_bounded_and_misses_nothing(window: Window) -> None
 
 def test_one_batch_is_taken_however_large_it_is() -> None:
     async def story(region: Region) -> None:
-        hub = await region.hub(Window(waiting_bytes=1))
+        hub = await region.hub(SubscriptionLimits(waiting_bytes=1))
         mine = await hub.subscribe(EVERYTHING)
         for _ in range(3):
             await region.back_and_forth(hub, 1, 1)
@@ -418,7 +418,7 @@ def test_one_batch_is_taken_however_large_it_is() -> None:
 
 
 def test_what_nobody_waits_behind_is_never_encoded_for_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Change, "raw", property(lambda self: pytest.fail("it was encoded")))
+    monkeypatch.setattr(ChangeEvent, "raw", property(lambda self: pytest.fail("it was encoded")))
 
     async def story(region: Region) -> None:
         hub = await region.hub()
@@ -453,7 +453,7 @@ def test_after_a_reset_to_another_log_subscribers_have_diverged() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
         mine = await hub.subscribe(EVERYTHING)
-        hub.reset(Token("log-restored", 9, hub.head.seq + 5, b"restored"))
+        hub.reset(RevisionToken("log-restored", 9, hub.head.seq + 5, b"restored"))
         with pytest.raises(Diverged):
             await heard(mine)
 
@@ -485,7 +485,7 @@ def test_touches_name_each_object_once_the_first_touched_first() -> None:
             await region.step(hub, number, Phase(target), cause)
         told = await anext(touches)
         assert told.keys == (node(region, 2), node(region, 1))
-        assert told.revision == revision(hub.head.seq, INDEX_MAX)
+        assert told.revision == pack_revision(hub.head.seq, INDEX_MAX)
 
     told(story)
 
@@ -496,19 +496,19 @@ def test_touches_tell_of_every_batch_even_if_it_touched_nothing_of_interest() ->
         touches = hub.touched(["template"])
         await region.step(hub, 1)
         told = await anext(touches)
-        assert (told.keys, told.revision) == ((), revision(hub.head.seq, INDEX_MAX))
+        assert (told.keys, told.revision) == ((), pack_revision(hub.head.seq, INDEX_MAX))
         waiting = asyncio.ensure_future(anext(touches))
         await asyncio.sleep(0)
         assert not waiting.done()
         await region.step(hub, 2)
-        assert (await waiting).revision == revision(hub.head.seq, INDEX_MAX)
+        assert (await waiting).revision == pack_revision(hub.head.seq, INDEX_MAX)
 
     told(story)
 
 
 def test_touches_with_too_many_keys_end_rather_than_grow() -> None:
     async def story(region: Region) -> None:
-        hub = await region.hub(Window(touched_keys=2))
+        hub = await region.hub(SubscriptionLimits(touched_keys=2))
         touches = hub.touched()
         await region.step(hub, 1)
         assert len((await anext(touches)).keys) == 2
@@ -543,7 +543,7 @@ def test_readers_that_lag_hold_no_more_of_the_log_together_than_their_bound_and_
     async def story(region: Region) -> None:
         watched = await region.landed()
         batch = max(len(raw) for raw, _ in region.bench.log)
-        hub = await region.hub(Window(read_bytes=1 << 20, ahead_bytes=4 * batch))
+        hub = await region.hub(SubscriptionLimits(read_bytes=1 << 20, ahead_bytes=4 * batch))
         lagging = [await hub.subscribe(EVERYTHING, watched.token(1)) for _ in range(20)]
         for one in lagging:
             await anext(one)
@@ -561,7 +561,7 @@ def test_a_reader_that_lags_hears_the_same_with_little_room_as_with_much() -> No
         watched = await region.landed()
         found = []
         for ahead in (1, 64 << 20):
-            hub = await region.hub(Window(ahead_bytes=ahead))
+            hub = await region.hub(SubscriptionLimits(ahead_bytes=ahead))
             with await hub.subscribe(EVERYTHING, watched.token(1)) as subscription:
                 found.append([change.revision for one in await heard(subscription) for change in one.changes])
             assert hub.ahead.held_bytes == 0

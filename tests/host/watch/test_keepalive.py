@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from holdfast.host.watch.keepalive import PARTS, ROUND_MS, Rounds
+from holdfast.host.watch.keepalive import PARTS, ROUND_MS, KeepaliveRounds
 from holdfast.host.watch.subscription import Subscription
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 
@@ -28,7 +28,7 @@ def _nudged(count: int, rounds_gone: int, leaves: int = 0) -> list[Nudged]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         clock = VirtualClock(loop)
-        rounds, all_of_them = Rounds(), [Nudged(clock) for _ in range(count)]
+        rounds, all_of_them = KeepaliveRounds(), [Nudged(clock) for _ in range(count)]
         for one in all_of_them:
             rounds.add(cast(Subscription, cast(Any, one)))
         running = asyncio.create_task(rounds.run(clock))
@@ -64,7 +64,7 @@ def test_where_nobody_is_nobody_goes_round_and_who_comes_late_is_nudged_within_a
     async def main() -> tuple[int, Nudged]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        clock, rounds = VirtualClock(loop), Rounds()
+        clock, rounds = VirtualClock(loop), KeepaliveRounds()
         one = Nudged(clock)
         running = asyncio.create_task(rounds.run(clock))
         await clock.sleep(1)

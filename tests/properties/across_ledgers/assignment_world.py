@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.region_reports import Counted, Nodes, Seen, Summary, Waiting
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, TemplateCounts, Waiting, WorkloadReport
 from holdfast.core.model.values.ranges import numbers
-from holdfast.core.model.values.resources import NOTHING, times
+from holdfast.core.model.values.resources import ZERO, times
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT
-from holdfast.core.reconcilers.platform.assignment import Assignments
+from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
 from tests.support.ledgers.platform import DIGEST, PlatformBench, a_world, cpu
 
 REGIONS = ("eu", "us", "us2")
@@ -36,7 +36,7 @@ class SimpleRegion:
     def hear(self, told: list[Assignment]) -> None:
         """Do as the newest assignment says: what is not ready goes first."""
         self.told = told
-        live = [one for one in told if one.stage is Stage.ACTIVE]
+        live = [one for one in told if one.stage is AssignmentStage.ACTIVE]
         count = sum(share.count for one in live for share in one.shares)
         self.running = [ordinal for one in live for ordinal in numbers(one.ordinals)]
         self.ready = min(self.ready, count)
@@ -75,7 +75,7 @@ class Assigned:
         """Look and send until there is nothing to say. Nothing may be refused: the view is never behind here."""
         said: list[Any] = []
         for _ in range(ROUNDS_MAX):
-            outcome = Assignments().reconcile(self.bench.state, self.uid, self.bench.at)
+            outcome = AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
             assert outcome.again_at is None or outcome.again_at > self.bench.at
             if not outcome.send:
                 return
@@ -94,31 +94,33 @@ class Assigned:
         self.regions[name].hear(mine)
         self._say(
             name,
-            c.Acknowledge(name, f"log-{name}", self._next(), revision(self.bench.state.facts.seq, INDEX_MAX), DIGEST),
+            c.Acknowledge(
+                name, f"log-{name}", self._next(), pack_revision(self.bench.state.facts.seq, INDEX_MAX), DIGEST
+            ),
         )
 
     def report(self, name: str, *, unpaid: bool = False) -> None:
         """A region says how far it is, and that what is not ready waits for quota, or nothing of why."""
         one = self.regions[name]
-        live = [a for a in one.told if a.stage is Stage.ACTIVE and a.shares]
+        live = [a for a in one.told if a.stage is AssignmentStage.ACTIVE and a.shares]
         template = live[0].shares[0].template if live else "none"
         count = one.ready + one.starting
-        counts = (Counted(template, count, one.ready, one.ready),) if count else ()
+        counts = (TemplateCounts(template, count, one.ready, one.ready),) if count else ()
         waiting = (Waiting("over-grant", one.starting, self.bench.at),) if unpaid and one.starting else ()
         generation = max((a.generation for a in one.told), default=0)
-        self._say(name, c.Report(name, self._next(), (Seen(self.uid, generation, counts, waiting),)))
+        self._say(name, c.Report(name, self._next(), (WorkloadReport(self.uid, generation, counts, waiting),)))
 
     def summarise(self, name: str, milli: int, free: int) -> None:
         """A region says that it has four nodes of that size, and so many of them empty."""
         each = cpu(milli)
-        largest_free = (each,) if free else (NOTHING,)
+        largest_free = (each,) if free else (ZERO,)
         nodes = Nodes("small", (), (), (), (), 4, times(each, 4), times(each, free), (each,), largest_free)
-        self._say(name, c.Report(name, self._next(), (), Summary((nodes,))))
+        self._say(name, c.Report(name, self._next(), (), RegionSummary((nodes,))))
 
     def release(self, name: str) -> None:
         """A region gives back what it was asked for and removes what has ended."""
         for assignment in self.regions[name].told:
-            if assignment.stage is Stage.ENDED:
+            if assignment.stage is AssignmentStage.ENDED:
                 self._say(name, c.RemoveAssignment(assignment.uid))
                 continue
             ended = tuple(
@@ -129,7 +131,7 @@ class Assigned:
 
     def _next(self) -> int:
         self.position += 1
-        return revision(self.position, 0)
+        return pack_revision(self.position, 0)
 
     def _say(self, name: str, command: Any) -> None:
         self.bench.later(1)
@@ -164,7 +166,7 @@ class Assigned:
 
     def counts(self) -> dict[str, int]:
         """How many are assigned to each region."""
-        live = [one for one in self.bench.assignments(self.uid) if one.stage is Stage.ACTIVE]
+        live = [one for one in self.bench.assignments(self.uid) if one.stage is AssignmentStage.ACTIVE]
         return {one.region: sum(share.count for share in one.shares) for one in live}
 
     def ready(self) -> int:

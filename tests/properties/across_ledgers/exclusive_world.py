@@ -12,22 +12,22 @@ from functools import cache
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.reconciler import Reconciler, principal
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT
-from holdfast.core.reconcilers.platform.assignment import Assignments
-from holdfast.core.reconcilers.region.replica import Replicas
-from holdfast.core.reconcilers.region.rights import Rights
+from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
+from holdfast.core.reconcilers.region.replica import ReplicaReconciler
+from holdfast.core.reconcilers.region.rights import RightsReconciler
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.assignments import has_lapsed
-from holdfast.core.region.queries.workload_report import seen_of
+from holdfast.core.region.queries.workload_report import workload_report
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.link.region.reports import released
 from tests.support.ledgers.platform import DIGEST, ROOT, PlatformBench, a_world
@@ -57,7 +57,7 @@ def _empty(name: str) -> tuple[RegionBench, int]:
     bench.a_scheduler()
     node = bench.a_node(cpu=10**7, memory=10**7)
     bench.a_grant(ends=bench.at + YEAR)
-    bench.ship(c.RegionShipped(name, LAWS[name]))
+    bench.ship(c.ShippedRegion(name, LAWS[name]))
     return bench, node
 
 
@@ -92,7 +92,7 @@ class Region:
             if slot.phase is not Phase.PENDING:
                 yield key
         for assignment in self.state.assignments.values():
-            if assignment.stage is Stage.ACTIVE and not has_lapsed(self.state, assignment, now):
+            if assignment.stage is AssignmentStage.ACTIVE and not has_lapsed(self.state, assignment, now):
                 yield from ((assignment.workload, ordinal) for ordinal in numbers(assignment.ordinals))
 
     # The link, down
@@ -106,11 +106,11 @@ class Region:
     def ship(self, platform: Any) -> None:
         """A step with all that changed since the last one, as it is now, goes on its way."""
         names = dict.fromkeys(uid for place, uid in self.changes if place > self.sent)
-        to = revision(platform.facts.seq, INDEX_MAX)
+        to = pack_revision(platform.facts.seq, INDEX_MAX)
         if self.is_cut or not names or to <= self.sent:
             return
         live = [platform.assignments[uid] for uid in names if uid in platform.assignments]
-        gone = tuple(c.Gone("assignment", str(uid)) for uid in names if uid not in platform.assignments)
+        gone = tuple(c.RemovedObject("assignment", str(uid)) for uid in names if uid not in platform.assignments)
         self.down.append(c.Ship("log-platform", 1, self.sent, to, _puts(platform, live), gone))
         self.sent = to
 
@@ -135,15 +135,15 @@ class Region:
 
     def hear_list(self, platform: Any) -> None:
         """The stream begins anew with all that there is."""
-        to = revision(platform.facts.seq, INDEX_MAX)
+        to = pack_revision(platform.facts.seq, INDEX_MAX)
         if self.is_cut or to <= self.cursor:
             return
         state = self.state
-        known: list[c.Shipped] = [c.RegionShipped(self.name, LAWS[self.name])]
-        known += [c.ClassShipped(one) for one in state.classes.values()]
-        known += [c.PrincipalShipped(one) for one in state.principals.values() if one.meta.created_by != "ledger"]
+        known: list[c.ShippedItem] = [c.ShippedRegion(self.name, LAWS[self.name])]
+        known += [c.ShippedPriorityClass(one) for one in state.classes.values()]
+        known += [c.ShippedPrincipal(one) for one in state.principals.values() if one.meta.created_by != "ledger"]
         grants = state.allowances.values()
-        known += [c.GrantShipped(one.account, one.version, one.target, one.ends, one.protected) for one in grants]
+        known += [c.ShippedGrant(one.account, one.version, one.target, one.ends, one.protected) for one in grants]
         mine = [one for one in platform.assignments.values() if one.region == self.name]
         self.bench.accept(LINK, c.Ship("log-platform", 1, 0, to, (*known, *_puts(platform, mine)), full=True))
         assert state.place.listing is None
@@ -155,10 +155,10 @@ class Region:
         """Everything that there is to say, from the region's state, goes on its way."""
         if self.is_cut:
             return
-        place = revision(self.state.facts.seq, 0)
+        place = pack_revision(self.state.facts.seq, 0)
         known = [uid for uid, _ in self.state.assignments_of.items()]
         words = [word.command for uid in known for word in released(self.state, uid, {})]
-        words.append(p.Report(self.name, place, tuple(seen_of(self.state, uid) for uid in known)))
+        words.append(p.Report(self.name, place, tuple(workload_report(self.state, uid) for uid in known)))
         words.append(p.Acknowledge(self.name, f"log-{self.name}", place, self.cursor, DIGEST))
         self.up += words
         self.said += words
@@ -178,7 +178,7 @@ class Region:
                 return
             for one, command in sent:
                 answer = self.bench.send(principal(one.name), command)
-                assert isinstance(answer, Landed), (command, answer)
+                assert isinstance(answer, Committed), (command, answer)
         raise AssertionError(f"the controllers of {self.name} do not come to rest")
 
     def _looks(self, controller: Reconciler[RegionState]) -> list[Any]:
@@ -187,19 +187,19 @@ class Region:
 
     def work(self, *, ends: bool) -> None:
         """What waits is placed and serves, as far as it may; what must end does so only if `ends`."""
-        self.control(Rights(), Replicas())
+        self.control(RightsReconciler(), ReplicaReconciler())
         for slot in self.state.slots.values():
             if slot.phase is Phase.TERMINATING and ends:
                 self._move(slot, Phase.RELEASED, "stopped")
-        self.control(Rights(), Replicas())
+        self.control(RightsReconciler(), ReplicaReconciler())
         for slot in self.state.slots.values():
             key = slot.workload, slot.ordinal
             if slot.phase is Phase.PENDING:
-                group = c.Group(slot.assignment, slot.template, (c.Placement(slot.ordinal, self.node),))
+                group = c.PlacementGroup(slot.assignment, slot.template, (c.SlotPlacement(slot.ordinal, self.node),))
                 self.bench.send(SCHEDULER, c.Propose((group,), self.bench.at + 1_000))
             while (now := self.state.slots[key]).phase in _FORWARD:
                 self._move(now, *_FORWARD[now.phase])
-        self.control(Rights(), Replicas())
+        self.control(RightsReconciler(), ReplicaReconciler())
 
     def fence(self, now: int) -> None:
         """What had to end so long ago has ended, whatever its agent did."""
@@ -211,13 +211,13 @@ class Region:
     def _move(self, slot: Slot, target: Phase, cause: str) -> None:
         actor = "controller/endpoints" if cause == "published" else "agent/n1"
         answer = self.bench.move(actor, target, cause, slot.ordinal, slot.workload)
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
 
 
-def _puts(platform: Any, assignments: list[Assignment]) -> tuple[c.Shipped, ...]:
+def _puts(platform: Any, assignments: list[Assignment]) -> tuple[c.ShippedItem, ...]:
     digests = sorted({share.template for one in assignments for share in one.shares})
-    templates = [c.TemplateShipped(digest, platform.templates[digest]) for digest in digests]
-    return (*templates, *map(c.AssignmentShipped, assignments))
+    templates = [c.ShippedTemplate(digest, platform.templates[digest]) for digest in digests]
+    return (*templates, *map(c.ShippedAssignment, assignments))
 
 
 class World:
@@ -238,34 +238,38 @@ class World:
         health: RegionHealth = self.state.regions[name].status.health
         return health
 
-    def send(self, actor: str, command: Any) -> Landed | Refused:
+    def send(self, actor: str, command: Any) -> Committed | Refused:
         before = dict(self.state.assignments.items())
         self._pass(1)
         answer = self.bench.send(actor, command)
-        assert isinstance(answer, Landed | Refused), answer
-        after, place = dict(self.state.assignments.items()), revision(self.state.facts.seq, INDEX_MAX)
+        assert isinstance(answer, Committed | Refused), answer
+        after, place = dict(self.state.assignments.items()), pack_revision(self.state.facts.seq, INDEX_MAX)
         for uid in {*before, *after}:
             if before.get(uid) != after.get(uid):
                 region = (before.get(uid) or after[uid]).region
                 self.regions[region].changes.append((place, uid))
         return answer
 
-    def accept(self, actor: str, command: Any) -> Landed:
+    def accept(self, actor: str, command: Any) -> Committed:
         answer = self.send(actor, command)
-        assert isinstance(answer, Landed), (command, answer)
+        assert isinstance(answer, Committed), (command, answer)
         return answer
 
     def settle(self) -> None:
         """The assignment controller looks at every workload until it has nothing to say."""
         for _ in range(LOOKS_MAX):
-            keys = list(Assignments().keys(self.state))
-            sent = [wanted for key in keys for wanted in Assignments().reconcile(self.state, key, self.bench.at).send]
+            keys = list(AssignmentReconciler().keys(self.state))
+            sent = [
+                wanted
+                for key in keys
+                for wanted in AssignmentReconciler().reconcile(self.state, key, self.bench.at).send
+            ]
             if not sent:
                 return
             for wanted in sent:
                 answer = self.send(ASSIGNMENT, wanted.command)
                 # A right that has just left a lost region is no more for that region's assignment to list.
-                assert isinstance(answer, Landed) or answer.code is Code.REGION_UNAVAILABLE, (wanted.command, answer)
+                assert isinstance(answer, Committed) or answer.code is Code.REGION_UNAVAILABLE, (wanted.command, answer)
         raise AssertionError("the assignment controller does not come to rest")
 
     def arrive(self, name: str, which: int, *, kept: bool) -> None:
@@ -281,7 +285,7 @@ class World:
 
     def _arrives(self, name: str, said: Any) -> None:
         answer = self.send(f"region/{name}", said)
-        assert isinstance(answer, Landed) or answer.code in LATE, (said, answer)
+        assert isinstance(answer, Committed) or answer.code in LATE, (said, answer)
 
     def exchange(self, name: str) -> None:
         """For a moment nothing is in the way: everything arrives, in both directions, in its order."""
@@ -327,7 +331,7 @@ class World:
         for at in stops:
             self._pass(at - self.bench.at)
             for region in self.regions.values():
-                region.control(Rights())
+                region.control(RightsReconciler())
                 region.fence(at)
             yield
 

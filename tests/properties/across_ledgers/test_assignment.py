@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Placement, Workload
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.platform import commands as c
 from tests.properties.across_ledgers.assignment_world import REGIONS, Assigned
@@ -69,7 +69,7 @@ def judge(world: Assigned, name: str, health: RegionHealth) -> None:
 def offer_back(world: Assigned, name: str, count: int) -> None:
     for assignment in world.bench.assignments(world.uid):
         assigned = sum(share.count for share in assignment.shares)
-        if assignment.region == name and assignment.stage is Stage.ACTIVE and 0 < count <= assigned:
+        if assignment.region == name and assignment.stage is AssignmentStage.ACTIVE and 0 < count <= assigned:
             world.bench.send(f"region/{name}", c.OfferBack(assignment.uid, count))
 
 
@@ -151,7 +151,7 @@ def _holds_at_rest(world: Assigned) -> None:
     assert world.ready() == spec.replicas
     assert all(allowed(world.workload, name) for name, count in counts.items() if count)
     live = world.bench.assignments(world.uid)
-    assert all(one.stage is Stage.ACTIVE and one.shares and not one.returning for one in live), live
+    assert all(one.stage is AssignmentStage.ACTIVE and one.shares and not one.returning for one in live), live
     assert all(one.generation == world.workload.meta.generation for one in live)
     assert sum(one.disruption for one in live) == (spec.disruption_max if live else 0)
     if spec.exclusive:

@@ -18,20 +18,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.invariants import check
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.breaches import ESCROW
+from holdfast.core.model.records.breaches import PLATFORM_ESCROW
 from holdfast.core.model.records.grants import Grant, grant_key
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.region_reports import Summary
-from holdfast.core.model.values.resources import NOTHING, Resources, amount_of, exceeded, greatest, total
+from holdfast.core.model.records.region_reports import RegionSummary
+from holdfast.core.model.values.resources import ZERO, Resources, amount_of, elementwise_max, first_exceeded, total
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT, REGION_HEALTH
-from holdfast.core.platform.queries.accounts import asked_of_quota
-from holdfast.core.reconcilers.platform.grant import Grants
+from holdfast.core.platform.queries.accounts import quota_demand
+from holdfast.core.reconcilers.platform.grant import GrantReconciler
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.queries.accounts import charged
@@ -66,7 +66,7 @@ class Place:
         self.bench = bench.branch()
         self.first = bench.state.place.cursor
         #: Every version of its grant, in the order of the platform's log.
-        self.stream: list[c.GrantShipped] = []
+        self.stream: list[c.ShippedGrant] = []
         self.flight: list[Any] = []
         self.placed: list[int] = []
         self.next = 0
@@ -88,7 +88,7 @@ class Place:
         after, turn = self.first + step, self.arrived
         answer = self.bench.send(LINK, c.Ship(self.log_id, 1, after, after + 1, (self.stream[step],)))
         if step == turn:
-            assert isinstance(answer, Landed), answer
+            assert isinstance(answer, Committed), answer
         else:
             assert isinstance(answer, Refused), answer
             assert answer.code is (Code.ALREADY if step < turn else Code.GAP), answer
@@ -97,7 +97,7 @@ class Place:
         """An acknowledgement, from the region's log, goes on its way."""
         known = self.state.allowances.get(ACCOUNT)
         if known is not None:
-            settled, position = greatest(known.target, self.uses()), revision(self.state.facts.seq, 0)
+            settled, position = elementwise_max(known.target, self.uses()), pack_revision(self.state.facts.seq, 0)
             self.flight.append(p.AcknowledgeGrant(ACCOUNT, known.version, settled, position))
 
     def begin_anew(self, log_id: str, grant: Grant | None) -> None:
@@ -107,14 +107,14 @@ class Place:
             self.ship(grant)
 
     def ship(self, grant: Grant) -> None:
-        self.stream.append(c.GrantShipped(ACCOUNT, grant.version, grant.target, grant.ends, grant.protected))
+        self.stream.append(c.ShippedGrant(ACCOUNT, grant.version, grant.target, grant.ends, grant.protected))
 
     def place(self, count: int) -> None:
         for _ in range(count):
             ordinal = self.next
             if ordinal == SLOTS:
                 return
-            asked = self.bench.proposal(self.work, c.Placement(ordinal, self.node))
+            asked = self.bench.proposal(self.work, c.SlotPlacement(ordinal, self.node))
             answer = self.bench.send(SCHEDULER, asked)
             if isinstance(answer, Refused):
                 assert answer.code in (Code.OVER_GRANT, Code.GRANT_ENDED), answer
@@ -126,7 +126,7 @@ class Place:
         for ordinal in [self.placed.pop() for _ in range(min(count, len(self.placed)))]:
             self.bench.accept(REPLICA, c.Stop(((1, ordinal),), "scaled-down"))
             answer = self.bench.move("agent/n1", Phase.RELEASED, "stopped", ordinal)
-            assert isinstance(answer, Landed), answer
+            assert isinstance(answer, Committed), answer
 
 
 class Between(RuleBasedStateMachine):
@@ -163,7 +163,7 @@ class Between(RuleBasedStateMachine):
     @rule(name=REGIONS)
     def ask_for_the_rest(self, name: str) -> None:
         """All that the others are not asked for, to the last unit of the quota."""
-        others = total(asked_of_quota(self.bench.state, "acme", other) for other in NAMES if other != name)
+        others = total(quota_demand(self.bench.state, "acme", other) for other in NAMES if other != name)
         left = [(amount_of(self.hard, one) - amount_of(others, one)) // amount_of(NEED, one) for one in RESOURCES]
         self.ask(name, max(0, *left) if min(left) < 0 else min(left))
 
@@ -174,10 +174,10 @@ class Between(RuleBasedStateMachine):
     def look(self) -> int:
         """The controller looks. Whatever it offers is accepted, and goes into the stream of its region."""
         self.bench.later(1)
-        sent = Grants().reconcile(self.bench.state, ACCOUNT, self.bench.at).send
+        sent = GrantReconciler().reconcile(self.bench.state, ACCOUNT, self.bench.at).send
         for wanted in sent:
             answer = self.bench.send(GRANT, wanted.command)
-            assert isinstance(answer, Landed), (wanted.command, answer)
+            assert isinstance(answer, Committed), (wanted.command, answer)
             self.places[wanted.command.region].ship(self.bench.grant(wanted.command.region))
         return len(sent)
 
@@ -206,7 +206,7 @@ class Between(RuleBasedStateMachine):
         """What the region uses, as of now; how late it arrives is another matter."""
         place = self.places[name]
         uses = place.uses()
-        summary = Summary(uses=((ACCOUNT, uses),) if uses != NOTHING else ())
+        summary = RegionSummary(uses=((ACCOUNT, uses),) if uses != ZERO else ())
         place.flight.append(p.Report(name, place.state.facts.seq, summary=summary))
 
     # What the network does
@@ -239,10 +239,13 @@ class Between(RuleBasedStateMachine):
     def full_list(self, name: str) -> None:
         """The link begins anew: all that there is now, at the newest place of the stream."""
         place = self.places[name]
-        known: list[c.Shipped] = [c.TemplateShipped(*row) for row in place.state.templates.items()]
-        known += [c.AssignmentShipped(place.work), *(c.ClassShipped(one) for one in place.state.classes.values())]
+        known: list[c.ShippedItem] = [c.ShippedTemplate(*row) for row in place.state.templates.items()]
+        known += [
+            c.ShippedAssignment(place.work),
+            *(c.ShippedPriorityClass(one) for one in place.state.classes.values()),
+        ]
         shown = [one for one in place.state.principals.values() if one.meta.created_by != "ledger"]
-        known += [c.RegionShipped("eu", "eu"), *map(c.PrincipalShipped, shown), *place.stream[-1:]]
+        known += [c.ShippedRegion("eu", "eu"), *map(c.ShippedPrincipal, shown), *place.stream[-1:]]
         to = place.first + len(place.stream)
         part = c.Ship(place.log_id, 1, 0, to, tuple(known), full=True)
         place.bench.accept(LINK, part)
@@ -258,7 +261,7 @@ class Between(RuleBasedStateMachine):
             said = flight[which % len(flight)] if kept else flight.pop(which % len(flight))
             before = self._version(name)
             answer = self.bench.send(f"region/{name}", said)
-            assert isinstance(answer, Landed) or answer.code is Code.ALREADY, answer  # type: ignore[union-attr]
+            assert isinstance(answer, Committed) or answer.code is Code.ALREADY, answer  # type: ignore[union-attr]
             if self._version(name) > before:
                 self.places[name].ship(self.bench.grant(name))
 
@@ -291,10 +294,15 @@ class Between(RuleBasedStateMachine):
             if between:
                 self.look()
             self.exchange(name)
-        charged, is_owed = self.bench.charged(), any(key[0] == ESCROW for key, _ in self.bench.state.breaches.items())
-        assert is_owed == bool(exceeded(charged, self.hard))
+        charged, is_owed = (
+            self.bench.charged(),
+            any(key[0] == PLATFORM_ESCROW for key, _ in self.bench.state.breaches.items()),
+        )
+        assert is_owed == bool(first_exceeded(charged, self.hard))
         self.look()
-        assert not exceeded(self.bench.charged(), greatest(charged, self.hard)), "nothing is lent while above"
+        assert not first_exceeded(self.bench.charged(), elementwise_max(charged, self.hard)), (
+            "nothing is lent while above"
+        )
 
     @rule(name=REGIONS, which=st.integers(0, 99))
     def drop(self, name: str, which: int) -> None:
@@ -332,11 +340,11 @@ class Between(RuleBasedStateMachine):
         state = self.bench.state
         for name, place in self.places.items():
             grant = state.grants.get(grant_key(name, ACCOUNT))
-            assert not exceeded(place.uses(), grant.offered if grant is not None else NOTHING), name
+            assert not first_exceeded(place.uses(), grant.offered if grant is not None else ZERO), name
         used = total(place.uses() for place in self.places.values())
-        assert not exceeded(used, greatest(self.hard, self.bench.charged()))
-        if not any(invariant == ESCROW for invariant, _ in (key for key, _ in state.breaches.items())):
-            assert not exceeded(used, self.hard)
+        assert not first_exceeded(used, elementwise_max(self.hard, self.bench.charged()))
+        if not any(invariant == PLATFORM_ESCROW for invariant, _ in (key for key, _ in state.breaches.items())):
+            assert not first_exceeded(used, self.hard)
 
     @rule()
     def heal(self) -> None:
@@ -355,23 +363,23 @@ class Between(RuleBasedStateMachine):
         self._everybody_has_what_there_is()
 
     def _stop_what_is_not_asked_for(self, name: str) -> None:
-        place, asked = self.places[name], asked_of_quota(self.bench.state, "acme", name)
-        while exceeded(place.uses(), asked):
+        place, asked = self.places[name], quota_demand(self.bench.state, "acme", name)
+        while first_exceeded(place.uses(), asked):
             place.release(1)
 
     def _everybody_has_what_there_is(self) -> None:
-        if exceeded(self.bench.charged(), self.hard):
+        if first_exceeded(self.bench.charged(), self.hard):
             # Nothing of anything is added before what is used has come down to the quota.
-            assert exceeded(total(place.uses() for place in self.places.values()), self.hard)
+            assert first_exceeded(total(place.uses() for place in self.places.values()), self.hard)
             return
-        asked = {name: asked_of_quota(self.bench.state, "acme", name) for name in NAMES}
+        asked = {name: quota_demand(self.bench.state, "acme", name) for name in NAMES}
         for resource in RESOURCES:
             wanted = {name: amount_of(amount, resource) for name, amount in asked.items()}
             if sum(wanted.values()) > amount_of(self.hard, resource):
                 continue
             for name, amount in wanted.items():
                 grant = self.bench.state.grants.get(grant_key(name, ACCOUNT))
-                target = grant.target if grant is not None else NOTHING
+                target = grant.target if grant is not None else ZERO
                 assert amount_of(target, resource) >= amount, (name, resource, target, asked)
 
     def teardown(self) -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.platform.commands import Report
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.region_summary import summary_of
-from holdfast.core.region.queries.workload_report import seen_of
+from holdfast.core.region.queries.workload_report import workload_report
 from holdfast.host.link.region import reports as region_reports
 from tests.support.ledgers.platform import PlatformBench, a_workload, a_world
 from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
@@ -45,9 +45,9 @@ class Story:
         self.workloads = workloads
         self.template = a_template()
         self.digest = template_digest(self.template)
-        bench.ship(c.TemplateShipped(self.digest, self.template))
+        bench.ship(c.ShippedTemplate(self.digest, self.template))
         for workload in workloads:
-            bench.ship(c.AssignmentShipped(an_assignment(workload, workload, self.template, SLOTS)))
+            bench.ship(c.ShippedAssignment(an_assignment(workload, workload, self.template, SLOTS)))
         self.reports: list[Report] = []
         self._told: dict[region_reports.Name, Any] = {}
         self.report(with_summary=True)
@@ -60,7 +60,7 @@ class Story:
         if what == "open" and slot is None:
             bench.accept(REPLICA, c.OpenSlots(workload, self.digest, (b,)))
         elif what == "place" and slot is not None and slot.phase is Phase.PENDING:
-            group = c.Group(workload, self.digest, (c.Placement(b, node),))
+            group = c.PlacementGroup(workload, self.digest, (c.SlotPlacement(b, node),))
             bench.send(SCHEDULER, c.Propose((group,), bench.at + 1_000))
         elif what == "walk" and slot is not None and slot.phase is Phase.BOUND:
             bench.walk(PHASES[a], b, workload)
@@ -77,12 +77,17 @@ class Story:
     def report(self, *, with_summary: bool) -> None:
         """What the link would say now."""
         state = self.bench.state
-        position = revision(state.facts.seq, INDEX_MAX)
-        seen = [region_reports.sighted(state, seen_of(state, workload), self._told) for workload in self.workloads]
+        position = pack_revision(state.facts.seq, INDEX_MAX)
+        seen = [
+            region_reports.workload_report(state, workload_report(state, workload), self._told)
+            for workload in self.workloads
+        ]
         words = list(region_reports.reports("eu", position, state.facts.at, [one for one in seen if one is not None]))
         summary = summary_of(state)
         if with_summary and self._told.get(region_reports.SUMMARY) != summary:
-            words.append(region_reports.Word(Report("eu", position, (), summary), ((region_reports.SUMMARY, summary),)))
+            words.append(
+                region_reports.ReportCommand(Report("eu", position, (), summary), ((region_reports.SUMMARY, summary),))
+            )
         for word in words:
             self._told.update(word.told)
             self.reports.append(word.command)
@@ -107,7 +112,7 @@ def heard(bench: PlatformBench) -> tuple[dict[int, Any], dict[str, Any]]:
 def deliver(bench: PlatformBench, reports: list[Report]) -> None:
     for report in reports:
         answer = bench.send("region/eu", report)
-        assert isinstance(answer, Landed) or (isinstance(answer, Refused) and answer.code is Code.ALREADY), answer
+        assert isinstance(answer, Committed) or (isinstance(answer, Refused) and answer.code is Code.ALREADY), answer
         bench.later(500)
 
 

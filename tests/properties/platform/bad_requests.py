@@ -11,7 +11,7 @@ from holdfast.core.ledger.builtin.log import Configure, RecordDigest, StartLog
 from holdfast.core.ledger.builtin.overrides import EndOverride
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as c
 from tests.properties.platform.intents import (
@@ -119,9 +119,9 @@ def out_of_range(p: Program) -> None:
         account = pick(p, ("acme", "emergency/x", "emergency/7", "quota/none"), "")
         p.send("controller/grant", c.OfferGrant(account, "eu", cpu(1), p.at + HOUR))
     elif what == 3:
-        p.send("controller/assignment", c.Assign(uid, "eu", Purpose.SERVING, Stage.ENDED, ()))
+        p.send("controller/assignment", c.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ENDED, ()))
     elif what == 4:
-        p.send("controller/assignment", c.Assign(uid, "eu", Purpose.SERVING, Stage.STANDBY, ()))
+        p.send("controller/assignment", c.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.STANDBY, ()))
     elif what == 5:
         p.send("tenant/acme", c.PutWorkload(a_workload("web", priority_class="low")))
         p.send("tenant/acme", c.PutWorkload(a_workload("web", regions=("nowhere",))))

@@ -14,11 +14,11 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin import denials, overrides, servers, sessions
 from holdfast.core.ledger.builtin import log as builtin_log
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionStatus
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.values.resources import NOTHING, Resources, amount_of
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.values.resources import ZERO, Resources, amount_of
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state.tables import PlatformState
 from tests.properties.oversized_values import excess_of
@@ -34,48 +34,48 @@ SESSIONS = ("controller/node-health", "controller/sessions", "ledger")
 PEOPLE = ("person", "tenant")
 
 #: What each command does in the model, who may send it, and the right that a person needs.
-COMMANDS: dict[type, tuple[Callable[[World, Any, Case], bytes | None], tuple[str, ...], Right]] = {
-    builtin_log.StartLog: (model.start_log, ("ledger",), Right.OPERATE),
-    builtin_log.StartTerm: (model.start_term, ("ledger",), Right.OPERATE),
-    builtin_log.RaiseLevel: (model.raise_level, ("ledger", "person"), Right.OPERATE),
-    builtin_log.RecordDigest: (model.record_digest, ("ledger",), Right.OPERATE),
-    denials.RecordDenials: (model.record_denials, ("ledger",), Right.OPERATE),
-    servers.AdmitServer: (model.servers, ("controller/servers",), Right.OPERATE),
-    servers.RevokeServer: (model.servers, ("person",), Right.OPERATE),
-    servers.ForgetServer: (model.servers, ("controller/servers",), Right.OPERATE),
-    sessions.OpenSession: (model.open_session, MACHINES, Right.OPERATE),
-    sessions.EndSession: (model.end_session, (*MACHINES, *SESSIONS), Right.OPERATE),
-    builtin_log.Configure: (model.configure, ("person",), Right.OPERATE),
-    overrides.OpenOverride: (model.open_override, ("person",), Right.OVERRIDE),
-    overrides.EndOverride: (model.end_override, ("person", "controller/override"), Right.OVERRIDE),
-    c.Put: (objects.put, ("person",), Right.OPERATE),
-    c.Delete: (objects.delete, ("person",), Right.OPERATE),
-    c.PutWorkload: (objects.put_workload, PEOPLE, Right.WRITE),
-    c.DeleteWorkload: (objects.delete_workload, PEOPLE, Right.WRITE),
-    c.ReportStatus: (objects.report_status, ("controller/status",), Right.OPERATE),
-    c.Assign: (lending.assign, PLANNERS, Right.OPERATE),
-    c.Activate: (lending.activate, ("controller/failover",), Right.OPERATE),
-    c.EndAssignment: (lending.end_assignment, PLANNERS, Right.OPERATE),
-    c.RemoveAssignment: (lending.remove_assignment, ("region",), Right.OPERATE),
-    c.ReleaseFinalizer: (lending.release_finalizer, ("controller/repair",), Right.OPERATE),
-    c.OfferBack: (reports.offer_back, ("region",), Right.OPERATE),
-    c.Adopt: (lending.adopt, ("controller/failover",), Right.OPERATE),
-    c.OfferGrant: (lending.offer_grant, ("controller/grant",), Right.OPERATE),
-    c.AcknowledgeGrant: (lending.acknowledge_grant, ("region",), Right.OPERATE),
-    c.GrantRight: (regions.grant_right, ("controller/assignment", "controller/failover"), Right.OPERATE),
-    c.ReleaseRights: (regions.release_rights, ("region",), Right.OPERATE),
-    c.AttestRight: (regions.attest_right, ("person",), Right.BREAK_GLASS),
-    c.JoinRegion: (regions.join_region, ("region",), Right.OPERATE),
-    c.Acknowledge: (regions.acknowledge, ("region",), Right.OPERATE),
-    c.Report: (reports.report, ("region",), Right.OPERATE),
-    c.BelieveRegion: (regions.believe_region, ("person",), Right.BREAK_GLASS),
-    c.JudgeRegion: (regions.judge_region, ("controller/region-health",), Right.OPERATE),
-    c.DeclareLost: (regions.declare_lost, ("person",), Right.OVERRIDE),
-    c.RetireRegion: (regions.retire_region, ("person",), Right.BREAK_GLASS),
-    c.ReleaseRetired: (regions.release_retired, ("controller/retirement",), Right.OPERATE),
-    c.PublishPolicy: (regions.publish_policy, ("person",), Right.PROMOTE_POLICY),
-    c.ActivatePolicy: (regions.activate_policy, ("person",), Right.PROMOTE_POLICY),
-    c.RollBackPolicy: (regions.roll_back_policy, ("person",), Right.PROMOTE_POLICY),
+COMMANDS: dict[type, tuple[Callable[[World, Any, Case], bytes | None], tuple[str, ...], Permission]] = {
+    builtin_log.StartLog: (model.start_log, ("ledger",), Permission.OPERATE),
+    builtin_log.StartTerm: (model.start_term, ("ledger",), Permission.OPERATE),
+    builtin_log.RaiseLevel: (model.raise_level, ("ledger", "person"), Permission.OPERATE),
+    builtin_log.RecordDigest: (model.record_digest, ("ledger",), Permission.OPERATE),
+    denials.RecordDenials: (model.record_denials, ("ledger",), Permission.OPERATE),
+    servers.AdmitServer: (model.servers, ("controller/servers",), Permission.OPERATE),
+    servers.RevokeServer: (model.servers, ("person",), Permission.OPERATE),
+    servers.ForgetServer: (model.servers, ("controller/servers",), Permission.OPERATE),
+    sessions.OpenSession: (model.open_session, MACHINES, Permission.OPERATE),
+    sessions.EndSession: (model.end_session, (*MACHINES, *SESSIONS), Permission.OPERATE),
+    builtin_log.Configure: (model.configure, ("person",), Permission.OPERATE),
+    overrides.OpenOverride: (model.open_override, ("person",), Permission.OVERRIDE),
+    overrides.EndOverride: (model.end_override, ("person", "controller/override"), Permission.OVERRIDE),
+    c.Put: (objects.put, ("person",), Permission.OPERATE),
+    c.Delete: (objects.delete, ("person",), Permission.OPERATE),
+    c.PutWorkload: (objects.put_workload, PEOPLE, Permission.WRITE),
+    c.DeleteWorkload: (objects.delete_workload, PEOPLE, Permission.WRITE),
+    c.ReportStatus: (objects.report_status, ("controller/status",), Permission.OPERATE),
+    c.Assign: (lending.assign, PLANNERS, Permission.OPERATE),
+    c.Activate: (lending.activate, ("controller/failover",), Permission.OPERATE),
+    c.EndAssignment: (lending.end_assignment, PLANNERS, Permission.OPERATE),
+    c.RemoveAssignment: (lending.remove_assignment, ("region",), Permission.OPERATE),
+    c.ReleaseFinalizer: (lending.release_finalizer, ("controller/repair",), Permission.OPERATE),
+    c.OfferBack: (reports.offer_back, ("region",), Permission.OPERATE),
+    c.Adopt: (lending.adopt, ("controller/failover",), Permission.OPERATE),
+    c.OfferGrant: (lending.offer_grant, ("controller/grant",), Permission.OPERATE),
+    c.AcknowledgeGrant: (lending.acknowledge_grant, ("region",), Permission.OPERATE),
+    c.GrantRight: (regions.grant_right, ("controller/assignment", "controller/failover"), Permission.OPERATE),
+    c.ReleaseRights: (regions.release_rights, ("region",), Permission.OPERATE),
+    c.AttestRight: (regions.attest_right, ("person",), Permission.BREAK_GLASS),
+    c.JoinRegion: (regions.join_region, ("region",), Permission.OPERATE),
+    c.Acknowledge: (regions.acknowledge, ("region",), Permission.OPERATE),
+    c.Report: (reports.report, ("region",), Permission.OPERATE),
+    c.BelieveRegion: (regions.believe_region, ("person",), Permission.BREAK_GLASS),
+    c.JudgeRegion: (regions.judge_region, ("controller/region-health",), Permission.OPERATE),
+    c.DeclareLost: (regions.declare_lost, ("person",), Permission.OVERRIDE),
+    c.RetireRegion: (regions.retire_region, ("person",), Permission.BREAK_GLASS),
+    c.ReleaseRetired: (regions.release_retired, ("controller/retirement",), Permission.OPERATE),
+    c.PublishPolicy: (regions.publish_policy, ("person",), Permission.PROMOTE_POLICY),
+    c.ActivatePolicy: (regions.activate_policy, ("person",), Permission.PROMOTE_POLICY),
+    c.RollBackPolicy: (regions.roll_back_policy, ("person",), Permission.PROMOTE_POLICY),
 }
 
 
@@ -240,12 +240,12 @@ def limit_of(world: World, account: str, region: str) -> Resources | None:
     kind, _, name = account.partition("/")
     if kind == "quota":
         quota = world.things.get(("Quota", name))
-        return quota.spec.hard if quota else NOTHING
+        return quota.spec.hard if quota else ZERO
     if kind == "recovery":
         budget = world.things.get(("RecoveryBudget", name))
-        return budget.spec.each if budget and region in budget.spec.regions else NOTHING
+        return budget.spec.each if budget and region in budget.spec.regions else ZERO
     override = world.overrides.get(int(name)) if kind == "emergency" else None
-    return lending.amount_of(override) if override and override.action is Action.EMERGENCY_QUOTA else None
+    return lending.amount_of(override) if override and override.action is OverrideAction.EMERGENCY_QUOTA else None
 
 
 def is_of_ended_emergency(world: World, invariant: str, key: str) -> bool:
@@ -271,7 +271,7 @@ def breaches_of(world: World) -> dict[tuple[str, str], int]:
         misplaced = [
             share.count
             for a in world.assigned(uid)
-            if a.stage is not Stage.ENDED and not objects.may_hold(world, workload.spec, a.region)
+            if a.stage is not AssignmentStage.ENDED and not objects.may_hold(world, workload.spec, a.region)
             for share in a.shares
         ]
         found["platform.disruption", str(uid)] = over

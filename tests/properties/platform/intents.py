@@ -17,12 +17,12 @@ from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.state.chunks import state_digest
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Latency, OnDeadline, Placement
 from holdfast.core.model.records.decisions import Denial
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
-from holdfast.core.model.values.resources import Resources, greatest
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
+from holdfast.core.model.values.resources import Resources, elementwise_max
 from holdfast.core.platform import commands as c
 from tests.properties import servers_model
 from tests.properties.platform.model.objects import may_hold
@@ -139,10 +139,10 @@ def come_back(p: Program, where: str | None = None) -> None:
 
 
 def found_world(p: Program) -> None:
-    everything = tuple(Right)
+    everything = tuple(Permission)
     for principal in (
-        a_principal("region/*"), a_principal("tenant/*", Right.WRITE), a_principal(US, *everything, region="us"),
-        a_principal(BETA, *everything, tenant="beta"), a_principal(HELPER, Right.OPERATE, Right.WRITE),
+        a_principal("region/*"), a_principal("tenant/*", Permission.WRITE), a_principal(US, *everything, region="us"),
+        a_principal(BETA, *everything, tenant="beta"), a_principal(HELPER, Permission.OPERATE, Permission.WRITE),
     ):  # fmt: skip
         p.send(ROOT, c.Put(principal))
     for name, priority in (("normal", 50), ("critical", 100), ("low", 10)):
@@ -178,7 +178,7 @@ def expected(p: Program, old: Any) -> int:
 
 def put_object(p: Program) -> None:
     tenant, where = pick(p, TENANTS, ""), pick(p, REGIONS, "")
-    hard = greatest(amount(p, 12), cpu(2_000))
+    hard = elementwise_max(amount(p, 12), cpu(2_000))
     whose = pick(p, (ROOT, US, HELPER, "agent/n1", "agent/*", "region/*"), "")
     expires = p.at + p.chance.choice((-1, 0, 1, 2, 24 * 99, 24 * 101)) * HOUR
     token = a_token(pick(p, ("t1", "t2"), ""), whose, expires)
@@ -187,7 +187,7 @@ def put_object(p: Program) -> None:
         a_quota(tenant, hard, pick(p, (cpu(1_000), amount(p)), cpu(0))),
         a_quota(tenant, hard, reclaimable=p.chance.choice((0, 15, 50, 101, -1))),
         a_class(pick(p, (*CLASSES, "low"), ""), p.chance.choice((10, 50, 2_000_000)), reclaimable=one_in(p, 2)),
-        a_principal(HELPER, *p.chance.sample(list(Right), 2)),
+        a_principal(HELPER, *p.chance.sample(list(Permission), 2)),
         a_principal(p.chance.choice(("agent/n1", "agent/*")), region=p.chance.choice(("eu", ""))),
         replace(token, spec=replace(token.spec, revoked=one_in(p, 2), any=one_in(p, 4), hash=pick(p, HASHES, ""))),
         a_region(
@@ -225,8 +225,8 @@ def delete_object(p: Program) -> None:
             come_back(p, where)
     for principal in (
         a_principal("region/*"),
-        a_principal("tenant/*", Right.WRITE),
-        a_principal(HELPER, Right.OPERATE),
+        a_principal("tenant/*", Permission.WRITE),
+        a_principal(HELPER, Permission.OPERATE),
     ):
         if ("Principal", principal.meta.name) not in p.world.things:
             p.send(ROOT, c.Put(principal))
@@ -348,8 +348,15 @@ def report(p: Program) -> None:
     uid = workload(p)
     known = p.world.workloads.get(uid)
     seen = known.meta.generation - int(one_in(p, 8)) + int(one_in(p, 12)) if known else 1
-    up = Condition(type="Serving", status=pick(p, Truth, Truth.TRUE), reason=Reason.PROGRESSING)
-    fits = Condition(type="Fits", status=pick(p, Truth, Truth.TRUE), reason=Reason.AS_DESIRED, observed_generation=seen)
+    up = Condition(
+        type="Serving", status=pick(p, ConditionStatus, ConditionStatus.TRUE), reason=ConditionReason.PROGRESSING
+    )
+    fits = Condition(
+        type="Fits",
+        status=pick(p, ConditionStatus, ConditionStatus.TRUE),
+        reason=ConditionReason.AS_DESIRED,
+        observed_generation=seen,
+    )
     conditions = (up,) * p.chance.choice((0, 1, 1, 1, 1, 2)) + (fits,) * int(one_in(p, 3))
     p.send(
         "controller/status",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.builtin.log import StartLog, StartTerm
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.invariants import check
@@ -45,7 +45,7 @@ class Tally:
     pairs: Counter[tuple[str, Code]] = field(default_factory=Counter)
     programs: int = 0
 
-    def count(self, command: Any, answer: Landed | Refused | Repeated) -> None:
+    def count(self, command: Any, answer: Committed | Refused | Repeated) -> None:
         name = type(command).__name__
         if isinstance(answer, Refused):
             self.refused[name] += 1
@@ -83,7 +83,7 @@ def folded(log: list[tuple[bytes, bytes]]) -> SmallState:
     return state
 
 
-def agree(answer: Landed | Refused | Repeated, verdict: Verdict) -> bool:
+def agree(answer: Committed | Refused | Repeated, verdict: Verdict) -> bool:
     if isinstance(answer, Refused):
         return answer.code in verdict.codes
     same = (answer.revision, isinstance(answer, Repeated)) == (verdict.revision, verdict.repeat)
@@ -112,7 +112,7 @@ class Program:
         self.story: list[str] = []
         for command in (StartLog("log-platform", "platform", ROOT), StartTerm(1, "server-1")):
             verdict = judge(self.world, Envelope("ledger", command, sent=self.at), self.at)
-            tally.count(command, Landed(verdict.revision, b""))
+            tally.count(command, Committed(verdict.revision, b""))
 
     @property
     def at(self) -> int:

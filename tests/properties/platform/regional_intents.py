@@ -10,12 +10,12 @@ from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
-from holdfast.core.model.objects.policies import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument, PolicyStage
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
-from holdfast.core.model.records.region_reports import Counted, Failing, Nodes, Seen, Summary
-from holdfast.core.model.values.ranges import first_of, has, numbers, runs_of
-from holdfast.core.model.values.resources import greatest
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.records.region_reports import Failing, Nodes, RegionSummary, TemplateCounts, WorkloadReport
+from holdfast.core.model.values.ranges import contains, first_of, numbers, ranges_of
+from holdfast.core.model.values.resources import elementwise_max
 from holdfast.core.platform import commands as c
 from tests.properties.platform.intents import (
     BETA,
@@ -61,7 +61,7 @@ def assign(p: Program) -> None:
         digests = sorted(set().union(*p.world.named.values())) or ["00"]
     recovery = bool(w and w.spec.recovery.budget and one_in(p, 3)) or one_in(p, 20)
     mine = [n for (u, n), holder in p.world.rights.items() if (u, holder) == (uid, where)]
-    purpose = Purpose.RECOVERY if recovery else Purpose.SERVING
+    purpose = AssignmentPurpose.RECOVERY if recovery else AssignmentPurpose.SERVING
     others = [a for a in p.world.assigned(uid) if (a.region, a.purpose) != (where, purpose)]
     taken = [ordinal for a in others for ordinal in a.ordinals]
     ordinals = sorted(set(mine) - set(taken)) if w and w.spec.exclusive else []
@@ -72,7 +72,7 @@ def assign(p: Program) -> None:
     else:
         counts = [len(ordinals) - int(one_in(p, 4))] + [0] * (len(digests) - 1)
     shares = tuple(Share(digest, max(count, 0)) for digest, count in zip(digests, counts, strict=True))
-    stage = Stage.STANDBY if recovery and p.chance.randrange(4) else Stage.ACTIVE
+    stage = AssignmentStage.STANDBY if recovery and p.chance.randrange(4) else AssignmentStage.ACTIVE
     share = p.chance.randrange(2 if p.chance.randrange(4) else 4)
     command = c.Assign(uid, where, purpose, stage, shares, tuple(ordinals), share)
     actor = pick(p, PLANNERS, "")
@@ -88,7 +88,10 @@ def stand_by(p: Program) -> None:
     where = pick(p, ("eu", "us"), "")
     digest = pick(p, sorted(p.world.named.get(uid, {"00"})), "")
     share = Share(digest, p.chance.randrange(1, 3))
-    p.send(PLANNERS[2], c.Assign(uid, where, Purpose.RECOVERY, Stage.STANDBY, (share,), (), int(one_in(p, 6))))
+    p.send(
+        PLANNERS[2],
+        c.Assign(uid, where, AssignmentPurpose.RECOVERY, AssignmentStage.STANDBY, (share,), (), int(one_in(p, 6))),
+    )
 
 
 def hold(p: Program) -> None:
@@ -101,14 +104,14 @@ def hold(p: Program) -> None:
     free = [n for n in range(w.spec.replicas) if (uid, n) not in p.world.rights]
     some = free[: p.chance.randrange(1, 4)]
     if one_in(p, 2):
-        p.send(PLANNERS[0], c.GrantRight(uid, runs_of(some), where))
+        p.send(PLANNERS[0], c.GrantRight(uid, ranges_of(some), where))
     for ordinal in some:
         p.send(PLANNERS[0], c.GrantRight(uid, ordinal, where))
     mine = [n for (u, n), holder in p.world.rights.items() if (u, holder) == (uid, where) and n < w.spec.replicas]
-    listed = [n for a in p.world.assigned(uid) if a.purpose is Purpose.RECOVERY for n in numbers(a.ordinals)]
+    listed = [n for a in p.world.assigned(uid) if a.purpose is AssignmentPurpose.RECOVERY for n in numbers(a.ordinals)]
     ordinals = tuple(n for n in sorted(mine) if n not in listed)
     share = Share(template_digest(w.spec.template), len(ordinals))
-    p.send(PLANNERS[0], c.Assign(uid, where, Purpose.SERVING, Stage.ACTIVE, (share,), ordinals))
+    p.send(PLANNERS[0], c.Assign(uid, where, AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, (share,), ordinals))
 
 
 def move_right(p: Program) -> None:
@@ -118,7 +121,7 @@ def move_right(p: Program) -> None:
     what = p.chance.randrange(4)
     if what == 0:
         rows = [a for a in p.bench.state.assignments.values() if (a.workload, a.region) == (key[0], holder)]
-        asked = [a.revision for a in rows if has(a.returning, key[1])] or [a.revision for a in rows] or [0]
+        asked = [a.revision for a in rows if contains(a.returning, key[1])] or [a.revision for a in rows] or [0]
         seen = asked[0] if p.chance.randrange(5) else asked[0] - (1 << 20)
         others = [n for a in rows if p.chance.randrange(5) for n in numbers(a.returning) if n != key[1]]
         ordinals = (key[1], *others, *(() if p.chance.randrange(20) else (0, 1)))
@@ -141,14 +144,21 @@ def move_on(p: Program) -> None:
     rows = p.world.assignments
     what = p.chance.randrange(7)
     if what == 0:
-        p.send("controller/failover", c.Activate(fitting(p, rows, lambda a: a.stage is Stage.STANDBY, NOWHERE)))
+        p.send(
+            "controller/failover", c.Activate(fitting(p, rows, lambda a: a.stage is AssignmentStage.STANDBY, NOWHERE))
+        )
     elif what == 1:
-        ready = fitting(p, rows, lambda a: a.purpose is Purpose.RECOVERY and a.stage is Stage.ACTIVE, NOWHERE)
+        ready = fitting(
+            p, rows, lambda a: a.purpose is AssignmentPurpose.RECOVERY and a.stage is AssignmentStage.ACTIVE, NOWHERE
+        )
         p.send("controller/failover", c.Adopt(ready))
     elif what < 4:
-        p.send(pick(p, PLANNERS, ""), c.EndAssignment(fitting(p, rows, lambda a: a.stage is not Stage.ENDED, NOWHERE)))
+        p.send(
+            pick(p, PLANNERS, ""),
+            c.EndAssignment(fitting(p, rows, lambda a: a.stage is not AssignmentStage.ENDED, NOWHERE)),
+        )
     else:
-        uid = fitting(p, rows, lambda a: a.stage is Stage.ENDED, NOWHERE)
+        uid = fitting(p, rows, lambda a: a.stage is AssignmentStage.ENDED, NOWHERE)
         names = sorted(p.world.named.get(rows[uid].workload, ())) if uid in rows else ["00"]
         done = tuple((name, p.chance.choice((1, 4, 0 if one_in(p, 9) else 2))) for name in names if one_in(p, 2))
         speak(p, rows[uid].region if uid in rows else "eu", c.RemoveAssignment(uid, done))
@@ -160,7 +170,7 @@ def fail_over(p: Program) -> None:
     judged(p, where, H.SUSPECT)
     judged(p, where, H.LOST)
     for uid, assignment in sorted(p.world.assignments.items()):
-        if assignment.stage is Stage.STANDBY and assignment.region != where and p.chance.randrange(4):
+        if assignment.stage is AssignmentStage.STANDBY and assignment.region != where and p.chance.randrange(4):
             p.send("controller/failover", c.Activate(uid))
             if one_in(p, 2):
                 p.send("controller/failover", c.Adopt(uid))
@@ -178,7 +188,7 @@ def shorten(p: Program) -> None:
     key = fitting(p, p.world.rights, lambda holder: can("lease"), (NOWHERE, 0))
     if not can("lease"):
         raise Idle
-    mine = [a for a in p.world.assigned(key[0]) if has(a.ordinals, key[1]) and a.stage is Stage.ACTIVE]
+    mine = [a for a in p.world.assigned(key[0]) if contains(a.ordinals, key[1]) and a.stage is AssignmentStage.ACTIVE]
     p.send(ROOT, Configure(replace(p.world.settings, right_lease=5_000)))
     for a in mine:
         p.send(
@@ -195,7 +205,7 @@ def shorten(p: Program) -> None:
 
 
 def account(p: Program) -> str:
-    emergencies = [uid for uid, o in p.world.overrides.items() if o.action is Action.EMERGENCY_QUOTA]
+    emergencies = [uid for uid, o in p.world.overrides.items() if o.action is OverrideAction.EMERGENCY_QUOTA]
     if emergencies and one_in(p, 3):
         return f"emergency/{p.chance.choice(emergencies)}"
     accounts = ["quota/acme", "quota/acme", "quota/beta", "recovery/reserve", "recovery/reserve"]
@@ -230,7 +240,7 @@ def acknowledge_grant(p: Program) -> None:
     version = max(lent.version - behind, 0)
     settled = lent.targets.get(version, cpu(0))
     if one_in(p, 3):
-        settled = greatest(settled, lent.settled)
+        settled = elementwise_max(settled, lent.settled)
     if one_in(p, 12):
         settled = amount(p)
     speak(p, where, c.AcknowledgeGrant(paid, version, settled, lent.position + p.chance.choice((0, 0, 1))))
@@ -256,13 +266,14 @@ def tell(p: Program) -> None:
     failed, why = p.chance.choice(((0, ""), (0, ""), (2, "exit"), (-1, "") if one_in(p, 30) else (1, "x" * 9)))
     ready = p.chance.randrange(-one_in(p, 30), 3)
     seen = [
-        Seen(uid, 1, (Counted(digests.get(uid, "00"), 2, ready, 0, done, failed, why),), (), failing) for uid in uids
+        WorkloadReport(uid, 1, (TemplateCounts(digests.get(uid, "00"), 2, ready, 0, done, failed, why),), (), failing)
+        for uid in uids
     ]
     if seen and one_in(p, 12):
         seen.append(seen[0])
     milli = p.chance.choice((200, 1_000, 8_000, 16_000))
     nodes = Nodes("small", (), (), (), (), 1, cpu(milli), cpu(milli // 2), (cpu(milli),), (cpu(milli // 2),))
-    summary = Summary((nodes,) * p.chance.choice((1, 1, 2, 300 if one_in(p, 9) else 1))) if one_in(p, 2) else None
+    summary = RegionSummary((nodes,) * p.chance.choice((1, 1, 2, 300 if one_in(p, 9) else 1))) if one_in(p, 2) else None
     speak(p, where, c.Report(where, position if standing else 1, tuple(seen), summary, at))
 
 
@@ -271,7 +282,7 @@ def overflow(p: Program) -> None:
     if one_in(p, 6):
         p.send(ROOT, Configure(replace(p.world.settings, rebalance_max=p.chance.choice((1, 1, 2, 100)))))
     rows = p.world.assignments
-    uid = fitting(p, rows, lambda a: a.stage is Stage.ACTIVE and not a.exclusive and a.shares, NOWHERE)
+    uid = fitting(p, rows, lambda a: a.stage is AssignmentStage.ACTIVE and not a.exclusive and a.shares, NOWHERE)
     where = rows[uid].region if uid in rows else "eu"
     for _ in range(p.chance.randrange(1, 3)):
         speak(p, where, c.OfferBack(uid, p.chance.choice((1, 1, 2, 0, 9)), "x" * p.chance.choice((0, 9, 9, 9, 513))))
@@ -327,7 +338,7 @@ def believe(p: Program) -> None:
     far = 10**9 + p.world.seq
     if standing and one_in(p, 2):
         speak(p, where, c.Acknowledge(where, standing.log, far, standing.cursor, DIGEST))
-        speak(p, where, c.Report(where, far, (), Summary(), far))
+        speak(p, where, c.Report(where, far, (), RegionSummary(), far))
     p.send(pick(p, (ROOT, ROOT, US), ""), c.BelieveRegion(where, "" if one_in(p, 6) else "its token was stolen"))
     if one_in(p, 2):
         be_heard(p, where)
@@ -363,21 +374,28 @@ def override(p: Program) -> None:
         p.send(pick(p, (ROOT, ROOT, "controller/override", US), ""), EndOverride(uid, "over"))
         return
     action = pick(
-        p, (Action.EMERGENCY_QUOTA, Action.EMERGENCY_QUOTA, Action.DECLARE_LOST, Action.PAUSE_REPAIR), Action.AVOID_ZONE
+        p,
+        (
+            OverrideAction.EMERGENCY_QUOTA,
+            OverrideAction.EMERGENCY_QUOTA,
+            OverrideAction.DECLARE_LOST,
+            OverrideAction.PAUSE_REPAIR,
+        ),
+        OverrideAction.AVOID_ZONE,
     )
     where = pick(p, ("", "eu", "us"), "")
     tenant = pick(p, TENANTS[:2], "")
     facts = (
         (("cpu", p.chance.choice(("2000", "4000", "many"))), ("tenant", tenant))
-        if action is Action.EMERGENCY_QUOTA
+        if action is OverrideAction.EMERGENCY_QUOTA
         else ()
     )
     ends = p.at + p.chance.choice((HOUR, HOUR, 2 * HOUR, 0, 30 * DAY, 60_000))
     reason = "" if one_in(p, 12) else "a launch"
     target = pick(p, ("", "eu", "us"), "") if can("declare") else where
-    if action is Action.EMERGENCY_QUOTA:
+    if action is OverrideAction.EMERGENCY_QUOTA:
         target = pick(p, ("", tenant, tenant), "eu")
-    elif action is Action.PAUSE_REPAIR:
+    elif action is OverrideAction.PAUSE_REPAIR:
         target = "eu" if one_in(p, 8) else ""
     elif not one_in(p, 8):
         target = where or pick(p, ("eu", "us"), "")

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.state.chunks import state_digest
-from holdfast.core.model.objects.policies import Action, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument, PolicyStage
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
-from holdfast.core.model.records.region_reports import Counted, Seen, Summary
-from holdfast.core.model.values.ranges import has
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.records.region_reports import RegionSummary, TemplateCounts, WorkloadReport
+from holdfast.core.model.values.ranges import contains
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER, GRANT, REGION_HEALTH, STATUS
 from tests.support.ledgers.platform import (
@@ -88,8 +88,8 @@ def assign(
     return ASSIGNMENT, c.Assign(
         workload,
         region,
-        Purpose.RECOVERY if recovery else Purpose.SERVING,
-        Stage.ACTIVE if active or (which and not recovery) else Stage.STANDBY,
+        AssignmentPurpose.RECOVERY if recovery else AssignmentPurpose.SERVING,
+        AssignmentStage.ACTIVE if active or (which and not recovery) else AssignmentStage.STANDBY,
         (Share(known[which % len(known)], count),),
         tuple(ordinals),
         max(count - 1, 0),
@@ -97,14 +97,18 @@ def assign(
 
 
 def on_assignment(bench: PlatformBench, which: int, what: str) -> Sent:
-    fitting = {"activate": (Stage.STANDBY,), "adopt": (Stage.ACTIVE,), "remove": (Stage.ENDED,)}.get(what, tuple(Stage))
+    fitting = {
+        "activate": (AssignmentStage.STANDBY,),
+        "adopt": (AssignmentStage.ACTIVE,),
+        "remove": (AssignmentStage.ENDED,),
+    }.get(what, tuple(AssignmentStage))
     recovery = what in ("activate", "adopt")
     rows = bench.state.assignments.items()
     uid = pick(
         [
             uid
             for uid, row in rows
-            if which == 0 or (row.stage in fitting and (row.purpose is Purpose.RECOVERY or not recovery))
+            if which == 0 or (row.stage in fitting and (row.purpose is AssignmentPurpose.RECOVERY or not recovery))
         ],
         which,
     )
@@ -130,7 +134,7 @@ def on_right(bench: PlatformBench, which: int, ordinal: int, region: str, what: 
             return FAILOVER, c.GrantRight(workload, ordinal, region)
         case "release":
             mine = [a for a in bench.assignments(workload) if a.region == region]
-            seen = next((a.revision for a in mine if has(a.returning, ordinal)), 0)
+            seen = next((a.revision for a in mine if contains(a.returning, ordinal)), 0)
             return f"region/{region}", c.ReleaseRights(workload, (ordinal,), seen)
         case _:
             return ROOT, c.AttestRight(workload, ordinal, region, "in a test")
@@ -146,12 +150,12 @@ def finalise(bench: PlatformBench, which: int, region: str) -> Sent:
 
 def tell(bench: PlatformBench, which: int, region: str, position: int, bound: int) -> Sent:
     uid = pick([uid for uid, _ in bench.state.workloads.items()], which)
-    seen = Seen(uid, 1, (Counted("00", max(bound, 0), 0, 0),), ())
-    return f"region/{region}", c.Report(region, position, (seen,), Summary() if which % 2 else None)
+    seen = WorkloadReport(uid, 1, (TemplateCounts("00", max(bound, 0), 0, 0),), ())
+    return f"region/{region}", c.Report(region, position, (seen,), RegionSummary() if which % 2 else None)
 
 
 def overflow(bench: PlatformBench, which: int, count: int) -> Sent:
-    uid = pick([uid for uid, a in bench.state.assignments.items() if a.stage is Stage.ACTIVE], which)
+    uid = pick([uid for uid, a in bench.state.assignments.items() if a.stage is AssignmentStage.ACTIVE], which)
     found = bench.state.assignments.get(uid)
     return f"region/{found.region if found else 'eu'}", c.OfferBack(uid, count)
 
@@ -207,7 +211,7 @@ def end_override(bench: PlatformBench, which: int) -> Sent:
 
 
 def open_override(bench: PlatformBench, region: str, declare: bool) -> Sent:
-    action = Action.DECLARE_LOST if declare else Action.EMERGENCY_QUOTA
+    action = OverrideAction.DECLARE_LOST if declare else OverrideAction.EMERGENCY_QUOTA
     facts = () if declare else (("cpu", "3000"), ("tenant", "acme"))
     return ROOT, OpenOverride(action, region, region if declare else "acme", "why", bench.at + HOUR, facts)
 
@@ -351,7 +355,7 @@ def a_busy_world() -> PlatformBench:
     for region in ("eu", "us"):
         bench.assign(web, region, 2, disruption=1)
         bench.offer(region, cpu(4_000))
-    bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     bench.hold(db, "eu", 0, 1)
     bench.hold(db, "us", 2)
     return bench
@@ -378,7 +382,7 @@ def test_promises_hold_whatever_is_sent(seed: int) -> None:
         if step is not None:
             before = holders(bench)
             answer = bench.send(*step)
-            assert isinstance(answer, Landed | Refused)
+            assert isinstance(answer, Committed | Refused)
             moved_by_evidence(bench, *step, before)
         if number % 10 == 9:
             bench.verify()

@@ -11,13 +11,13 @@ from holdfast.core.ledger.builtin import log, sessions
 from holdfast.core.ledger.builtin.denials import RecordDenials
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.objects.isolation import Capability
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.records.lifecycle import STOP_CAUSES, Phase
 from holdfast.core.model.records.nodes import Machine, NodeHealth
-from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
@@ -46,9 +46,9 @@ ACTORS = (
     *("person/root", "person/nobody", "tenant/beta", "region/us", "ledger", "controller/unheard-of", "stranger"),
 )
 _TOO_MANY = tuple((1, ordinal) for ordinal in range(1001))
-_ENDLESS = tuple(c.Gone("token", f"t{number}") for number in range(10_001))
+_ENDLESS = tuple(c.RemovedObject("token", f"t{number}") for number in range(10_001))
 _BUSHY = tuple(PendingReason("capacity", number) for number in range(257))
-_NO_NODE = revision(1, 999)
+_NO_NODE = pack_revision(1, 999)
 
 
 def in_anothers_name(p: Program) -> Envelope[Any] | None:
@@ -91,7 +91,7 @@ def changed(p: Program, meant: Envelope[Any], *wrong: dict[str, Any]) -> Envelop
 def too_much(p: Program) -> Envelope[Any] | None:
     chance, scheduler = p.chance, intents.a_scheduler(p) or SCHEDULERS[0]
     keys = chance.pick(((), _TOO_MANY))
-    group = c.Group(100, DIGESTS["web-1"], tuple(c.Placement(ordinal, 1) for _, ordinal in keys))
+    group = c.PlacementGroup(100, DIGESTS["web-1"], tuple(c.SlotPlacement(ordinal, 1) for _, ordinal in keys))
     requests = sorted(p.model.open_requests()) or [(100, DIGESTS["web-1"])]
     uid = chance.pick(sorted(p.model.nodes) or [_NO_NODE])
     labels = tuple((f"l{number}", "x") for number in range(65))
@@ -100,7 +100,7 @@ def too_much(p: Program) -> Envelope[Any] | None:
         (scheduler, c.Bind(keys)),
         (scheduler, c.Unreserve(keys)),
         (scheduler, c.Propose((group,), p.at + 1)),
-        (scheduler, c.ReportPending(*chance.pick(requests), revision(p.model.seq), _BUSHY)),
+        (scheduler, c.ReportPending(*chance.pick(requests), pack_revision(p.model.seq), _BUSHY)),
         ("ledger", c.Expire(keys)),
         ("controller/repair", c.Move(tuple(c.MoveSlot(key, 1, Phase.FAILED, "fenced") for key in keys))),
         ("controller/drain", c.Stop(keys, "drain")),
@@ -117,9 +117,13 @@ def naming_nothing(p: Program) -> Envelope[Any]:
     operator, key = chance.pick(OPERATORS), (9, 9)
     node = chance.pick(sorted(p.model.nodes) or [_NO_NODE])
     usable = [uid for uid, one in sorted(p.model.nodes.items()) if one.usable]
-    group = c.Group(chance.pick((999, 100)), chance.pick((DIGESTS["web-1"], "no-digest")), (c.Placement(77, node),))
-    lone = c.Group(100, DIGESTS["web-1"], (c.Placement(chance.below(4), _NO_NODE),))
-    placeholder = c.Hold(HoldPurpose.PLACEHOLDER, chance.pick((node, _NO_NODE)), "quota/acme", p.at + 9, assignment=999)
+    group = c.PlacementGroup(
+        chance.pick((999, 100)), chance.pick((DIGESTS["web-1"], "no-digest")), (c.SlotPlacement(77, node),)
+    )
+    lone = c.PlacementGroup(100, DIGESTS["web-1"], (c.SlotPlacement(chance.below(4), _NO_NODE),))
+    placeholder = c.Hold(
+        ReservationPurpose.PLACEHOLDER, chance.pick((node, _NO_NODE)), "quota/acme", p.at + 9, assignment=999
+    )
     many: tuple[tuple[str, Any], ...] = (
         (scheduler, c.Propose((group,), p.at + 1)),
         (scheduler, c.Propose((lone,), p.at + 1)),
@@ -181,27 +185,27 @@ def badly_put(p: Program) -> Envelope[Any]:
     )
     ends = p.at + 1000
     holds = (
-        c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1)),
-        c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 5), tenant="acme"),
-        c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 0, (("fpga", 0),)), tenant="acme"),
-        c.Hold(HoldPurpose.DATED, uid, "quota/acme", p.at, Resources(1, 1, 1), tenant="acme"),
-        c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 2000), (0, 0), 1000, "acme"),
-        c.Hold(HoldPurpose.PLACEHOLDER, uid, "quota/x", ends, assignment=100, template=DIGESTS["web-1"]),
+        c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1)),
+        c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 5), tenant="acme"),
+        c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 0, (("fpga", 0),)), tenant="acme"),
+        c.Hold(ReservationPurpose.DATED, uid, "quota/acme", p.at, Resources(1, 1, 1), tenant="acme"),
+        c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1, 2000), (0, 0), 1000, "acme"),
+        c.Hold(ReservationPurpose.PLACEHOLDER, uid, "quota/x", ends, assignment=100, template=DIGESTS["web-1"]),
     )
     scheduler, requests = intents.a_scheduler(p) or SCHEDULERS[0], sorted(p.model.open_requests()) or [(100, "")]
     many: tuple[tuple[str, Any], ...] = (
-        (scheduler, c.ReportPending(*chance.pick(requests), revision(p.model.seq + 1), ())),
+        (scheduler, c.ReportPending(*chance.pick(requests), pack_revision(p.model.seq + 1), ())),
         (f"agent/{name}", chance.pick(nodes)),
         (f"agent/{name}", chance.pick(reports)),
         (operator, chance.pick(holds)),
         (operator, c.AdministerNode(uid, cordoned=True)),
         (operator, c.AdministerNode(uid, note="n" * 1_001)),
         (operator, EndOverride(_NO_NODE, "r" * 1_001)),
-        (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", " ", ends)),
-        (operator, OpenOverride(Action.AVOID_ZONE, "eu", "", "which", ends)),
-        (operator, OpenOverride(Action.PAUSE_REPAIR, "eu", "n1", "of one node", ends)),
-        (operator, OpenOverride(Action.DECLARE_LOST, "eu", "eu", "by itself", ends)),
-        (operator, OpenOverride(Action.AVOID_ZONE, "eu", "a", "late", p.at - chance.below(2) * 10**12)),
+        (operator, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", " ", ends)),
+        (operator, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "", "which", ends)),
+        (operator, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "n1", "of one node", ends)),
+        (operator, OpenOverride(OverrideAction.DECLARE_LOST, "eu", "eu", "by itself", ends)),
+        (operator, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", "late", p.at - chance.below(2) * 10**12)),
         (operator, log.Configure(replace(DEFAULTS, fence_time=chance.pick((0, 5000))))),
         (operator, log.Configure(replace(DEFAULTS, lost_after=5000))),
         (operator, log.Configure(p.model.settings)),
@@ -232,15 +236,15 @@ def out_of_scope(p: Program) -> Envelope[Any]:
         ("person/n1", c.AdministerNode(uid, labels=(("x", "y"),))),
         ("person/n1", c.RemoveNode(uid)),
         ("person/acme", c.AdministerNode(uid, labels=(("x", "y"),))),
-        ("person/n1", c.Hold(HoldPurpose.DATED, uid, "quota/acme", p.at + 9, room, tenant="acme")),
+        ("person/n1", c.Hold(ReservationPurpose.DATED, uid, "quota/acme", p.at + 9, room, tenant="acme")),
         ("person/n1", c.DropHold(hold)),
         (chance.pick(("person/acme", "person/n1")), log.Configure(replace(p.model.settings, reservation_life=777))),
-        ("person/acme", c.Hold(HoldPurpose.DATED, uid, "quota/beta", p.at + 9, room, tenant="beta")),
-        ("person/acme", c.Hold(HoldPurpose.DATED, uid, "quota/acme", p.at + 9, room, tenant="acme")),
+        ("person/acme", c.Hold(ReservationPurpose.DATED, uid, "quota/beta", p.at + 9, room, tenant="beta")),
+        ("person/acme", c.Hold(ReservationPurpose.DATED, uid, "quota/acme", p.at + 9, room, tenant="acme")),
         ("person/acme", c.DropHold(hold)),
-        ("person/here", OpenOverride(Action.AVOID_ZONE, "us", "a", "a storm", p.at + 9)),
+        ("person/here", OpenOverride(OverrideAction.AVOID_ZONE, "us", "a", "a storm", p.at + 9)),
         ("person/reader", c.RemoveNode(uid)),
-        ("person/acme", OpenOverride(Action.AVOID_ZONE, "eu", "a", "a storm", p.at + 9)),
+        ("person/acme", OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", "a storm", p.at + 9)),
         (other, c.DropHold(hold)),
         ("controller/repair", c.DropHold(hold)),
         (other, c.ExtendHold(hold, p.at + 9999)),
@@ -323,7 +327,7 @@ def wrong_places(p: Program) -> Envelope[Any] | None:
 def broken_stream(p: Program) -> Envelope[Any] | None:
     """Gaps, repeats, another log, an older term, another region, unknown templates, wrong digests, contradictions."""
     meant, chance, model = links.change(p), p.chance, p.model
-    command, web = meant.command, c.TemplateShipped(DIGESTS["web-1"], TEMPLATES["web-1"])
+    command, web = meant.command, c.ShippedTemplate(DIGESTS["web-1"], TEMPLATES["web-1"])
     stray = an_assignment_of(100, shares=())
     unknown = replace(stray, shares=(replace(an_assignment_of(100).shares[0], template="no-digest"),))
     wrong = (
@@ -332,19 +336,19 @@ def broken_stream(p: Program) -> Envelope[Any] | None:
         replace(command, log_id="log-other"),
         replace(command, term=model.platform_term - 1),
         replace(command, full=True, to=model.cursor - 1),
-        replace(command, puts=(c.RegionShipped("us", "us"),)),
-        replace(command, puts=(c.AssignmentShipped(replace(stray, region="us")),)),
-        replace(command, puts=(c.AssignmentShipped(unknown),)),
-        replace(command, puts=(c.AssignmentShipped(replace(stray, tenant="beta")),)),
-        replace(command, puts=(c.TemplateShipped("no-digest", TEMPLATES["web-1"]),)),
+        replace(command, puts=(c.ShippedRegion("us", "us"),)),
+        replace(command, puts=(c.ShippedAssignment(replace(stray, region="us")),)),
+        replace(command, puts=(c.ShippedAssignment(unknown),)),
+        replace(command, puts=(c.ShippedAssignment(replace(stray, tenant="beta")),)),
+        replace(command, puts=(c.ShippedTemplate("no-digest", TEMPLATES["web-1"]),)),
         replace(command, puts=(web, web)),
-        replace(command, gone=(c.Gone("moon", "1"),)),
-        replace(command, gone=(c.Gone("assignment", "first"),)),
+        replace(command, gone=(c.RemovedObject("moon", "1"),)),
+        replace(command, gone=(c.RemovedObject("assignment", "first"),)),
         replace(command, term=model.platform_term + 1),
         replace(command, part=1),
         replace(command, last=False),
         replace(command, full=True, part=-1),
-        replace(command, full=True, gone=(c.Gone("token", "never-was"),)),
+        replace(command, full=True, gone=(c.RemovedObject("token", "never-was"),)),
         replace(command, full=True, part=1, log_id=chance.pick((model.platform_log, "log-other"))),
         replace(command, full=True, part=1, to=model.cursor),
     )

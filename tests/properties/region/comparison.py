@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.ledger.state.invariants import check
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
@@ -23,13 +23,13 @@ class Disagreement(AssertionError):
     """The ledger and the model gave different answers, or hold different states."""
 
 
-def compare_answers(answer: Landed | Refused | Repeated, verdict: Verdict) -> None:
+def compare_answers(answer: Committed | Refused | Repeated, verdict: Verdict) -> None:
     if isinstance(answer, Repeated):
         if verdict.repeats != (answer.revision, answer.answer):
             raise Disagreement(f"the ledger repeats {answer}, the model expects {verdict}")
         return
     parts: list[Any]
-    if isinstance(answer, Landed):
+    if isinstance(answer, Committed):
         code, parts = None, msgspec.msgpack.decode(answer.answer) if answer.answer else []
     else:
         code, parts = answer.code, answer.facts.get("refused", [])

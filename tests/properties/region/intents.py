@@ -16,14 +16,14 @@ from holdfast.core.ledger.builtin.denials import RecordDenials
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.objects.isolation import STRICT, Capability
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.topology import Effect, Taint
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.topology import Taint, TaintEffect
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.records.nodes import NO_MACHINE, Machine, NodeHealth
-from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
 from holdfast.core.model.values.ranges import expanded
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
@@ -151,7 +151,7 @@ def administer_node(p: Program) -> Envelope[Any] | None:
         return None
     uid, chance = p.chance.pick(sorted(p.model.nodes)), p.chance
     plain = c.AdministerNode(uid)
-    taint = Taint("dedicated", chance.pick(("db", "web")), chance.pick((Effect.REFUSE, Effect.EVICT)))
+    taint = Taint("dedicated", chance.pick(("db", "web")), chance.pick((TaintEffect.REFUSE, TaintEffect.EVICT)))
     command = chance.pick(
         (
             plain,
@@ -169,7 +169,7 @@ def administer_node(p: Program) -> Envelope[Any] | None:
 def expected(p: Program, node: int) -> int:
     """What an operator has read of a node: mostly what it is, now and then what it was, or that there is one."""
     read = p.bench.state.nodes[node].revision
-    return p.chance.pick((read, read, read, read - revision(1), PRESENT, ABSENT))
+    return p.chance.pick((read, read, read, read - pack_revision(1), PRESENT, ABSENT))
 
 
 def judge_node(p: Program) -> Envelope[Any] | None:
@@ -193,7 +193,7 @@ def remove_node(p: Program) -> Envelope[Any] | None:
 
 
 def open_slots(p: Program) -> Envelope[Any] | None:
-    active = [a for _, a in sorted(p.model.assignments.items()) if a.stage is Stage.ACTIVE and a.shares]
+    active = [a for _, a in sorted(p.model.assignments.items()) if a.stage is AssignmentStage.ACTIVE and a.shares]
     if not active:
         return None
     assignment = p.chance.pick(active)
@@ -220,12 +220,14 @@ def withdraw_slots(p: Program) -> Envelope[Any] | None:
 
 def unwanted(p: Program) -> list[Slot]:
     """Slots of assignments that have ended, half of the time: somebody clears up after them."""
-    ended = [s for _, s in sorted(p.model.slots.items()) if p.model.assignments[s.assignment].stage is Stage.ENDED]
+    ended = [
+        s for _, s in sorted(p.model.slots.items()) if p.model.assignments[s.assignment].stage is AssignmentStage.ENDED
+    ]
     return ended if p.chance.one_in(2) else []
 
 
 def forget_assignment(p: Program) -> Envelope[Any] | None:
-    ended = [uid for uid, a in sorted(p.model.assignments.items()) if a.stage is Stage.ENDED]
+    ended = [uid for uid, a in sorted(p.model.assignments.items()) if a.stage is AssignmentStage.ENDED]
     bare = [uid for uid in ended if not p.model.of(uid)]
     return p.envelope("controller/link", c.ForgetAssignment(p.chance.pick(bare or ended))) if ended else None
 
@@ -249,7 +251,7 @@ def report_pending(p: Program) -> Envelope[Any] | None:
         return None
     uid, template = p.chance.pick(requests)
     reasons = (PendingReason("capacity", 3, "too little cpu", (PendingReason("taint", 1),)),)
-    return p.envelope(actor, c.ReportPending(uid, template, revision(p.model.seq), reasons))
+    return p.envelope(actor, c.ReportPending(uid, template, pack_revision(p.model.seq), reasons))
 
 
 # Holds
@@ -264,7 +266,9 @@ def hold(p: Program) -> Envelope[Any] | None:
     ends = p.at + chance.pick((500, 20_000, 3_600_000))
     indexes = list(range(len(p.model.nodes[uid].said.devices)))
     keepers = [
-        a for _, a in sorted(p.model.assignments.items()) if a.stage is not Stage.ENDED and a.shares and a.accounts
+        a
+        for _, a in sorted(p.model.assignments.items())
+        if a.stage is not AssignmentStage.ENDED and a.shares and a.accounts
     ]
     if keepers and chance.one_in(2):
         assignment = chance.pick(keepers)
@@ -272,14 +276,20 @@ def hold(p: Program) -> Envelope[Any] | None:
         devices = tuple(distinct(p, indexes, p.model.templates[digest].gpus))
         account = chance.pick(assignment.accounts)
         command = c.Hold(
-            HoldPurpose.PLACEHOLDER, uid, account, ends, devices=devices, assignment=assignment.uid, template=digest
+            ReservationPurpose.PLACEHOLDER,
+            uid,
+            account,
+            ends,
+            devices=devices,
+            assignment=assignment.uid,
+            template=digest,
         )
     else:
         tenant = chance.pick(("acme", "beta"))
         devices = tuple(distinct(p, indexes, chance.below(2)))
         milli = chance.pick((1000, 400))
         need = Resources(chance.pick((500, 1500)), 512, 10, len(devices) * milli)
-        purpose = chance.pick((HoldPurpose.DATED, HoldPurpose.ROOM, HoldPurpose.OFFER))
+        purpose = chance.pick((ReservationPurpose.DATED, ReservationPurpose.ROOM, ReservationPurpose.OFFER))
         command = c.Hold(purpose, uid, f"quota/{tenant}", ends, need, devices, milli, tenant)
     return p.envelope(actor, command)
 
@@ -317,8 +327,9 @@ def override(p: Program) -> Envelope[Any] | None:
         uid = chance.pick(sorted(p.model.overrides))
         over = p.model.overrides[uid].ends <= p.at
         return p.envelope("controller/override" if over else chance.pick(OPERATORS), EndOverride(uid, "done"))
-    target = chance.pick(((Action.PAUSE_SCHEDULING, "acme"), (Action.AVOID_ZONE, "a"), (Action.AVOID_ZONE, "b"),
-                          (Action.PAUSE_REPAIR, ""), (Action.PAUSE_SCHEDULING, "")))  # fmt: skip
+    target = chance.pick(((OverrideAction.PAUSE_SCHEDULING, "acme"), (OverrideAction.AVOID_ZONE, "a"),
+                          (OverrideAction.AVOID_ZONE, "b"),
+                          (OverrideAction.PAUSE_REPAIR, ""), (OverrideAction.PAUSE_SCHEDULING, "")))  # fmt: skip
     command = OpenOverride(target[0], "eu", target[1], "a drill", p.at + chance.pick((200, 2000)))
     return p.envelope(chance.pick(OPERATORS), command)
 

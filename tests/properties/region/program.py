@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.table import TableSpec
@@ -171,10 +171,10 @@ class Program:
         """Let both judge it, and compare everything."""
         verdict, after = judge(self.model, envelope, self.at)
         self.story.append(f"at {self.at}: {envelope}\n    {verdict}")
-        with mock.patch.object(full_list, "GONE_MAX", GONE_MAX):
+        with mock.patch.object(full_list, "REMOVED_MAX", GONE_MAX):
             answer = self.bench.give(envelope)
         compare_answers(answer, verdict)
-        if isinstance(answer, Landed):
+        if isinstance(answer, Committed):
             adopt_epochs(after, self.bench.state)
             remember(after, envelope, self.at, answer.revision, answer.answer)
             self.accepted = [*self.accepted[1 - KEPT :], envelope]

@@ -55,10 +55,10 @@ def set_up(p: Program) -> None:
     kinds = sorted(chance.some(list(KINDS), 5))
     templates = [name for uid in kinds for name in KINDS[uid].templates]
     target = Resources(9000, 16_000, 300, 4000, (("fpga", 2),))
-    p.give(links.step(p, *(c.PrincipalShipped(person) for person in PEOPLE)))
-    p.give(links.step(p, *(c.TemplateShipped(DIGESTS[name], TEMPLATES[name]) for name in templates)))
-    p.give(links.step(p, *(c.GrantShipped(account, 1, target, p.at + links.DAY) for account in ACCOUNTS)))
-    p.give(links.step(p, *(c.AssignmentShipped(an_assignment_of(uid)) for uid in kinds)))
+    p.give(links.step(p, *(c.ShippedPrincipal(person) for person in PEOPLE)))
+    p.give(links.step(p, *(c.ShippedTemplate(DIGESTS[name], TEMPLATES[name]) for name in templates)))
+    p.give(links.step(p, *(c.ShippedGrant(account, 1, target, p.at + links.DAY) for account in ACCOUNTS)))
+    p.give(links.step(p, *(c.ShippedAssignment(an_assignment_of(uid)) for uid in kinds)))
     for name in names:
         p.send(f"agent/{name}", OpenSession())
         p.send(f"agent/{name}", NODES[name])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.records.assignments import Purpose
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.model.records.assignments import AssignmentPurpose
 from holdfast.core.model.records.lifecycle import EDGES, ON_NODE, STOP_CAUSES, STOPPABLE, Phase
 from holdfast.core.region import commands as c
 from tests.properties.region.intents import a_scheduler, distinct, unwanted
@@ -44,16 +44,18 @@ def policy_for(p: Program, assignment: int) -> int:
 def a_view(p: Program) -> int:
     """None, the newest, or one that is some batches behind. A view ends with a batch."""
     behind = p.chance.pick((None, 0, 0, 1, 3, 8))
-    return 0 if behind is None else revision(max(1, p.model.seq - behind), INDEX_MAX)
+    return 0 if behind is None else pack_revision(max(1, p.model.seq - behind), INDEX_MAX)
 
 
-def a_group(p: Program, uid: int, template: str, nodes: list[Node]) -> c.Group:
+def a_group(p: Program, uid: int, template: str, nodes: list[Node]) -> c.PlacementGroup:
     waiting = sorted(s.ordinal for s in p.model.of(uid) if s.phase is Phase.PENDING and s.template == template)
     ordinals = p.chance.some(waiting, 3) if waiting else [0]
-    return c.Group(uid, template, tuple(a_placement(p, uid, template, one, p.chance.pick(nodes)) for one in ordinals))
+    return c.PlacementGroup(
+        uid, template, tuple(a_placement(p, uid, template, one, p.chance.pick(nodes)) for one in ordinals)
+    )
 
 
-def a_placement(p: Program, uid: int, digest: str, ordinal: int, node: Node) -> c.Placement:
+def a_placement(p: Program, uid: int, digest: str, ordinal: int, node: Node) -> c.SlotPlacement:
     template, chance = p.model.templates[digest], p.chance
     there = [slot for slot in p.model.on(node.uid) if slot.phase in (*STOPPABLE, Phase.TERMINATING)]
     weaker = [slot for slot in there if priority(p, slot.assignment) < priority(p, uid)] or there
@@ -67,7 +69,7 @@ def a_placement(p: Program, uid: int, digest: str, ordinal: int, node: Node) -> 
     devices = (
         hold.devices if hold and len(hold.devices) == template.gpus else tuple(distinct(p, indexes, template.gpus))
     )
-    return c.Placement(
+    return c.SlotPlacement(
         ordinal, node.uid, devices, tuple(distinct(p, ports, template.ports)), after, hold.uid if hold else 0
     )
 
@@ -81,7 +83,7 @@ def wants_room(p: Program, uid: int) -> bool:
     """Those that may take others' room try it now and then, the others hardly ever."""
     assignment = p.model.assignments[uid]
     cls = p.model.classes.get(assignment.priority_class)
-    may = assignment.purpose is Purpose.RECOVERY or (cls is not None and cls.spec.may_preempt)
+    may = assignment.purpose is AssignmentPurpose.RECOVERY or (cls is not None and cls.spec.may_preempt)
     return p.chance.one_in(2 if may else 12)
 
 
@@ -169,7 +171,7 @@ def doom(p: Program) -> Envelope[Any] | None:
     if actor is None or not nodes:
         return None
     placed = a_placement(p, slot.assignment, slot.template, slot.ordinal, p.chance.pick(nodes))
-    command = c.Propose((c.Group(slot.assignment, slot.template, (placed,)),), p.at + 1000)
+    command = c.Propose((c.PlacementGroup(slot.assignment, slot.template, (placed,)),), p.at + 1000)
     return p.envelope(actor, command, policy=policy_for(p, slot.assignment))
 
 

@@ -16,8 +16,9 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.events import SlotsMoved
 from holdfast.core.region.state.tables import RegionState
-from tests.support.hosts.endpoint_world import Publishing, Town
-from tests.support.hosts.ledger_world import MemoryStore, World, batches_in, in_world
+from holdfast.stores.memory import MemoryStore
+from tests.support.hosts.endpoint_world import EndpointWorld, ProbedAddresses
+from tests.support.hosts.ledger_world import World, batches_in, in_world
 
 COUNT = 6
 STEPS = 60
@@ -30,13 +31,13 @@ class History:
         self.world = world
         self.chance = random.Random(seed)
         self.store = MemoryStore()
-        self.town = Town()
+        self.town = ProbedAddresses()
         self.servers = 0
         self.region = self.next_server()
 
-    def next_server(self) -> Publishing:
+    def next_server(self) -> EndpointWorld:
         self.servers += 1
-        return Publishing(self.world.server(self.store, f"s{self.servers}"), self.town)
+        return EndpointWorld(self.world.server(self.store, f"s{self.servers}"), self.town)
 
     async def run(self) -> None:
         await self.region.server.start().leads()
@@ -77,8 +78,8 @@ class History:
         }
         if slot.phase is Phase.PENDING:
             node = self.region.server.state.node_names["n1"]
-            place = c.Placement(ordinal, node, ports=(30_000 + ordinal,))
-            group = c.Group(slot.assignment, slot.template, (place,))
+            place = c.SlotPlacement(ordinal, node, ports=(30_000 + ordinal,))
+            group = c.PlacementGroup(slot.assignment, slot.template, (place,))
             until = self.region.server.clock.wall() + 5_000
             await self.region.server.send("controller/scheduler", c.Propose((group,), until))
         else:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.ledger.state.invariants import check
@@ -41,7 +41,9 @@ def a_region() -> RegionBench:
 REGION_BEFORE = a_region()
 NODES = [uid for _, uid in REGION_BEFORE.state.node_names.items()]
 
-PLACEMENTS = st.lists(st.builds(c.Placement, st.integers(0, 12), st.sampled_from([*NODES, 5])), min_size=1, max_size=3)
+PLACEMENTS = st.lists(
+    st.builds(c.SlotPlacement, st.integers(0, 12), st.sampled_from([*NODES, 5])), min_size=1, max_size=3
+)
 PROPOSALS = st.tuples(
     st.sampled_from([101, 101, 101, 102, 103, 104]),
     PLACEMENTS,
@@ -66,7 +68,7 @@ def envelopes(program: list[Any]) -> list[Envelope[Any]]:
         else:
             uid, placements, gang, bind, policy, view = step
             template = bench.state.assignments[uid].shares[0].template
-            group = c.Group(uid, template, tuple(placements))
+            group = c.PlacementGroup(uid, template, tuple(placements))
             command = c.Propose((group,), bench.at + 1000, gang, bind)
             found.append(Envelope(SCHEDULER, command, bench.at, session, sequence, view=view, policy=policy))
     return found
@@ -80,7 +82,7 @@ def test_a_row_of_proposals_is_decided_as_one_after_another_would_be(program: li
     outcomes = []
     for book in (REGION, ALONE):
         state = REGION_BEFORE.state.fork()
-        draft = Draft(book, state)
+        draft = BatchDraft(book, state)
         answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in sent]
         raw, digest = draft.seal()
         draft.land()
@@ -94,22 +96,24 @@ def test_a_row_of_proposals_is_decided_as_one_after_another_would_be(program: li
 
 def test_a_row_ends_where_protected_room_begins() -> None:
     """Four nodes of 4 cpu, of which 6 are kept for another tenant: ten slots of 1 cpu fit."""
-    draft = Draft(REGION, REGION_BEFORE.state.fork())
-    program = [(101, [c.Placement(ordinal, NODES[ordinal % 4])], False, True, 0, 0) for ordinal in range(12)]
+    draft = BatchDraft(REGION, REGION_BEFORE.state.fork())
+    program = [(101, [c.SlotPlacement(ordinal, NODES[ordinal % 4])], False, True, 0, 0) for ordinal in range(12)]
     answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
-    assert sum(isinstance(answer, Landed) for answer in answers) == 10
+    assert sum(isinstance(answer, Committed) for answer in answers) == 10
 
 
 def test_of_two_requests_in_turn_each_leaves_what_the_other_has_taken() -> None:
     """As above: slots of 1 cpu and of half a cpu, one after the other, take ten together."""
-    draft = Draft(REGION, REGION_BEFORE.state.fork())
+    draft = BatchDraft(REGION, REGION_BEFORE.state.fork())
     program = [
-        (uid, [c.Placement(ordinal, NODES[ordinal % 4])], False, True, 0, 0)
+        (uid, [c.SlotPlacement(ordinal, NODES[ordinal % 4])], False, True, 0, 0)
         for ordinal in range(8)
         for uid in (101, 102)
     ]
     answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
     taken = [
-        1000 if step[0] == 101 else 500 for step, one in zip(program, answers, strict=True) if isinstance(one, Landed)
+        1000 if step[0] == 101 else 500
+        for step, one in zip(program, answers, strict=True)
+        if isinstance(one, Committed)
     ]
     assert sum(taken) == 10_000

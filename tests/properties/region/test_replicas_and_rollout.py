@@ -14,15 +14,15 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.reconciler import Reconciler, principal
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.ranges import numbers
-from holdfast.core.reconcilers.region.replica import Replicas
-from holdfast.core.reconcilers.region.rollout import SETTLES_MS, Rollout
+from holdfast.core.reconcilers.region.replica import ReplicaReconciler
+from holdfast.core.reconcilers.region.rollout import SETTLES_MS, RolloutReconciler
 from holdfast.core.region.state.tables import RegionState
-from tests.support.ledgers.assignment_world import DIGESTS, NAMES, WORKLOAD, Assigned
+from tests.support.ledgers.assignment_world import DIGESTS, NAMES, WORKLOAD, AssignmentWorld
 
 #: What may be asked for at most of one template.
 MOST = 5
@@ -49,7 +49,7 @@ class Story:
     """An assignment, what is asked for, and what becomes of it."""
 
     def __init__(self, *, exclusive: bool) -> None:
-        self.region = Assigned(nodes=2, checked=False)
+        self.region = AssignmentWorld(nodes=2, checked=False)
         self.exclusive = exclusive
         self.counts = {"one": 2}
         self.share = 1
@@ -79,7 +79,7 @@ class Story:
             case _:
                 self.happen(step, chance)
         before = self.region.serving()
-        self.settle(chance, Replicas(), Rollout())
+        self.settle(chance, ReplicaReconciler(), RolloutReconciler())
         several = len([number for number in self.counts.values() if number]) > 1
         if step.verb == "share" and several:
             return  # a surge of one template that may not be any more goes, whatever the others do
@@ -114,7 +114,7 @@ class Story:
         before, counts = self.region.slots(), self.counts
         self.counts = {name: choose(counts.get(name, 0), most) for name in names}
         self.ask()
-        self.settle(chance, Replicas())
+        self.settle(chance, ReplicaReconciler())
         after = {slot.ordinal: slot for slot in self.region.slots()}
         lost = [slot for slot in before if slot.next_template and slot != after.get(slot.ordinal)]
         if up:
@@ -146,7 +146,7 @@ class Story:
         staying = [slot for slot in self.region.slots() if not self.exclusive or slot.ordinal in listed]
         before = Counter(slot.next_template for slot in staying if slot.phase is Phase.SERVING)
         fewer = {name: before[DIGESTS[name]] - number for name, number in counts.items() if number}
-        self.settle(chance, Replicas(), Rollout())
+        self.settle(chance, ReplicaReconciler(), RolloutReconciler())
         fewest = min(before.total(), self.asked - self.share)
         fewest -= sum(max(0, excess) for excess in fewer.values())
         assert self.region.serving() >= fewest, f"{self.region.serving()} serve, {before.total()} did before"
@@ -161,7 +161,7 @@ class Story:
                 return
             chance.shuffle(sent)
             answers = [region.bench.send(principal(name), command) for name, command in sent]
-            assert any(isinstance(answer, Landed) for answer in answers), f"only refused: {answers}"
+            assert any(isinstance(answer, Committed) for answer in answers), f"only refused: {answers}"
 
     def finish(self) -> None:
         """Left alone, with room for all, exactly what is asked for serves. Identities need a share for it."""
@@ -169,10 +169,10 @@ class Story:
         self.share = max(1, self.share) if self.exclusive else self.share
         self.ask()
         for _ in range(4 * MOST * 3):
-            self.settle(Random(0), Replicas(), Rollout())
+            self.settle(Random(0), ReplicaReconciler(), RolloutReconciler())
             region.work()
             region.bench.at += SETTLES_MS
-        self.settle(Random(0), Replicas(), Rollout())
+        self.settle(Random(0), ReplicaReconciler(), RolloutReconciler())
         found: dict[str, int] = {}
         for slot in region.slots():
             assert slot.phase is Phase.SERVING, slot

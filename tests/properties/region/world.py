@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.isolation import Isolation
-from holdfast.core.model.objects.principals import Principal, Right
+from holdfast.core.model.objects.principals import Permission, Principal
 from holdfast.core.model.objects.tenants import PriorityClass
 from holdfast.core.model.objects.topology import Toleration
-from holdfast.core.model.objects.workloads import Apart, Near, Restart, Spread, Template
-from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.objects.workloads import Apart, Near, RestartPolicy, Spread, Template
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import RegisterNode
@@ -90,7 +90,7 @@ TEMPLATES: dict[str, Template] = {
     "chat-1": a_template(500, 512, disk=5, near=(Near("chat", "zone", required=True),)),
     "chat-2": a_template(500, 512, disk=5, near=(Near("db", "pool"), Near("chat", "node", required=True))),
     "batch-1": a_template(1000, 1024, disk=10, restarts_max=1),
-    "scrap-1": a_template(1500, 1024, disk=10, restart=Restart.NEVER, isolation=Isolation.STRICT),
+    "scrap-1": a_template(1500, 1024, disk=10, restart=RestartPolicy.NEVER, isolation=Isolation.STRICT),
     "batch-2": a_template(500, 512, disk=5, restarts_max=0),
     "scrap-gpu": a_template(500, 512, disk=5, gpus=1, gpu_milli=400),
     "crit-1": a_template(2000, 2048, disk=20, spread=(Spread("zone"),)),
@@ -115,7 +115,7 @@ class Kind:
     templates: tuple[str, ...]
     exclusive: bool = False
     batch: bool = False
-    purpose: Purpose = Purpose.SERVING
+    purpose: AssignmentPurpose = AssignmentPurpose.SERVING
     accounts: tuple[tuple[str, ...], ...] = ()
     count: int = 3
 
@@ -134,7 +134,8 @@ KINDS: dict[int, Kind] = {
         Kind(4, "beta", "best-effort", ("scrap-1", "scrap-gpu"), accounts=(_BETA,), count=4),
         Kind(5, "acme", "critical", ("crit-1", "crit-2"), accounts=(_ACME,)),
         Kind(
-            6, "beta", "critical", ("stand-in",), purpose=Purpose.RECOVERY, accounts=(("recovery/vital",), _BETA),
+            6, "beta", "critical", ("stand-in",), purpose=AssignmentPurpose.RECOVERY, accounts=(("recovery/vital",),
+                                                                                                _BETA),
         ),
         Kind(7, "beta", "normal", ("gpu-1", "gpu-part", "gpu-2"), accounts=(_BETA, _SPARE)),
         Kind(8, "acme", "normal", ("picky-ssd", "picky-fpga"), accounts=(_ACME,)),
@@ -150,8 +151,8 @@ def an_assignment_of(uid: int, **fields: Any) -> Assignment:
     kind = KINDS[100 if uid == SECOND else uid]
     shares = fields.pop("shares", ((kind.templates[0], kind.count),))
     defaults: dict[str, Any] = {
-        "purpose": Purpose.RECOVERY if uid == SECOND else kind.purpose,
-        "stage": Stage.ACTIVE,
+        "purpose": AssignmentPurpose.RECOVERY if uid == SECOND else kind.purpose,
+        "stage": AssignmentStage.ACTIVE,
         "accounts": ("recovery/vital",) if uid == SECOND else kind.accounts[0],
         "priority_class": kind.priority_class,
         "disruption": 2,
@@ -166,13 +167,13 @@ def an_assignment_of(uid: int, **fields: Any) -> Assignment:
 
 
 PEOPLE: tuple[Principal, ...] = (
-    a_principal("person/ops", Right.OPERATE, Right.OVERRIDE),
-    a_principal("person/reader", Right.READ),
-    a_principal("person/here", Right.OPERATE, Right.OVERRIDE, region="eu"),
-    a_principal("person/elsewhere", Right.OPERATE, Right.OVERRIDE, region="us"),
-    a_principal("person/acme", Right.OPERATE, tenant="acme"),
-    a_principal("person/n1", Right.OPERATE, node="n1"),
-    a_principal("tenant/acme", Right.WRITE, Right.OPERATE, tenant="acme"),
+    a_principal("person/ops", Permission.OPERATE, Permission.OVERRIDE),
+    a_principal("person/reader", Permission.READ),
+    a_principal("person/here", Permission.OPERATE, Permission.OVERRIDE, region="eu"),
+    a_principal("person/elsewhere", Permission.OPERATE, Permission.OVERRIDE, region="us"),
+    a_principal("person/acme", Permission.OPERATE, tenant="acme"),
+    a_principal("person/n1", Permission.OPERATE, node="n1"),
+    a_principal("tenant/acme", Permission.WRITE, Permission.OPERATE, tenant="acme"),
 )
 OPERATORS = ("person/root", "person/ops", "person/here")
 SCHEDULERS = ("scheduler/main", "scheduler/second")

@@ -15,16 +15,16 @@ import numpy._core._multiarray_umath as umath  # type: ignore[import-not-found]
 
 from holdfast.bench.fixtures.region import AT, SCHEDULER, BenchRegion
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.commit.draft import Draft, Landed
-from holdfast.core.ledger.commit.watch import Key
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.commit.watch import WatchKey
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.watch import NODE, WORKLOAD
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.nodes.window import ALL
-from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from tests.properties.scheduler.world import World
 from tests.support.ledgers.scheduler_world import Follower
 
@@ -32,7 +32,7 @@ from tests.support.ledgers.scheduler_world import Follower
 FEATURES: list[str] = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__[name]]
 
 
-def small(seed: int) -> list[Attempt]:
+def small(seed: int) -> list[Proposal]:
     """Everything that a scheduler proposed in a random region."""
     world = World(Random(seed), checked=False)
     follower = Follower(world.bench)
@@ -44,35 +44,35 @@ def small(seed: int) -> list[Attempt]:
     return attempts
 
 
-def large() -> list[Attempt]:
+def large() -> list[Proposal]:
     """A few workloads in a region of which one pass does not look at every node."""
     region = BenchRegion(2 * ALL)
     for _ in range(3):
         region.open_workload()
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(region.state)
-    attempts: list[Attempt] = []
-    while (attempt := scheduler.look(Sight(region.state, AT))[0]) is not None:
+    attempts: list[Proposal] = []
+    while (attempt := scheduler.look(SchedulerView(region.state, AT))[0]) is not None:
         attempts.append(attempt)
         scheduler.landed(attempt, _commit(region, attempt, len(attempts)), [])
-        scheduler.hear(region.state, _touched(attempt), revision(region.state.facts.seq, INDEX_MAX), AT)
+        scheduler.hear(region.state, _touched(attempt), pack_revision(region.state.facts.seq, INDEX_MAX), AT)
     return attempts
 
 
-def _commit(region: BenchRegion, attempt: Attempt, number: int) -> int:
-    draft = Draft(REGION, region.state)
+def _commit(region: BenchRegion, attempt: Proposal, number: int) -> int:
+    draft = BatchDraft(REGION, region.state)
     envelope = Envelope(
         SCHEDULER, attempt.command, AT, region.session, number, view=attempt.view, policy=attempt.policy
     )
     answer = draft.consider(envelope, AT)
-    assert isinstance(answer, Landed), answer
+    assert isinstance(answer, Committed), answer
     assert not answer.answer, "something was refused"
     draft.seal()
     draft.land()
     return answer.revision
 
 
-def _touched(attempt: Attempt) -> dict[Key, None]:
+def _touched(attempt: Proposal) -> dict[WatchKey, None]:
     nodes = [(NODE, placement.node) for group in attempt.command.groups for placement in group.placements]
     return dict.fromkeys([*nodes, *((WORKLOAD, workload) for workload in attempt.workloads)])
 

@@ -11,27 +11,27 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.agent.admission import Refusing
-from holdfast.core.agent.bindings import Bound, bound_to
+from holdfast.agent.admission import BindingAdmission
+from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.workloads import Driver
+from holdfast.core.model.objects.workloads import DriverKind
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.region.commands import RegisterNode
 from holdfast.core.region.queries.feasibility import admits, feasible
 from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.fill import Rejected
-from holdfast.core.scheduling.framework import Rulebook
-from holdfast.core.scheduling.nodes.window import whole
-from holdfast.core.scheduling.selection import filtered
+from holdfast.core.scheduling.framework import SchedulingProfile
+from holdfast.core.scheduling.nodes.window import all_rows
+from holdfast.core.scheduling.selection import apply_filters
 from tests.properties.scheduler.world import TENANTS, World, placeable
 from tests.support.ledgers.scheduler_world import Follower, nodes_of
 
-RULES = Rulebook(BUILT_IN.filters, (), True)
+RULES = SchedulingProfile(BUILT_IN.filters, (), True)
 
 
 def a_worn_region(seed: int) -> tuple[World, Follower]:
@@ -45,7 +45,7 @@ def a_worn_region(seed: int) -> tuple[World, Follower]:
     return world, follower
 
 
-def has_a_way(node: Node, room: Room, ask: Ask, there: tuple[str, ...]) -> bool:
+def has_a_way(node: Node, room: NodeUsage, ask: SlotAsk, there: tuple[str, ...]) -> bool:
     """Whether the ledger takes such a slot with any devices and ports, beside whoever is there."""
     first, last = node.ports
     free = [port for port in range(first, last + 1) if port not in room.ports] if last else []
@@ -62,12 +62,12 @@ def test_scheduler_and_ledger_predicates_agree_for_any_node_and_request(seed: in
     world, follower = a_worn_region(seed)
     table = follower.scheduler.table
     for _ in range(20):
-        ask = Ask("d", world.a_template(), world.chance.choice(TENANTS), firm=world.chance.random() < 0.5)
+        ask = SlotAsk("d", world.a_template(), world.chance.choice(TENANTS), firm=world.chance.random() < 0.5)
         rejected: Rejected = {}
-        passes = filtered(RULES, whole(table, ask), rejected)
+        passes = apply_filters(RULES, all_rows(table, ask), rejected)
         assert int(passes.sum()) + sum(rejected.values()) == table.count
         for row, node in enumerate(table.nodes):
-            room = follower.state.rooms.get(node.uid) or EMPTY_ROOM
+            room = follower.state.rooms.get(node.uid) or EMPTY_USAGE
             there = tenants_on(follower.state, node)
             assert passes[row] == has_a_way(node, room, ask, there), (node, room, ask)
             if passes[row]:
@@ -80,17 +80,17 @@ def test_scheduler_and_ledger_predicates_agree_for_any_node_and_request(seed: in
 
 
 def refused_by_agent(
-    state: RegionState, node: Node, ask: Ask, devices: tuple[int, ...] = (), ports: tuple[int, ...] = ()
+    state: RegionState, node: Node, ask: SlotAsk, devices: tuple[int, ...] = (), ports: tuple[int, ...] = ()
 ) -> str:
     """What the agent of a node says to such a slot, bound after all that stands there; empty: it takes it."""
-    standing = bound_to(state, node.uid, 0)
-    new = Bound((0, 0), 1, Phase.BOUND, "bound", "new", "new", ask.tenant, 1, 1, devices, ports)
+    standing = bindings_of_node(state, node.uid, 0)
+    new = BoundSlot((0, 0), 1, Phase.BOUND, "bound", "new", "new", ask.tenant, 1, 1, devices, ports)
     said = RegisterNode(
         node.name, node.pool, node.zone, node.capacity, node.devices, node.ports, capabilities=node.capabilities,
         tenant=node.tenant, shares_user=node.shares_user,
     )  # fmt: skip
     templates = {**dict(state.templates.items()), "new": ask.template}
-    refused = Refusing(said, (*Driver,)).of([*standing, new], templates, 0)
+    refused = BindingAdmission(said, (*DriverKind,)).of([*standing, new], templates, 0)
     return refused.get(((0, 0), 1), ("", 0))[0]
 
 
@@ -99,7 +99,7 @@ def refused_by_agent(
 def test_an_agent_takes_what_the_ledger_binds_and_the_ledger_refuses_what_it_does_not(seed: int) -> None:
     world, follower = a_worn_region(seed)
     for _ in range(20):
-        ask = Ask("d", world.a_template(), world.chance.choice(TENANTS), firm=True)
+        ask = SlotAsk("d", world.a_template(), world.chance.choice(TENANTS), firm=True)
         for node in follower.state.nodes.values():
             gate = admits(node, ask.template, ask.tenant, tenants_on(follower.state, node))
             agent = refused_by_agent(follower.state, node, ask)

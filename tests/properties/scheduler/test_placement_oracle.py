@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import principal
 from holdfast.core.model.objects.workloads import Near, Template
@@ -26,7 +26,7 @@ from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
-from holdfast.sim.checks.placement.oracle import Oracle
+from holdfast.sim.checks.placement.oracle import PlacementOracle
 from tests.properties.region.program import Program, Tally
 from tests.properties.region.random_walk import SEEDS, set_up, walk
 from tests.properties.region.world import Chance
@@ -57,10 +57,12 @@ def told(bench: RegionBench, slot: Slot, node: Node) -> set[str]:
     codes = set()
     for devices in [*combinations(range(len(node.devices)), template.gpus), ()]:
         ports = tuple(free[: template.ports])
-        group = c.Group(slot.assignment, slot.template, (c.Placement(slot.ordinal, node.uid, devices, ports),))
+        group = c.PlacementGroup(
+            slot.assignment, slot.template, (c.SlotPlacement(slot.ordinal, node.uid, devices, ports),)
+        )
         envelope = Envelope(principal("scheduler"), c.Propose((group,), bench.at + 1_000), bench.at, policy=valid)
-        answer = Draft(REGION, state).consider(envelope, bench.at)
-        if isinstance(answer, Landed):
+        answer = BatchDraft(REGION, state).consider(envelope, bench.at)
+        if isinstance(answer, Committed):
             return set()
         assert isinstance(answer, Refused), answer
         codes.add(answer.code.value)
@@ -69,7 +71,7 @@ def told(bench: RegionBench, slot: Slot, node: Node) -> set[str]:
 
 def compare(bench: RegionBench, met: Counter[str]) -> None:
     """Of every slot that waits and every node both say the same."""
-    oracle = Oracle(bench.state, bench.at)
+    oracle = PlacementOracle(bench.state, bench.at)
     for slot in [one for one in bench.state.slots.values() if one.phase is Phase.PENDING]:
         takers, shut = [], {str(code) for code in oracle.shut(slot)}
         for node in bench.state.nodes.values():

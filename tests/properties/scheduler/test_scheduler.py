@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.scheduling import cycle
-from holdfast.core.scheduling.scheduler import Attempt
+from holdfast.core.scheduling.scheduler import Proposal
 from tests.properties.scheduler.world import World, placeable
 from tests.support.ledgers.scheduler_world import Follower
 
@@ -56,7 +56,7 @@ class Desk:
         self.world = World(Random(seed))
         self.chance, self.bench = self.world.chance, self.world.bench
         self.followers = [Follower(self.bench, f"scheduler/s{number}") for number in range(2)]
-        self.under_way: list[tuple[Follower, Attempt]] = []
+        self.under_way: list[tuple[Follower, Proposal]] = []
 
     def act(self) -> None:
         """Something happens, or a scheduler does something."""
@@ -76,7 +76,7 @@ class Desk:
         while self.under_way and chance.random() < 0.5:
             self.end(*self.under_way.pop(chance.randrange(len(self.under_way))))
 
-    def end(self, follower: Follower, attempt: Attempt) -> None:
+    def end(self, follower: Follower, attempt: Proposal) -> None:
         """A proposal is judged and answered; or judged, and the answer is lost; or lost itself."""
         luck = self.chance.random()
         if luck < 0.7:
@@ -111,4 +111,4 @@ def test_schedulers_with_old_views_come_to_rest_and_nothing_is_bound_twice(seed:
         for follower in desk.followers:
             assert not follower.scheduler.shunned.now, "no node was at fault"
             flight = follower.scheduler.flight
-            assert (flight.parts, flight.spent, flight.firm, flight.members) == ({}, {}, NOTHING, {})
+            assert (flight.parts, flight.spent, flight.firm, flight.members) == ({}, {}, ZERO, {})

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import Sight
-from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from holdfast.core.scheduling.cycle import SchedulerView
+from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from tests.properties.scheduler.replayed_regions import FEATURES, digest
 from tests.properties.scheduler.world import World
 from tests.support.ledgers.scheduler_world import Follower
@@ -44,7 +44,7 @@ def test_a_decision_is_the_same_in_another_process() -> None:
     assert without()[1] == digest()
 
 
-def as_decided(attempt: Attempt | None) -> object:
+def as_decided(attempt: Proposal | None) -> object:
     """All of a proposal but the numbers under which others are known."""
     if attempt is None:
         return None
@@ -66,9 +66,9 @@ def test_a_scheduler_that_starts_anew_decides_as_one_that_heard_every_change(see
         twin = Scheduler(BUILT_IN)
         twin.load(live.state)
         assert _order(twin) == _order(live.scheduler)
-        under_way: list[Attempt] = []
+        under_way: list[Proposal] = []
         while True:  # what is in flight is the same for both
-            found, _ = twin.look(Sight(live.state, world.bench.at))
+            found, _ = twin.look(SchedulerView(live.state, world.bench.at))
             attempt = live.look()
             assert as_decided(attempt) == as_decided(found)
             if attempt is None:

@@ -14,25 +14,25 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import principal
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.objects.policies import (
-    Action,
+    OverrideAction,
+    PlacementStrategy,
     PolicyDocument,
     PolicyStage,
     SchedulerPolicy,
-    Strategy,
     Validity,
 )
 from holdfast.core.model.objects.topology import Taint, Toleration
 from holdfast.core.model.objects.workloads import Apart, Spread, Template
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.ranges import expanded
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
@@ -166,18 +166,18 @@ class World:
         exclusive = chance.random() < 0.15
         assignment = an_assignment(
             1000 + number, number, template, count, tenant=tenant, accounts=accounts,
-            purpose=Purpose.RECOVERY if accounts == ("recovery/r",) else Purpose.SERVING,
+            purpose=AssignmentPurpose.RECOVERY if accounts == ("recovery/r",) else AssignmentPurpose.SERVING,
             priority_class=chance.choice(["critical", "normal", "normal", "best-effort"]),
             deadline=chance.choice([0, 0, self.bench.at + 60_000]),
             exclusive=exclusive, ordinals=tuple(range(count)) if exclusive else (),
         )  # fmt: skip
         digest = template_digest(template)
-        self.bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(assignment))
+        self.bench.ship(c.ShippedTemplate(digest, template), c.ShippedAssignment(assignment))
         self.bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, tuple(range(count))))
 
     def policy(self) -> None:
         number = self._number()
-        strategy = self.chance.choice([*Strategy])
+        strategy = self.chance.choice([*PlacementStrategy])
         policy = SchedulerPolicy(
             revision=number,
             name="some",
@@ -187,7 +187,7 @@ class World:
             at=self.bench.at,
         )
         scope = self.chance.choice(["", *TENANTS])
-        self.bench.ship(c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", scope, number)))
+        self.bench.ship(c.ShippedPolicy(policy), c.ShippedValidity(Validity("eu", scope, number)))
 
     # What happens
 
@@ -252,19 +252,19 @@ class World:
         revision = max(assignment.revision, self.bench.state.place.cursor) + 1
         changed = replace(assignment, revision=revision, generation=assignment.generation + 1, **chance.choice(changes))
         cursor = self.bench._cursor
-        answer = self.bench.send(LINK, c.Ship("log-platform", 1, cursor, cursor + 1, (c.AssignmentShipped(changed),)))
-        if isinstance(answer, Landed):
+        answer = self.bench.send(LINK, c.Ship("log-platform", 1, cursor, cursor + 1, (c.ShippedAssignment(changed),)))
+        if isinstance(answer, Committed):
             self.bench._cursor += 1
 
     def forget(self) -> None:
         """A workload leaves the region, if nothing of it runs."""
         assignment = self._assignment()
         if assignment is not None:
-            ended = replace(assignment, revision=assignment.revision + 1, stage=Stage.ENDED, shares=())
+            ended = replace(assignment, revision=assignment.revision + 1, stage=AssignmentStage.ENDED, shares=())
             ordinals = expanded(ordinals_of(self.bench.state, assignment.uid))
             if ordinals:
                 self.bench.send(REPLICA, c.WithdrawSlots(assignment.uid, ordinals))
-            self.bench.ship(c.AssignmentShipped(ended))
+            self.bench.ship(c.ShippedAssignment(ended))
             self.bench.send(REPLICA, c.ForgetAssignment(assignment.uid))
 
     def _node(self) -> Node | None:
@@ -295,7 +295,10 @@ class World:
     def override(self) -> None:
         chance = self.chance
         action, target = chance.choice(
-            [(Action.AVOID_ZONE, chance.choice(ZONES)), (Action.PAUSE_SCHEDULING, chance.choice(["", *TENANTS]))]
+            [
+                (OverrideAction.AVOID_ZONE, chance.choice(ZONES)),
+                (OverrideAction.PAUSE_SCHEDULING, chance.choice(["", *TENANTS])),
+            ]
         )
         ends = self.bench.at + chance.choice([100, 500])
         self.bench.send(ROOT, OpenOverride(action, "eu", target, "chance", ends))
@@ -305,7 +308,7 @@ class World:
         if node is not None:
             ends = self.bench.at + 3_600_000
             need = Resources(self.chance.choice([300, 1000]))
-            hold = c.Hold(HoldPurpose.DATED, node.uid, "quota/acme", ends, need, tenant="acme")
+            hold = c.Hold(ReservationPurpose.DATED, node.uid, "quota/acme", ends, need, tenant="acme")
             self.bench.send(ROOT, hold)
 
     def drop_hold(self) -> None:
@@ -330,15 +333,15 @@ def placeable(bench: RegionBench) -> Iterator[str]:
 def takes(bench: RegionBench, assignment: int, digest: str, ordinal: int, node: Node) -> bool:
     """Whether the ledger takes a slot on a node, with some devices and ports."""
     template = bench.state.templates[digest]
-    room = bench.state.rooms.get(node.uid) or EMPTY_ROOM
+    room = bench.state.rooms.get(node.uid) or EMPTY_USAGE
     policy = valid_policy(bench.state, bench.state.assignments[assignment].tenant)
     first, last = node.ports
     free = [port for port in range(first, last + 1) if port not in room.ports] if last else []
     ports = tuple(free[: template.ports])
     for devices in combinations(range(len(node.devices)), template.gpus):
-        group = c.Group(assignment, digest, (c.Placement(ordinal, node.uid, devices, ports),))
+        group = c.PlacementGroup(assignment, digest, (c.SlotPlacement(ordinal, node.uid, devices, ports),))
         command = c.Propose((group,), bench.at + 1_000)
         envelope = Envelope(principal("scheduler"), command, bench.at, policy=policy)
-        if isinstance(Draft(REGION, bench.state).consider(envelope, bench.at), Landed):
+        if isinstance(BatchDraft(REGION, bench.state).consider(envelope, bench.at), Committed):
             return True
     return False

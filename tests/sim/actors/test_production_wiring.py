@@ -12,15 +12,15 @@ import pytest
 
 from holdfast.core.region.definition import REGION
 from holdfast.host.ledger.ledger import Role
-from holdfast.replay.run_plan import Fault, Fitting, Plan
+from holdfast.replay.run_plan import PlannedFault, PlannedVariant, RunPlan
 from holdfast.sim.actors.servers import url
-from holdfast.sim.checks.ledger_audit import Audit
-from holdfast.sim.cluster.cluster import Scene
-from holdfast.sim.cluster.fault_injection import Troubles
+from holdfast.sim.checks.ledger_audit import LedgerAudit
+from holdfast.sim.cluster.cluster import SimulatedCluster
+from holdfast.sim.cluster.fault_injection import FaultInjector
 from holdfast.sim.scenario import Scenario, parse
 from holdfast.sim.world.disk import SimDisk
 from holdfast.sim.world.virtual_loop import run_virtual
-from holdfast.wiring.server_ports import CARE
+from holdfast.wiring.server_ports import CONTROLLER_OPTIONS
 
 ROOT = Path(__file__).parents[3]
 CALM = """
@@ -40,14 +40,14 @@ def a_world(region: str = "eu") -> Scenario:
 
 def told(
     scenario: Scenario,
-    story: Callable[[Scene], Coroutine[Any, Any, None]],
-    *faults: Fault,
-    odd: tuple[Fitting, ...] = (),
+    story: Callable[[SimulatedCluster], Coroutine[Any, Any, None]],
+    *faults: PlannedFault,
+    odd: tuple[PlannedVariant, ...] = (),
 ) -> None:
     """A story in a world in which people ask for workloads and nothing else."""
 
     async def play() -> None:
-        scene = Scene(scenario, 1, Plan(30_000, faults, (), odd))
+        scene = SimulatedCluster(scenario, 1, RunPlan(30_000, faults, (), odd))
         try:
             await story(scene)
         finally:
@@ -56,22 +56,22 @@ def told(
     run_virtual(play())
 
 
-async def passed(scene: Scene, ms: int) -> None:
+async def passed(scene: SimulatedCluster, ms: int) -> None:
     await asyncio.sleep(ms / 1000)
     assert scene.world.failures() == []
 
 
-def serving(scene: Scene, region: str) -> int:
+def serving(scene: SimulatedCluster, region: str) -> int:
     return sum(slot.phase.value == "serving" for slot in scene.audits[region].state.slots.values())
 
 
-def counted(scene: Scene, name: str) -> int:
+def counted(scene: SimulatedCluster, name: str) -> int:
     return sum(meters.counted(name) for meters in scene.servers.meters)
 
 
 @pytest.mark.parametrize(("region", "apart"), [("eu", 1), ("us", 0)])
 def test_replicas_are_placed_by_a_scheduler_apart_and_by_one_beside_the_leader(region: str, apart: int) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 30_000)
         assert serving(scene, region) == 4
         sessions = [one.principal for one in scene.audits[region].state.sessions.values()]
@@ -82,7 +82,7 @@ def test_replicas_are_placed_by_a_scheduler_apart_and_by_one_beside_the_leader(r
 
 @pytest.mark.parametrize("region", ["eu", "us"])
 def test_a_region_with_one_scheduler_more_has_one_apart_and_one_beside_its_leader(region: str) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 30_000)
         assert serving(scene, region) == 4
         sessions = [one.principal for one in scene.audits[region].state.sessions.values()]
@@ -91,11 +91,11 @@ def test_a_region_with_one_scheduler_more_has_one_apart_and_one_beside_its_leade
         beside = [scene.servers.ledgers[name].beside for name in scene.cast.servers[region]]
         assert all("scheduler" in one for one in beside)
 
-    told(a_world(region), story, odd=(Fitting(f"region/{region}", "scheduler", 7),))
+    told(a_world(region), story, odd=(PlannedVariant(f"region/{region}", "scheduler", 7),))
 
 
 def test_servers_keep_their_name_and_their_token_through_their_lives() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 10_000)
         for name in ("eu-1", "eu-2"):
             await scene.world.crash(name)
@@ -109,7 +109,7 @@ def test_servers_keep_their_name_and_their_token_through_their_lives() -> None:
 
 
 def test_a_follower_hands_on_what_people_ask_of_it() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 30_000)
         assert counted(scene, "api_forwarded") > 0
 
@@ -117,7 +117,7 @@ def test_a_follower_hands_on_what_people_ask_of_it() -> None:
 
 
 def test_a_server_that_cannot_start_is_started_again_until_it_can() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 5_000)
         await scene.world.crash("eu-1")
         scene.world.cut_store("eu-1", "eu")
@@ -133,7 +133,7 @@ def test_a_server_that_cannot_start_is_started_again_until_it_can() -> None:
 
 
 def test_a_server_that_has_to_stop_is_told_as_a_failure_that_no_fault_explains() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 10_000)
         scene.world.store("eu").go_backwards(5)
         with pytest.raises(AssertionError, match="ended with STOPPED"):
@@ -144,14 +144,14 @@ def test_a_server_that_has_to_stop_is_told_as_a_failure_that_no_fault_explains()
 
 @pytest.mark.parametrize("draw", range(4))
 def test_a_stale_view_grows_old_while_its_session_lives_on(draw: int) -> None:
-    fault = Fault(15_000, "stale-view", "eu-s1", 12_000, draw)
+    fault = PlannedFault(15_000, "stale-view", "eu-s1", 12_000, draw)
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: SimulatedCluster) -> None:
         await passed(scene, 15_000)
         mirror = scene.mirrors["eu-s1"]
         assert mirror.age_ms() < 2_000
         session = [one for one in scene.audits["eu"].state.sessions.values() if one.principal == "scheduler/eu-s1"]
-        strike = Troubles(scene)
+        strike = FaultInjector(scene)
         striking = asyncio.create_task(strike.run((fault,), lambda: None))
         oldest = 0
         for _ in range(11):
@@ -168,15 +168,15 @@ def test_a_stale_view_grows_old_while_its_session_lives_on(draw: int) -> None:
 
 
 def test_servers_of_a_world_have_as_many_workers_as_those_of_production() -> None:
-    async def story(scene: Scene) -> None:
-        assert scene.servers.manner.care is CARE
+    async def story(scene: SimulatedCluster) -> None:
+        assert scene.servers.manner.care is CONTROLLER_OPTIONS
 
     told(a_world(), story)
 
 
 def test_what_a_person_was_told_to_be_done_and_is_not_in_the_log_is_found() -> None:
     async def story() -> None:
-        audit = Audit(REGION, SimDisk("eu"))
+        audit = LedgerAudit(REGION, SimDisk("eu"))
         audit.accepted("person/root", "a-key", 0)
         assert [one.promise for one in await audit.finish()] == ["acknowledged-is-durable"]
 

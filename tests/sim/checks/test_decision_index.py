@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.queries.decisions import has_decisions
-from holdfast.host.ports.store import Stored
+from holdfast.host.ports.store import StoredBatch
 from holdfast.sim.checks import decision_index
-from holdfast.sim.checks.decision_index import unexplained
+from holdfast.sim.checks.decision_index import slots_without_decision
 from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.runs.run import run
 from holdfast.sim.scenario import read
@@ -23,13 +23,13 @@ from tests.support.ledgers.scheduler_world import a_region
 SCENARIO = read(Path(__file__).parents[3] / "scenarios" / "policy-rollback.yaml")
 
 
-def a_log(bench: RegionBench) -> list[Stored]:
+def a_log(bench: RegionBench) -> list[StoredBatch]:
     log_id = bench.state.facts.log_id
-    return [Stored(log_id, seq, digest, raw) for seq, (raw, digest) in enumerate(bench.log, 1)]
+    return [StoredBatch(log_id, seq, digest, raw) for seq, (raw, digest) in enumerate(bench.log, 1)]
 
 
-def found(bench: RegionBench, log: list[Stored] | None = None) -> list[Finding]:
-    return run_virtual(unexplained(bench.state, a_log(bench) if log is None else log))
+def found(bench: RegionBench, log: list[StoredBatch] | None = None) -> list[Finding]:
+    return run_virtual(slots_without_decision(bench.state, a_log(bench) if log is None else log))
 
 
 def placed() -> RegionBench:
@@ -73,5 +73,5 @@ def test_a_run_whose_index_tells_nothing_is_broken(monkeypatch: pytest.MonkeyPat
     assert report.verdicts.safety == "broken"
 
 
-def _before(stored: Stored) -> bytes:
+def _before(stored: StoredBatch) -> bytes:
     return REGION.batches.header(stored.raw).previous

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from holdfast.core.ledger.builtin.log import RecordDigest, StartTerm
 from holdfast.core.ledger.codec import Header, chain, encode_batch
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.records.grants import Use
+from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.values.resources import Resources, add
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ports.store import Head, Stored, Written
-from holdfast.sim.checks.ledger_audit import Audit
+from holdfast.host.ports.store import Head, StoredBatch, WriteOk
+from holdfast.sim.checks.ledger_audit import LedgerAudit
 from holdfast.sim.world.virtual_loop import run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import an_override, start_log
@@ -27,10 +27,10 @@ class Scribe:
         self.state = RegionState()
         self.head = Head()
 
-    async def write(self, *envelopes: Envelope[object]) -> list[Landed]:
-        draft = Draft(REGION, self.state)
+    async def write(self, *envelopes: Envelope[object]) -> list[Committed]:
+        draft = BatchDraft(REGION, self.state)
         answers = [draft.consider(envelope, T0) for envelope in envelopes]
-        landed = [answer for answer in answers if isinstance(answer, Landed)]
+        landed = [answer for answer in answers if isinstance(answer, Committed)]
         assert len(landed) == len(answers), answers
         raw, digest = draft.seal()
         draft.land()
@@ -38,8 +38,8 @@ class Scribe:
         return landed
 
     async def append(self, raw: bytes, digest: bytes) -> None:
-        outcome = await self.store.append(self.head, Stored("log-eu", self.head.seq + 1, digest, raw))
-        assert isinstance(outcome, Written), outcome
+        outcome = await self.store.append(self.head, StoredBatch("log-eu", self.head.seq + 1, digest, raw))
+        assert isinstance(outcome, WriteOk), outcome
         self.head = outcome.head
 
 
@@ -47,10 +47,10 @@ def named(key: str) -> Envelope[object]:
     return Envelope(ROOT, an_override(T0, key), T0, key=key)
 
 
-async def a_log() -> tuple[Scribe, Audit[RegionState]]:
+async def a_log() -> tuple[Scribe, LedgerAudit[RegionState]]:
     scribe = Scribe(MemoryStore())
     await scribe.write(Envelope("ledger", start_log(), T0), Envelope("ledger", StartTerm(1, "s1"), T0))
-    return scribe, Audit(REGION, scribe.store)
+    return scribe, LedgerAudit(REGION, scribe.store)
 
 
 def test_nothing_is_found_in_a_log_that_is_as_it_should_be() -> None:
@@ -72,7 +72,7 @@ def test_nothing_is_found_in_a_log_that_is_as_it_should_be() -> None:
 def test_an_acknowledgement_of_what_is_not_in_the_log_is_found() -> None:
     async def story() -> None:
         _, audit = await a_log()
-        audit.acknowledged(named("lost"), Landed(5 << 20, b""))
+        audit.acknowledged(named("lost"), Committed(5 << 20, b""))
         (finding,) = await audit.finish()
         assert finding.promise == "acknowledged-is-durable"
         assert "nowhere" in finding.detail
@@ -99,7 +99,7 @@ def test_two_answers_to_one_command_are_found() -> None:
         scribe, audit = await a_log()
         (landed,) = await scribe.write(named("a"))
         audit.acknowledged(named("a"), landed)
-        audit.acknowledged(named("a"), Landed(landed.revision + 1, b""))
+        audit.acknowledged(named("a"), Committed(landed.revision + 1, b""))
         assert "one-answer" in [finding.promise for finding in await audit.finish()]
 
     run_virtual(story())
@@ -141,7 +141,7 @@ def test_what_a_batch_breaks_is_found_with_that_batch_and_before_any_look_at_eve
 
     async def story() -> None:
         scribe, _ = await a_log()
-        audit = Audit(planted(REGION, lose_the_place), scribe.store)
+        audit = LedgerAudit(planted(REGION, lose_the_place), scribe.store)
         await scribe.write(named("before"))
         await scribe.write(digested(2))
         await scribe.write(named("after"))
@@ -155,12 +155,12 @@ def test_what_a_batch_breaks_is_found_with_that_batch_and_before_any_look_at_eve
 
 def test_what_is_broken_again_by_every_batch_is_told_once() -> None:
     def charge_nobodys_account(state: RegionState) -> None:
-        use = state.uses.get("quota/acme") or Use()
-        state.uses.put("quota/acme", Use(add(use.charged, Resources(1)), use.placed))
+        use = state.uses.get("quota/acme") or AccountUsage()
+        state.uses.put("quota/acme", AccountUsage(add(use.charged, Resources(1)), use.placed))
 
     async def story() -> None:
         scribe, _ = await a_log()
-        audit = Audit(planted(REGION, charge_nobodys_account), scribe.store)
+        audit = LedgerAudit(planted(REGION, charge_nobodys_account), scribe.store)
         for seq in range(1, 6):
             await scribe.write(digested(seq))
         found = await audit.finish()
@@ -186,7 +186,7 @@ def test_everything_is_judged_once_after_a_batch_however_often_it_is_asked_for()
         scribe, audit = await a_log()
         await audit.catch_up(in_full=True)
         planted_in = audit.state.overlay()
-        planted_in.uses.put("quota/web", Use(charged=Resources(cpu=1)))
+        planted_in.uses.put("quota/web", AccountUsage(charged=Resources(cpu=1)))
         audit.state.merge(planted_in)
         audit.check_in_full()
         assert audit.findings == [], "no batch has come since"

@@ -9,7 +9,7 @@ from holdfast.core.ledger.builtin.log import TermStarted
 from holdfast.core.ledger.builtin.sessions import SessionEnded
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.sim.checks.session_leases import SILENT, Leases
+from holdfast.sim.checks.session_leases import SILENT, SessionLeaseCheck
 
 LEASE = RegionState().facts.settings.session_lease
 
@@ -17,7 +17,7 @@ LEASE = RegionState().facts.settings.session_lease
 def ended_after(*silences: int) -> list[str]:
     """What is found when sessions are ended in one batch after silences of so many milliseconds."""
     found: list[Finding] = []
-    judge = Leases("eu", RegionState(), found.append, lambda: 100_000)
+    judge = SessionLeaseCheck("eu", RegionState(), found.append, lambda: 100_000)
     judge.take(a_batch(TermStarted(1, "eu-1", 1)))
     for session, silence in enumerate(silences, 1):
         judge.renewed("eu-1", session, 100_000 - silence)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.replay.run_plan import Act, Fault, Plan
-from holdfast.sim.runs.run import Run, played
-from holdfast.sim.scenario import BadScenario, parse
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.sim.runs.run import SimulationRun, run_with_logs
+from holdfast.sim.scenario import InvalidScenario, parse
 from tests.sim.runs.test_planted_controller_bugs import (
     FULL,
     ROOMY,
@@ -15,14 +15,16 @@ from tests.sim.runs.test_planted_controller_bugs import (
     published_unasked,
 )
 
-CRASH = Fault(14 * SECOND, "crash", "eu-n1", 6 * SECOND)
-AGAIN = Fault(15 * SECOND, "crash", "eu-n1", 2 * SECOND)
-POWER = Fault(14 * SECOND, "lose-node", "eu-n1", 20 * SECOND)
-SCALE = Act(10 * SECOND, "scale", 2)
+CRASH = PlannedFault(14 * SECOND, "crash", "eu-n1", 6 * SECOND)
+AGAIN = PlannedFault(15 * SECOND, "crash", "eu-n1", 2 * SECOND)
+POWER = PlannedFault(14 * SECOND, "lose-node", "eu-n1", 20 * SECOND)
+SCALE = PlannedAction(10 * SECOND, "scale", 2)
 
 
-def a_run(text: str, *faults: Fault, seconds: int = 30, acts: tuple[Act, ...] = ()) -> tuple[dict[str, str], Run]:
-    report, one = played(parse(text, "in a test"), 1, Plan(seconds * SECOND, faults, acts))
+def a_run(
+    text: str, *faults: PlannedFault, seconds: int = 30, acts: tuple[PlannedAction, ...] = ()
+) -> tuple[dict[str, str], SimulationRun]:
+    report, one = run_with_logs(parse(text, "in a test"), 1, RunPlan(seconds * SECOND, faults, acts))
     return {name: answer.answer for name, answer in report.answers.items()}, one
 
 
@@ -49,7 +51,7 @@ def test_answers_count_from_the_strike() -> None:
 def test_repairs_are_the_commands_that_were_sent_and_no_ordinary_start_is_one() -> None:
     answers, _ = a_run(FULL, POWER, seconds=60)
     assert "end-session by ledger" in answers["repair"]
-    clogged = Fault(8 * SECOND, "clog", "eu-n1 eu-n2", SECOND)
+    clogged = PlannedFault(8 * SECOND, "clog", "eu-n1 eu-n2", SECOND)
     idle, one = a_run(ROOMY, clogged, acts=(SCALE,))
     assert any(entry.command == "move" and entry.when > 10 * SECOND for entry in one.scene.chronicle.entries)
     assert idle["repair"] == "no repair was sent"
@@ -82,5 +84,5 @@ def test_invariants_are_told_by_how_often_they_were_checked_since_and_which_did_
 
 def test_a_scenario_cannot_ask_for_an_invariant_that_there_is_not() -> None:
     """It would be told as one that held, for nothing can break it."""
-    with pytest.raises(BadScenario, match=r"region\.unique-bindings"):
+    with pytest.raises(InvalidScenario, match=r"region\.unique-bindings"):
         parse(f"{FULL}answers: {{invariants: [region.unique-bindings]}}\n", "in a test")

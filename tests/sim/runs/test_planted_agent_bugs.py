@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.core.agent import plan
-from holdfast.core.agent.processes import Here
+from holdfast.core.agent.processes import ProcessState
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.host.protocol.commands import Renewed
-from holdfast.host.protocol.session_client import Voice
-from holdfast.replay.run_plan import Act, Fault, Plan
+from holdfast.host.protocol.session_client import SessionClient
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
 from holdfast.sim.actors import process_behavior
-from holdfast.sim.runs.run import Report, Verdicts, run
+from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import parse
 
 SCENARIO = """
@@ -50,13 +50,13 @@ def guard_is_late(patch: pytest.MonkeyPatch) -> None:
 
 def lease_extended_unheard(patch: pytest.MonkeyPatch) -> None:
     """RULES 3: an agent gives its guards another lease with every heartbeat, whether anybody answered it or not."""
-    renew = Voice.renew
+    renew = SessionClient.renew
 
-    async def always(self: Voice) -> Renewed | None:
+    async def always(self: SessionClient) -> Renewed | None:
         renewed = await renew(self)
         return Renewed(DEFAULTS.session_lease, 1 << 30, "", 0) if renewed is None else renewed
 
-    patch.setattr(Voice, "renew", always)
+    patch.setattr(SessionClient, "renew", always)
 
 
 def stopped_before_it_ended(patch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def stopped_before_it_ended(patch: pytest.MonkeyPatch) -> None:
     terminate = plan._Slot._terminate
 
     def early(self: Any) -> None:
-        if self._run is not None and self._run.here is Here.STOPPING:
+        if self._run is not None and self._run.here is ProcessState.STOPPING:
             self._move(Phase.RELEASED, "stopped")
         else:
             terminate(self)
@@ -76,13 +76,13 @@ class Planted(NamedTuple):
     """A bug, and the trouble that brings it out."""
 
     plant: Callable[[pytest.MonkeyPatch], None]
-    faults: tuple[Fault, ...] = ()
-    acts: tuple[Act, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
+    acts: tuple[PlannedAction, ...] = ()
 
 
-KILLED = tuple(Fault(30 * SECOND, "crash", f"eu-n{number}", 70 * SECOND) for number in (1, 3))
-CUT_OFF = tuple(Fault(30 * SECOND, "isolate", f"eu-n{number}", 70 * SECOND) for number in (1, 3))
-ROLLS = tuple(Act((20 + 10 * number) * SECOND, "roll", number) for number in range(4))
+KILLED = tuple(PlannedFault(30 * SECOND, "crash", f"eu-n{number}", 70 * SECOND) for number in (1, 3))
+CUT_OFF = tuple(PlannedFault(30 * SECOND, "isolate", f"eu-n{number}", 70 * SECOND) for number in (1, 3))
+ROLLS = tuple(PlannedAction((20 + 10 * number) * SECOND, "roll", number) for number in range(4))
 
 PLANTED = {
     "a guard is late": Planted(guard_is_late, KILLED),
@@ -91,9 +91,9 @@ PLANTED = {
 }
 
 
-def played(bug: str) -> Report:
+def played(bug: str) -> RunReport:
     _, faults, acts = PLANTED[bug]
-    return run(parse(SCENARIO, "in a test"), 1, Plan(110 * SECOND, faults, acts))
+    return run(parse(SCENARIO, "in a test"), 1, RunPlan(110 * SECOND, faults, acts))
 
 
 @pytest.mark.parametrize("bug", PLANTED)
@@ -105,16 +105,16 @@ def test_a_bug_planted_in_agents_is_found(bug: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_same_trouble_is_clean_without_it(bug: str) -> None:
     report = played(bug)
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
 
 
 def test_two_tenants_that_meet_where_all_runs_as_one_user_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent says that a process has ended when it has asked it to: the ledger is right to give the node to another
     tenant, and only the machine knows that what the first one had still lives there."""
     scenario = parse(ONE_USER, "in a test")
-    acts = tuple(Act((15 + 5 * number) * SECOND, "recreate", number) for number in range(12))
-    clean = run(scenario, 1, Plan(110 * SECOND, (), acts))
+    acts = tuple(PlannedAction((15 + 5 * number) * SECOND, "recreate", number) for number in range(12))
+    clean = run(scenario, 1, RunPlan(110 * SECOND, (), acts))
     assert clean.verdicts.safety == "held", clean.findings
     stopped_before_it_ended(monkeypatch)
-    found = run(scenario, 1, Plan(110 * SECOND, (), acts))
+    found = run(scenario, 1, RunPlan(110 * SECOND, (), acts))
     assert {one.promise for one in found.findings} == {"one-tenant"}, found.findings

@@ -15,8 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.drivers.simulated import SimulatedDriver
-from holdfast.core.ledger.builtin.overrides import NOTHING_IN_FORCE
-from holdfast.core.ledger.reconciler import NOTHING, Outcome, Wanted
+from holdfast.core.ledger.builtin.overrides import NO_OVERRIDES
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileResult
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values import bitsets
@@ -24,30 +24,30 @@ from holdfast.core.platform.decide import assignments, grants
 from holdfast.core.platform.queries import feasibility
 from holdfast.core.reconcilers.platform import grant_targets
 from holdfast.core.reconcilers.region import replica_plan
-from holdfast.core.reconcilers.region.node_health import NodesHealth
-from holdfast.core.reconcilers.region.rollout import Rollout
+from holdfast.core.reconcilers.region.node_health import NodeHealthReconciler
+from holdfast.core.reconcilers.region.rollout import RolloutReconciler
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.decide import proposal_scratch, proposal_terms, proposals, reservations, shipments
 from holdfast.core.region.queries import gates
-from holdfast.core.region.queries.assignments import not_assigned
+from holdfast.core.region.queries.assignments import why_not_runnable
 from holdfast.core.region.watch import CURSOR
 from holdfast.core.scheduling import cycle
-from holdfast.core.scheduling.cycle import Look
+from holdfast.core.scheduling.cycle import SchedulingCycle
 from holdfast.core.scheduling.fill import Rejected
-from holdfast.core.scheduling.nodes.domain_rules import Domains
-from holdfast.core.scheduling.pending_reasons import tree
-from holdfast.core.scheduling.queue.fair_share import Turns
-from holdfast.core.scheduling.queue.scheduling_queue import Why
-from holdfast.core.scheduling.queue.unblocker import Waking
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
+from holdfast.core.scheduling.pending_reasons import pending_reasons
+from holdfast.core.scheduling.queue.fair_share import FairOrder
+from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
+from holdfast.core.scheduling.queue.unblocker import Unblocker
 from holdfast.core.scheduling.scheduler import Scheduler
-from holdfast.core.scheduling.scores.evenness import Evenness
+from holdfast.core.scheduling.scores.evenness import EvennessScore
 from holdfast.host.controllers.controller import Controller
-from holdfast.host.controllers.endpoint_checks import Asking
+from holdfast.host.controllers.endpoint_checks import EndpointChecks
 from holdfast.host.link.platform.server import _Stream
-from holdfast.host.link.region.dirty_set import Noticed
-from holdfast.host.link.region.follower import Following
-from holdfast.replay.run_plan import Act, Fault, Fitting, Plan
-from holdfast.sim.runs.run import Report, Verdicts, run
+from holdfast.host.link.region.dirty_set import DirtyObjects
+from holdfast.host.link.region.follower import ShipmentFollower
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import parse
 from tests.sim.runs.test_planted_server_bugs import named
 
@@ -92,10 +92,10 @@ def nothing_placed_for_want_of_capacity(patch: pytest.MonkeyPatch) -> None:
 
     def rest(self: Any, group: Any, entries: Any) -> bool:
         waiting = sum(entry.open for entry in entries)
-        self._sleep(group, entries, Why.NODES, (PendingReason("capacity", waiting),))
+        self._sleep(group, entries, BlockReason.NODES, (PendingReason("capacity", waiting),))
         return False
 
-    patch.setattr(Look, "_place", rest)
+    patch.setattr(SchedulingCycle, "_place", rest)
 
 
 def another_reason_told(patch: pytest.MonkeyPatch) -> None:
@@ -104,22 +104,22 @@ def another_reason_told(patch: pytest.MonkeyPatch) -> None:
     def labels(
         rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False
     ) -> tuple[PendingReason, ...]:
-        return tuple(replace(one, code="labels") for one in tree(rejected, waiting, nearest, never=never))
+        return tuple(replace(one, code="labels") for one in pending_reasons(rejected, waiting, nearest, never=never))
 
-    patch.setattr(cycle, "tree", labels)
+    patch.setattr(cycle, "pending_reasons", labels)
 
 
 def spread_ignored(patch: pytest.MonkeyPatch) -> None:
     """Neither the scheduler nor the ledger counts over domains, nor are those preferred that have few."""
-    patch.setattr(Domains, "shut", lambda _self, _lane: None)
-    patch.setattr(Domains, "evenness_of", lambda _self, _where: 0)
-    patch.setattr(Evenness, "score", lambda _self, _window: None)
-    patch.setattr(proposals, "crowded", lambda *_args: None)
+    patch.setattr(DomainRules, "shut", lambda _self, _lane: None)
+    patch.setattr(DomainRules, "evenness_of", lambda _self, _where: 0)
+    patch.setattr(EvennessScore, "score", lambda _self, _window: None)
+    patch.setattr(proposals, "check_domains", lambda *_args: None)
 
 
 def scheduler_not_woken(patch: pytest.MonkeyPatch) -> None:
     """RULES 21: who sleeps is not asked whether what changed cures it."""
-    patch.setattr(Waking, "heard", lambda *_args: None)
+    patch.setattr(Unblocker, "heard", lambda *_args: None)
 
 
 def scheduler_not_woken_and_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -152,15 +152,15 @@ def one_slot_too_many(patch: pytest.MonkeyPatch) -> None:
 def rollout_fights_the_others(patch: pytest.MonkeyPatch) -> None:
     """The rollout stops what serves, whatever it runs; the others bring it back."""
 
-    def stop(_self: Any, state: Any, key: Any, _now: int) -> Outcome:
+    def stop(_self: Any, state: Any, key: Any, _now: int) -> ReconcileResult:
         slots = [slot for slot in state.slots.values() if slot.assignment == key and slot.phase is Phase.SERVING]
         asked = sum(share.count for share in state.assignments[key].shares) if key in state.assignments else 0
         if not slots or len(slots) < asked:
-            return NOTHING
+            return NO_CHANGES
         chosen = (slots[0].workload, slots[0].ordinal)
-        return Outcome((Wanted(Stop((chosen,), "rollout"), state.assignments[key].revision),))
+        return ReconcileResult((ProposedCommand(Stop((chosen,), "rollout"), state.assignments[key].revision),))
 
-    patch.setattr(Rollout, "reconcile", stop)
+    patch.setattr(RolloutReconciler, "reconcile", stop)
 
 
 def opened_and_stopped(patch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def opened_and_stopped(patch: pytest.MonkeyPatch) -> None:
     def to_and_fro(self: Any, assignment: Any, kinds: Any, finished: Any) -> None:
         begin(self, assignment, kinds, finished)
         serving = sum(bitsets.count(ordinals) for kind, ordinals in kinds.items() if kind.phase is Phase.SERVING)
-        if serving <= replica_plan.asked(assignment):
+        if serving <= replica_plan.replicas_asked(assignment):
             self._lacks = {template: count + 1 for template, count in self._lacks.items()}
 
     patch.setattr(replica_plan._Choice, "__init__", to_and_fro)
@@ -182,7 +182,7 @@ def link_drops_a_step(patch: pytest.MonkeyPatch) -> None:
 
     def without_one(self: Any, ship: Any, *, whole: bool = True) -> Any:
         found = shipment(self, ship, whole=whole)
-        kept = [put for put in ship.puts if type(put).__name__ != "AssignmentShipped"]
+        kept = [put for put in ship.puts if type(put).__name__ != "ShippedAssignment"]
         return replace(found, ship=replace(ship, puts=tuple(kept)))
 
     patch.setattr(_Stream, "_shipment", without_one)
@@ -190,7 +190,7 @@ def link_drops_a_step(patch: pytest.MonkeyPatch) -> None:
 
 def link_repeats_a_step(patch: pytest.MonkeyPatch) -> None:
     """RULES 14: a step is applied a second time, and nobody looks whether the cursor is past it."""
-    apply, refuse = Following._apply, shipments._refuse_cursor
+    apply, refuse = ShipmentFollower._apply, shipments._refuse_cursor
 
     async def twice(self: Any, server: str, shipment: Any) -> None:
         await apply(self, server, shipment)
@@ -200,25 +200,25 @@ def link_repeats_a_step(patch: pytest.MonkeyPatch) -> None:
     def anything(state: Any, command: Any) -> Any:
         return None if not command.full else refuse(state, command)
 
-    patch.setattr(Following, "_apply", twice)
+    patch.setattr(ShipmentFollower, "_apply", twice)
     patch.setattr(shipments, "_refuse_cursor", anything)
 
 
 def grant_counted_twice(patch: pytest.MonkeyPatch) -> None:
     """RULES 7: every region is lent the whole quota."""
-    patch.setattr(grant_targets, "cut", lambda hard, slices: [hard for _ in slices])
+    patch.setattr(grant_targets, "slice_targets", lambda hard, slices: [hard for _ in slices])
     patch.setattr(grants, "_refuse_over", lambda *_args: None)
 
 
 def silence_not_judged(patch: pytest.MonkeyPatch) -> None:
     """Node health waits for a silent node for ever."""
-    reconcile = NodesHealth.reconcile
+    reconcile = NodeHealthReconciler.reconcile
 
-    def patient(self: Any, state: Any, key: Any, now: int) -> Outcome:
+    def patient(self: Any, state: Any, key: Any, now: int) -> ReconcileResult:
         node = state.nodes.get(key)
-        return reconcile(self, state, key, now) if node is not None and node.session else NOTHING
+        return reconcile(self, state, key, now) if node is not None and node.session else NO_CHANGES
 
-    patch.setattr(NodesHealth, "reconcile", patient)
+    patch.setattr(NodeHealthReconciler, "reconcile", patient)
 
 
 def published_unasked(patch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def published_unasked(patch: pytest.MonkeyPatch) -> None:
     async def well(self: Any, slot: Any, _asked: Any) -> None:
         self._answered_first(slot, "")
 
-    patch.setattr(Asking, "_ask_first", well)
+    patch.setattr(EndpointChecks, "_ask_first", well)
 
 
 def policy_not_compared(patch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def policy_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cycle, "valid_policy", lambda _state, _tenant: 0)
 
     def whatever(state: Any, overrides: Any, assignment: Any, template: str, case: Any) -> Any:
-        misfit = not_assigned(state, assignment, template, case.at)
+        misfit = why_not_runnable(state, assignment, template, case.at)
         return misfit or gates.refuse_paused(overrides, assignment.tenant)
 
     for where in (reservations, proposal_terms):
@@ -245,24 +245,24 @@ def policy_not_compared(patch: pytest.MonkeyPatch) -> None:
 def overrides_not_asked(patch: pytest.MonkeyPatch) -> None:
     """RULES 19: neither the scheduler nor the ledger knows what people have paused or avoid."""
     for where in (cycle, proposal_scratch, reservations):
-        patch.setattr(where, "in_force", lambda *_args: NOTHING_IN_FORCE)
+        patch.setattr(where, "active_overrides", lambda *_args: NO_OVERRIDES)
 
 
 def lowest_first(patch: pytest.MonkeyPatch) -> None:
     """RULES 15: the scheduler begins with whoever is least urgent."""
-    begin = Turns.begin
+    begin = FairOrder.begin
 
     def reversed_(self: Any, share: Any, groups: int) -> None:
         begin(self, share, groups)
         self._levels.reverse()
         self._begin_level()
 
-    patch.setattr(Turns, "begin", reversed_)
+    patch.setattr(FairOrder, "begin", reversed_)
 
 
 def rollout_never_begins(patch: pytest.MonkeyPatch) -> None:
     """A rollout opens what is new and stops nothing that is old."""
-    patch.setattr(Rollout, "reconcile", lambda _self, _state, _key, _at: NOTHING)
+    patch.setattr(RolloutReconciler, "reconcile", lambda _self, _state, _key, _at: NO_CHANGES)
 
 
 def stops_are_not_heard(patch: pytest.MonkeyPatch) -> None:
@@ -276,18 +276,18 @@ def stops_are_not_heard(patch: pytest.MonkeyPatch) -> None:
 
 def workloads_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """RULES 21: what a region tells the platform is not woken by its workloads, and the resync makes up for it."""
-    hear = Noticed.hear
+    hear = DirtyObjects.hear
 
     def deaf(self: Any, state: Any, keys: Any, now: int) -> None:
         hear(self, state, [key for key in keys if key[0] == CURSOR], now)
 
-    patch.setattr(Noticed, "hear", deaf)
+    patch.setattr(DirtyObjects, "hear", deaf)
 
 
 def distance_not_asked(patch: pytest.MonkeyPatch) -> None:
     """Neither the assignment controller nor the platform asks how far a region is from a workload's clients."""
     for where in (assignments, feasibility):
-        patch.setattr(where, "is_near", lambda _spec, _region: True)
+        patch.setattr(where, "within_latency_limits", lambda _spec, _region: True)
 
 
 class Planted(NamedTuple):
@@ -297,9 +297,9 @@ class Planted(NamedTuple):
     scenario: str
     found: frozenset[str]
     seconds: int = 14
-    faults: tuple[Fault, ...] = ()
-    acts: tuple[Act, ...] = ()
-    odd: tuple[Fitting, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
+    acts: tuple[PlannedAction, ...] = ()
+    odd: tuple[PlannedVariant, ...] = ()
 
 
 def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: str, **more: Any) -> Planted:
@@ -307,12 +307,16 @@ def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: 
 
 
 #: As near to its clients as eu is, which us is not.
-NEAR_EU = Fitting("web", "latency", 1)
-ROLL = Act(10 * SECOND, "roll", 0)
-LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 58 * SECOND)
-LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
-POLICIES = tuple(Act((8 + 3 * n) * SECOND, kind, n) for n, kind in enumerate(("policy", "scale", "scale", "roll")))
-OVERRIDES = tuple(Act((8 + n) * SECOND, kind, n) for n, kind in enumerate(("override", "override", "roll", "scale")))
+NEAR_EU = PlannedVariant("web", "latency", 1)
+ROLL = PlannedAction(10 * SECOND, "roll", 0)
+LOST = PlannedFault(12 * SECOND, "lose-node", "eu-n1", 58 * SECOND)
+LONG_LOST = PlannedFault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
+POLICIES = tuple(
+    PlannedAction((8 + 3 * n) * SECOND, kind, n) for n, kind in enumerate(("policy", "scale", "scale", "roll"))
+)
+OVERRIDES = tuple(
+    PlannedAction((8 + n) * SECOND, kind, n) for n, kind in enumerate(("override", "override", "roll", "scale"))
+)
 
 PLANTED = {
     "places nothing, for want of capacity": planted(nothing_placed_for_want_of_capacity, ROOMY, "placed"),
@@ -345,16 +349,20 @@ PLANTED = {
 }
 
 
-def played(bug: str) -> Report:
+def played(bug: str) -> RunReport:
     _, scenario, _, seconds, faults, acts, odd = PLANTED[bug]
-    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts, odd))
+    return run(parse(scenario, "in a test"), 1, RunPlan(seconds * SECOND, faults, acts, odd))
 
 
 @cache
 def clean(
-    scenario: str, seconds: int, faults: tuple[Fault, ...], acts: tuple[Act, ...], odd: tuple[Fitting, ...]
-) -> Report:
-    return run(parse(scenario, "in a test"), 1, Plan(seconds * SECOND, faults, acts, odd))
+    scenario: str,
+    seconds: int,
+    faults: tuple[PlannedFault, ...],
+    acts: tuple[PlannedAction, ...],
+    odd: tuple[PlannedVariant, ...],
+) -> RunReport:
+    return run(parse(scenario, "in a test"), 1, RunPlan(seconds * SECOND, faults, acts, odd))
 
 
 @pytest.mark.parametrize("bug", PLANTED)
@@ -367,4 +375,4 @@ def test_a_planted_bug_is_found_by_its_judge_alone(bug: str, monkeypatch: pytest
 @pytest.mark.parametrize("bug", PLANTED)
 def test_the_same_world_is_clean_without_it(bug: str) -> None:
     report = clean(*PLANTED[bug][1:2], *PLANTED[bug][3:])
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)

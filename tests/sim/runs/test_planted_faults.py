@@ -5,8 +5,8 @@ Each is a plan of its own instead of one drawn from a seed. That the fault reall
 
 from __future__ import annotations
 
-from holdfast.replay.run_plan import Act, Fault, Plan
-from holdfast.sim.runs.run import Report, Verdicts, run
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, RunPlan
+from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import Scenario, parse
 
 SCENARIO = """
@@ -20,67 +20,73 @@ least: {commands: 1, acknowledged: 1, faults: 1, refused: 0}
 SECOND = 1_000
 
 
-def planted(*faults: Fault, acts: tuple[Act, ...] = (), text: str = SCENARIO, seed: int = 1) -> Report:
+def planted(
+    *faults: PlannedFault, acts: tuple[PlannedAction, ...] = (), text: str = SCENARIO, seed: int = 1
+) -> RunReport:
     """A run with these faults and nothing else, in which every promise held."""
     scenario: Scenario = parse(text, "in a test")
     end = max(fault.at + fault.lasts for fault in faults) + 2 * SECOND
-    report = run(scenario, seed, Plan(end, tuple(sorted(faults, key=lambda one: one.at)), acts))
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    report = run(scenario, seed, RunPlan(end, tuple(sorted(faults, key=lambda one: one.at)), acts))
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
     for fault in faults:
         assert report.counts[f"fault.{fault.what}"] > 0
     return report
 
 
 def test_a_deposed_leader_that_agents_still_reach_renews_nothing_for_long() -> None:
-    report = planted(Fault(15 * SECOND, "depose", "eu", 70 * SECOND))
+    report = planted(PlannedFault(15 * SECOND, "depose", "eu", 70 * SECOND))
     assert report.counts["meter.stepped_down"] >= 1
     assert report.counts["command.start-term"] >= 4, "somebody else leads"
 
 
 def test_the_end_of_a_session_that_hangs_in_the_store_while_the_network_heals_is_an_end() -> None:
-    silent = Fault(12 * SECOND, "isolate", "eu-n1", 15 * SECOND)
-    hung = [Fault(21 * SECOND, "hang-store", name, 30 * SECOND) for name in ("eu-1", "eu-2")]
+    silent = PlannedFault(12 * SECOND, "isolate", "eu-n1", 15 * SECOND)
+    hung = [PlannedFault(21 * SECOND, "hang-store", name, 30 * SECOND) for name in ("eu-1", "eu-2")]
     report = planted(silent, *hung)
     assert report.counts["command.open-session"] > 10, "the agent came back in a new one"
 
 
 def test_an_agent_that_is_killed_and_returns_in_time_finds_its_processes_again() -> None:
-    report = planted(*(Fault(30 * SECOND, "crash", f"eu-n{number}", 5 * SECOND) for number in (1, 2, 3, 4)))
+    report = planted(*(PlannedFault(30 * SECOND, "crash", f"eu-n{number}", 5 * SECOND) for number in (1, 2, 3, 4)))
     assert report.counts["moved.found-again"] >= 1
     assert "moved.fenced" not in report.counts
 
 
 def test_an_agent_that_is_killed_with_its_process_alive_is_fenced_before_another_one_starts() -> None:
-    report = planted(*(Fault(30 * SECOND, "crash", f"eu-n{number}", 60 * SECOND) for number in (1, 2, 3, 4)))
+    report = planted(*(PlannedFault(30 * SECOND, "crash", f"eu-n{number}", 60 * SECOND) for number in (1, 2, 3, 4)))
     assert report.counts["moved.fenced"] >= 1
     assert report.counts["moved.session-ended"] >= 1
 
 
 def test_a_workload_is_deleted_and_recreated_while_a_region_is_cut_off() -> None:
-    report = planted(Fault(12 * SECOND, "cut-link", "eu", 30 * SECOND), acts=(Act(14 * SECOND, "recreate", 3),))
+    report = planted(
+        PlannedFault(12 * SECOND, "cut-link", "eu", 30 * SECOND), acts=(PlannedAction(14 * SECOND, "recreate", 3),)
+    )
     assert report.counts["command.delete-workload"] == 1
     assert report.counts["command.remove-assignment"] >= 1
 
 
 def test_a_node_flaps() -> None:
-    report = planted(*(Fault(at * SECOND, "lose-node", "eu-n1", 3 * SECOND) for at in (12, 18, 24, 30, 36)))
+    report = planted(*(PlannedFault(at * SECOND, "lose-node", "eu-n1", 3 * SECOND) for at in (12, 18, 24, 30, 36)))
     assert report.counts["fault.lose-node"] == 5
 
 
 def test_mass_silence_is_doubted_once_before_anybody_is_given_up() -> None:
-    silent = [Fault(20 * SECOND, "isolate", f"eu-n{number}", 12 * SECOND) for number in (1, 2, 3, 4)]
-    report = planted(*silent, acts=(Act(22 * SECOND, "scale", 3),))
+    silent = [PlannedFault(20 * SECOND, "isolate", f"eu-n{number}", 12 * SECOND) for number in (1, 2, 3, 4)]
+    report = planted(*silent, acts=(PlannedAction(22 * SECOND, "scale", 3),))
     assert report.counts.get("command.end-session", 0) == 0
 
 
 def test_leaders_that_are_paused_for_thirty_seconds_declare_nobody_dead() -> None:
-    report = planted(Fault(15 * SECOND, "pause", "eu-1", 30 * SECOND), Fault(50 * SECOND, "pause", "eu-2", 30 * SECOND))
+    report = planted(
+        PlannedFault(15 * SECOND, "pause", "eu-1", 30 * SECOND), PlannedFault(50 * SECOND, "pause", "eu-2", 30 * SECOND)
+    )
     assert "moved.fenced" not in report.counts
 
 
 def test_watch_events_that_are_late_repeated_or_skipped_are_made_up_for() -> None:
-    acts = tuple(Act((12 + 4 * number) * SECOND, "scale", number) for number in range(8))
-    deaf = [Fault(11 * SECOND, "deafen", name, 40 * SECOND) for name in ("platform", "eu", "us")]
+    acts = tuple(PlannedAction((12 + 4 * number) * SECOND, "scale", number) for number in range(8))
+    deaf = [PlannedFault(11 * SECOND, "deafen", name, 40 * SECOND) for name in ("platform", "eu", "us")]
     reports = [planted(*deaf, acts=acts, seed=seed) for seed in range(1, 5)]
     for report in reports:
         assert min(report.counts[f"watch.{fate}"] for fate in ("skipped", "repeated", "stale")) > 0
@@ -91,7 +97,7 @@ def test_watch_events_that_are_late_repeated_or_skipped_are_made_up_for() -> Non
 def test_hosts_are_clogged_one_after_another_and_come_back_in_another_order() -> None:
     planted(
         *(
-            Fault((12 + 15 * number) * SECOND, "swizzle", name, 4 * SECOND, number)
+            PlannedFault((12 + 15 * number) * SECOND, "swizzle", name, 4 * SECOND, number)
             for number, name in enumerate(("eu", "platform", "us"))
         )
     )
@@ -99,4 +105,4 @@ def test_hosts_are_clogged_one_after_another_and_come_back_in_another_order() ->
 
 def test_a_reader_one_format_level_behind_stops_and_disturbs_nobody() -> None:
     text = SCENARIO + "topology: {behind: [eu, platform]}\n"
-    planted(Fault(12 * SECOND, "crash", "eu-1", 5 * SECOND), text=text)
+    planted(PlannedFault(12 * SECOND, "crash", "eu-1", 5 * SECOND), text=text)

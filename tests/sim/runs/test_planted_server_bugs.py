@@ -18,20 +18,29 @@ from msgspec.structs import replace
 from holdfast.agent.drivers.simulated import SimulatedDriver
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.commit import authorization
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.reconcilers.region import node_health, repair
 from holdfast.core.region.decide import preemption, proposals, transitions
 from holdfast.core.region.queries import fence
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Why
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason
 from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.host.errors import NotLeading
-from holdfast.host.leader.append import Append, BatchLanded, BatchLost, Settled
+from holdfast.host.leader.append import AppendResult, AppendTask, BatchCommitted, BatchRejected
 from holdfast.host.leader.group_commit import GroupCommit
-from holdfast.host.leader.term_proof import Proof
-from holdfast.host.ports.store import Conflict, Full, Head, Outcome, Stored, StoreError, Unknown, Written
-from holdfast.host.scheduler.loop import Scheduling
+from holdfast.host.leader.term_proof import TermProof
+from holdfast.host.ports.store import (
+    Head,
+    StoredBatch,
+    StoreError,
+    WriteConflict,
+    WriteFull,
+    WriteOk,
+    WriteOutcome,
+    WriteUnknown,
+)
+from holdfast.host.scheduler.loop import SchedulerLoop
 from holdfast.sim.runs import run as runs
-from holdfast.sim.runs.run import Report, run
+from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import read
 from holdfast.stores.memory import MemoryStore
 
@@ -48,19 +57,19 @@ def capacity_check_removed(patch: pytest.MonkeyPatch) -> None:
 
 def repeat_executed_twice(patch: pytest.MonkeyPatch) -> None:
     """RULES 12: nobody looks whether a command was answered before."""
-    patch.setattr(authorization, "earlier_answer", lambda _state, _case: None)
+    patch.setattr(authorization, "find_duplicate", lambda _state, _case: None)
 
 
 def session_epoch_ignored(patch: pytest.MonkeyPatch) -> None:
     """RULES 3: a machine may act in any session it ever had, and an agent for its node whatever session that has."""
     refuse_machine, refuse_agent = authorization._refuse_machine, transitions._refuse_agent
 
-    def any_session(state: Any, case: Case, rule: Any) -> Any:
+    def any_session(state: Any, case: CommandContext, rule: Any) -> Any:
         case.session = state.sessions.get(case.envelope.session)
         return None if case.envelope.session else refuse_machine(state, case, rule)
 
-    def any_life(state: Any, case: Case, edge: Any, slot: Any, node: Any) -> Any:
-        present = Case(replace(case.envelope, session=node.session), case.at, case.revision)
+    def any_life(state: Any, case: CommandContext, edge: Any, slot: Any, node: Any) -> Any:
+        present = CommandContext(replace(case.envelope, session=node.session), case.at, case.revision)
         return refuse_agent(state, present, edge, slot, node)
 
     patch.setattr(authorization, "_refuse_machine", any_session)
@@ -82,35 +91,35 @@ def answer_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 def renewal_without_proof(patch: pytest.MonkeyPatch) -> None:
     """RULES 3: a leader renews for a whole lease whatever it has proven, and never steps down for want of a proof."""
-    age, settled = Proof.age, Append.settled
+    age, settled = TermProof.age, AppendTask.settled
 
-    def never_old(self: Proof) -> int | None:
+    def never_old(self: TermProof) -> int | None:
         found = age(self)
         return None if found is None else min(found, 1_000)
 
-    async def patient(self: Append, _within_ms: int) -> Settled:
+    async def patient(self: AppendTask, _within_ms: int) -> AppendResult:
         return await settled(self, FOR_EVER_MS)
 
-    patch.setattr(Proof, "age", never_old)
-    patch.setattr(Proof, "is_young", lambda self, _settings: age(self) is not None)
-    patch.setattr(Proof, "worth", lambda _self, settings: settings.session_lease)
-    patch.setattr(Append, "settled", patient)
+    patch.setattr(TermProof, "age", never_old)
+    patch.setattr(TermProof, "is_young", lambda self, _settings: age(self) is not None)
+    patch.setattr(TermProof, "worth", lambda _self, settings: settings.session_lease)
+    patch.setattr(AppendTask, "settled", patient)
 
 
 def key_absent_instead_of_head(patch: pytest.MonkeyPatch) -> None:
     """RULES 1: an append is accepted where no batch of its number is stored, as is so behind the trim floor."""
 
-    def append(self: Any, _after: Head, batch: Stored) -> Outcome:
+    def append(self: Any, _after: Head, batch: StoredBatch) -> WriteOutcome:
         head: Head = self._head
         if batch.seq in self._batches or head.log_id not in ("", batch.log_id):
-            return Conflict(head)
+            return WriteConflict(head)
         if self._used + len(batch.raw) > self.limit_bytes:
-            return Full(f"{self.name} has no room")
+            return WriteFull(f"{self.name} has no room")
         self._used += len(batch.raw)
         self._batches[batch.seq] = batch
         if batch.seq < head.seq:
-            return Written(head)
-        moved: Outcome = self._move(Head(batch.log_id, batch.seq, batch.digest, head.floor, head.touch))
+            return WriteOk(head)
+        moved: WriteOutcome = self._move(Head(batch.log_id, batch.seq, batch.digest, head.floor, head.touch))
         return moved
 
     patch.setattr(MemoryStore, "_append", append)
@@ -119,35 +128,35 @@ def key_absent_instead_of_head(patch: pytest.MonkeyPatch) -> None:
 def unknown_append_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
     """RULES 2: the head is read again instead of written. Where it has not moved, the batch is said to have failed and
     another one is decided for its place; what is then found at that place is taken for that one."""
-    settle, conclude = Append._settle, GroupCommit._conclude
+    settle, conclude = AppendTask._settle, GroupCommit._conclude
 
-    async def reread(self: Any) -> Settled:
+    async def reread(self: Any) -> AppendResult:
         outcome = await self._try()
-        if isinstance(outcome, Unknown):
+        if isinstance(outcome, WriteUnknown):
             try:
-                outcome = Conflict(await self._store.head())
+                outcome = WriteConflict(await self._store.head())
             except StoreError:
                 return await settle(self)
         match outcome:
-            case Conflict(head) if head.seq == self._batch.seq:
-                return BatchLanded(self.began)
-            case Conflict(head) if head.seq < self._batch.seq:
-                return BatchLost(head)
-            case Conflict(head):
-                judged: Settled = await self._judge_conflict(head)
+            case WriteConflict(head) if head.seq == self._batch.seq:
+                return BatchCommitted(self.began)
+            case WriteConflict(head) if head.seq < self._batch.seq:
+                return BatchRejected(head)
+            case WriteConflict(head):
+                judged: AppendResult = await self._judge_conflict(head)
                 return judged
-            case Full():
+            case WriteFull():
                 return outcome
-        return BatchLanded(self.began)
+        return BatchCommitted(self.began)
 
-    def go_on(self: Any, settled: Settled, now: Any, batch: Stored) -> None:
-        if isinstance(settled, BatchLost) and settled.head.same_place(self._term.durable.head()):
+    def go_on(self: Any, settled: AppendResult, now: Any, batch: StoredBatch) -> None:
+        if isinstance(settled, BatchRejected) and settled.head.same_place(self._term.durable.head()):
             self._append = None
             now.tell(NotLeading("the write failed; the command was not executed"))
         else:
             conclude(self, settled, now, batch)
 
-    patch.setattr(Append, "_settle", reread)
+    patch.setattr(AppendTask, "_settle", reread)
     patch.setattr(GroupCommit, "_conclude", go_on)
 
 
@@ -168,14 +177,14 @@ def fence_without_the_term(patch: pytest.MonkeyPatch) -> None:
         return int(max(node.session_ended, since) + (node.fence or state.facts.settings.fence_time))
 
     for where in (fence, transitions, repair, node_health):
-        patch.setattr(where, "falls_at", planted)
+        patch.setattr(where, "fenced_at", planted)
 
 
 def refused_for_a_long_time(patch: pytest.MonkeyPatch) -> None:
     """RULES 15: whoever is refused once waits so long that all others, however unimportant, come first."""
 
     def back_off(self: Any, key: Any) -> None:
-        self.queue.back_off(key, Asleep(Why.REFUSED, self.table.revision, self._now + 15_000))
+        self.queue.back_off(key, BlockedGroup(BlockReason.REFUSED, self.table.revision, self._now + 15_000))
 
     patch.setattr(Scheduler, "_back_off", back_off)
 
@@ -186,7 +195,7 @@ def scheduler_reads_nothing_anew(patch: pytest.MonkeyPatch) -> None:
     async def never(_self: Any) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(Scheduling, "_resync", never)
+    patch.setattr(SchedulerLoop, "_resync", never)
 
 
 class Planted(NamedTuple):
@@ -229,15 +238,15 @@ PLANTED = {
 }
 
 
-def hunt(bug: str, seeds: Iterable[int]) -> Report | None:
+def hunt(bug: str, seeds: Iterable[int]) -> RunReport | None:
     """The first run that breaks what this bug breaks, of safety or of liveness. A run ends with its first finding, and
     is played on only if that is another one."""
     _, name, promises, _ = PLANTED[bug]
     scenario = read(SCENARIOS / f"{name}.yaml")
     for seed in seeds:
-        for most in (1, runs.FINDINGS_MOST):
+        for most in (1, runs.FINDINGS_MAX):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(runs, "FINDINGS_MOST", most)
+                patch.setattr(runs, "FINDINGS_MAX", most)
                 report = run(scenario, seed)
             if promises & named(report):
                 return report
@@ -246,7 +255,7 @@ def hunt(bug: str, seeds: Iterable[int]) -> Report | None:
     return None
 
 
-def named(report: Report) -> set[str]:
+def named(report: RunReport) -> set[str]:
     """The promises that a run has broken."""
     return {one.promise for one in report.findings} | {one.partition(":")[0] for one in report.unsettled}
 
@@ -259,7 +268,7 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @cache
-def clean(scenario: str, seed: int) -> Report:
+def clean(scenario: str, seed: int) -> RunReport:
     return run(read(SCENARIOS / f"{scenario}.yaml"), seed)
 
 

@@ -11,25 +11,25 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver
 from holdfast.core.agent import bindings
-from holdfast.core.ledger.reconciler import NOTHING
-from holdfast.core.model.objects.topology import Effect, RegionHealth
+from holdfast.core.ledger.reconciler import NO_CHANGES
+from holdfast.core.model.objects.topology import RegionHealth, TaintEffect
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.platform.decide import rights
-from holdfast.core.platform.state.lookups import lease_told
+from holdfast.core.platform.state.lookups import latest_lease_end
 from holdfast.core.reconcilers.platform import assignment, assignment_candidates, assignment_identities, region_health
 from holdfast.core.reconcilers.region import node_health, repair, repair_breaches, replica_plan, rollout
-from holdfast.core.reconcilers.region.emergency_quota import Emergencies
+from holdfast.core.reconcilers.region.emergency_quota import EmergencyQuotaReconciler
 from holdfast.core.region.queries import breaches as region_breaches
 from holdfast.core.region.queries import fence
-from holdfast.host.controllers.endpoint_checks import Asking
-from holdfast.host.leader.session_monitor import Sessions
+from holdfast.host.controllers.endpoint_checks import EndpointChecks
+from holdfast.host.leader.session_monitor import SessionMonitor
 from holdfast.host.link.platform.server import _Stream
 from holdfast.host.link.region import reports
-from holdfast.replay.run_plan import Act, Fault, Fitting
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant
 from holdfast.sim import variety
-from holdfast.sim.runs.run import Verdicts
+from holdfast.sim.runs.run import RunVerdicts
 from tests.sim.runs.test_planted_controller_bugs import (
     CROWDED,
     FULL,
@@ -74,7 +74,7 @@ def tolerant_evicted(patch: pytest.MonkeyPatch) -> None:
     """A taint evicts whoever serves there, also who tolerates it."""
 
     def is_evicted(_state: Any, node: Any, slot: Any) -> bool:
-        return slot.phase is Phase.SERVING and any(taint.effect is Effect.EVICT for taint in node.taints)
+        return slot.phase is Phase.SERVING and any(taint.effect is TaintEffect.EVICT for taint in node.taints)
 
     for where in (repair_breaches, region_breaches):
         patch.setattr(where, "is_evicted", is_evicted)
@@ -82,24 +82,24 @@ def tolerant_evicted(patch: pytest.MonkeyPatch) -> None:
 
 def fences_fall_late(patch: pytest.MonkeyPatch) -> None:
     """Repair gives up what is unknown two minutes after it could."""
-    falls_at = fence.falls_at
-    patch.setattr(repair, "falls_at", lambda *args: falls_at(*args) + 120 * SECOND)
+    falls_at = fence.fenced_at
+    patch.setattr(repair, "fenced_at", lambda *args: falls_at(*args) + 120 * SECOND)
 
 
 def all_given_up_at_once(patch: pytest.MonkeyPatch) -> None:
     """RULES 5: however many nodes are silent, what stood there is given up when their fences fall."""
     for where in (node_health, repair):
-        patch.setattr(where, "gone_at", lambda _state, node: node.session_ended)
+        patch.setattr(where, "counts_as_gone_at", lambda _state, node: node.session_ended)
 
 
 def silence_not_doubted(patch: pytest.MonkeyPatch) -> None:
     """RULES 5: a leader that hears nobody ends everybody's session after one lease."""
-    patch.setattr(Sessions, "_is_mass", lambda *_args: False)
+    patch.setattr(SessionMonitor, "_is_mass", lambda *_args: False)
 
 
 def emergencies_last(patch: pytest.MonkeyPatch) -> None:
     """What an emergency paid for runs on when that is over."""
-    patch.setattr(Emergencies, "reconcile", lambda *_args: NOTHING)
+    patch.setattr(EmergencyQuotaReconciler, "reconcile", lambda *_args: NO_CHANGES)
 
 
 def serving_go_first(patch: pytest.MonkeyPatch) -> None:
@@ -126,17 +126,17 @@ def all_is_leased(patch: pytest.MonkeyPatch) -> None:
 
 def withdrawn_at_once(patch: pytest.MonkeyPatch) -> None:
     """An address is taken from the list after one question without an answer."""
-    begin = Asking.__init__
+    begin = EndpointChecks.__init__
 
     def hasty(self: Any, region: Any, ledger: Any, asker: Any, seed: int, habits: Any, journal: Any) -> None:
         begin(self, region, ledger, asker, seed, replace(habits, failures=1), journal)
 
-    patch.setattr(Asking, "__init__", hasty)
+    patch.setattr(EndpointChecks, "__init__", hasty)
 
 
 def all_withdrawn(patch: pytest.MonkeyPatch) -> None:
     """A leader that reaches nobody takes all addresses from the list."""
-    patch.setattr(Asking, "_brake", lambda _self: False)
+    patch.setattr(EndpointChecks, "_brake", lambda _self: False)
 
 
 def nothing_settles(patch: pytest.MonkeyPatch) -> None:
@@ -152,14 +152,14 @@ def never_lost(patch: pytest.MonkeyPatch) -> None:
     judged = region_health._judged
 
     def suspect(region: Any, health: RegionHealth, reason: str) -> Any:
-        return NOTHING if health is RegionHealth.LOST else judged(region, health, reason)
+        return NO_CHANGES if health is RegionHealth.LOST else judged(region, health, reason)
 
     patch.setattr(region_health, "_judged", suspect)
 
 
 def ended_before_begun(patch: pytest.MonkeyPatch) -> None:
     """A region is told to have less at once, whether others are ready or not."""
-    patch.setattr(assignment, "stepped", lambda _places, targets, *_args: list(targets))
+    patch.setattr(assignment, "next_step", lambda _places, targets, *_args: list(targets))
 
 
 def identities_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def lost_regions_counted_on(patch: pytest.MonkeyPatch) -> None:
 
 def leases_not_renewed(patch: pytest.MonkeyPatch) -> None:
     """The platform does not renew what it has leased to a region that is well."""
-    patch.setattr(assignment, "lease_is_half_over", lambda *_args: False)
+    patch.setattr(assignment, "lease_needs_renewal", lambda *_args: False)
 
 
 def rights_given_away_early(patch: pytest.MonkeyPatch) -> None:
@@ -195,10 +195,10 @@ def rights_given_away_early(patch: pytest.MonkeyPatch) -> None:
     needs to stop what runs."""
 
     def early(state: Any, workload: Any, region: str, _ordinals: Any) -> int:
-        return lease_told(state, workload, region)
+        return latest_lease_end(state, workload, region)
 
     for where in (rights, assignment_identities):
-        patch.setattr(where, "lapsed_at", early)
+        patch.setattr(where, "lease_expired_for_sure_at", early)
 
 
 def nothing_offered_back(patch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def ends_not_told(patch: pytest.MonkeyPatch) -> None:
 def one_stalls(patch: pytest.MonkeyPatch) -> None:
     """A process does not answer for a few seconds, too few for three questions."""
 
-    def stalls(habit: Habit, _times: int) -> Habit:
+    def stalls(habit: SimulatedBehavior, _times: int) -> SimulatedBehavior:
         return replace(habit, ready_ms=2_000, runs_ms=0, fault=None, unwell=(12_000, 17_000))
 
     the_first_of_it(patch, stalls)
@@ -254,22 +254,22 @@ def web_tolerates_drills(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(variety, "TAINT", "drill")
 
 
-TAINT = Act(11 * SECOND, "taint", 25)
-SHORT = Act(11 * SECOND, "taint", 157)
-TOLERANT = (Fitting("web", "tolerate", 0),)
-LONG_LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
-CRASHED = Fault(14 * SECOND, "crash", "eu-n1", 3 * SECOND)
-ALL_LOST = tuple(Fault((72 + n) * SECOND, "lose-node", f"eu-n{n}", 80 * SECOND) for n in (1, 2, 3))
-ALL_CUT = tuple(Fault(14 * SECOND, "isolate", f"eu-n{n}", 15 * SECOND) for n in (1, 2, 3))
-CUT_FOR_LONGER = tuple(Fault(14 * SECOND, "isolate", f"eu-n{n}", 20 * SECOND) for n in (1, 2, 3))
-CUT_FOR_LONG = tuple(Fault(14 * SECOND, "isolate", f"eu-n{n}", 32 * SECOND) for n in (1, 2, 3))
-LATE_ROLL = Act(30 * SECOND, "roll", 0)
-EMERGENCY = Act(14 * SECOND, "emergency", 1)
+TAINT = PlannedAction(11 * SECOND, "taint", 25)
+SHORT = PlannedAction(11 * SECOND, "taint", 157)
+TOLERANT = (PlannedVariant("web", "tolerate", 0),)
+LONG_LOST = PlannedFault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
+CRASHED = PlannedFault(14 * SECOND, "crash", "eu-n1", 3 * SECOND)
+ALL_LOST = tuple(PlannedFault((72 + n) * SECOND, "lose-node", f"eu-n{n}", 80 * SECOND) for n in (1, 2, 3))
+ALL_CUT = tuple(PlannedFault(14 * SECOND, "isolate", f"eu-n{n}", 15 * SECOND) for n in (1, 2, 3))
+CUT_FOR_LONGER = tuple(PlannedFault(14 * SECOND, "isolate", f"eu-n{n}", 20 * SECOND) for n in (1, 2, 3))
+CUT_FOR_LONG = tuple(PlannedFault(14 * SECOND, "isolate", f"eu-n{n}", 32 * SECOND) for n in (1, 2, 3))
+LATE_ROLL = PlannedAction(30 * SECOND, "roll", 0)
+EMERGENCY = PlannedAction(14 * SECOND, "emergency", 1)
 #: One region hears of nothing at first, so that the other one has all of it.
-LATE = Fault(1, "cut-link", "us", 40 * SECOND)
-LOST = Fault(14 * SECOND, "lose-region", "us", 76 * SECOND)
+LATE = PlannedFault(1, "cut-link", "us", 40 * SECOND)
+LOST = PlannedFault(14 * SECOND, "lose-region", "us", 76 * SECOND)
 #: Six, as many as there is room for.
-FEWER = Act(20 * SECOND, "scale", 13)
+FEWER = PlannedAction(20 * SECOND, "scale", 13)
 
 PLANTED = {
     "evictions wait": planted(evictions_wait, ROOMY, "evicted", seconds=24, acts=(ROLL, TAINT)),
@@ -299,9 +299,9 @@ PLANTED = {
         rights_given_away_early, LEASED, "one-live-process", "one-region-each", seconds=230, faults=(CUT_OFF,)
     ),
     "nothing offered back": planted(nothing_offered_back, UNEQUAL, "moved"),
-    "overrides not shipped": planted(dropped("OverrideShipped"), ROOMY, "step-missed", acts=OVERRIDES),
-    "tokens not shipped": planted(dropped("TokenShipped"), ROOMY, "step-missed"),
-    "validities not shipped": planted(dropped("ValidityShipped"), ROOMY, "shipped", seconds=24, acts=POLICIES),
+    "overrides not shipped": planted(dropped("ShippedOverride"), ROOMY, "step-missed", acts=OVERRIDES),
+    "tokens not shipped": planted(dropped("ShippedToken"), ROOMY, "step-missed"),
+    "validities not shipped": planted(dropped("ShippedValidity"), ROOMY, "shipped", seconds=24, acts=POLICIES),
     "ends not told": planted(ends_not_told, ROOMY, "shipped", seconds=24, acts=OVERRIDES),
 }
 
@@ -321,4 +321,4 @@ def test_a_bug_in_how_work_leaves_is_found_by_its_judge_alone(bug: Planted, monk
 
 def test_such_a_world_is_clean_without_it(bug: Planted) -> None:
     report = played(bug)
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)

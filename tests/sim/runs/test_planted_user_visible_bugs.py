@@ -14,31 +14,31 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Binding, Why, Work
-from holdfast.agent.drivers.simulated import Habit
-from holdfast.agent.probe_manager import Probing
-from holdfast.api.server.context import Desk
+from holdfast.agent.drivers.driver import ExitReason, RunKey, RunSpec
+from holdfast.agent.drivers.simulated import SimulatedBehavior
+from holdfast.agent.probe_manager import ProbeManager
+from holdfast.api.server.context import ServerContext
 from holdfast.core.agent import plan
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin import overrides
-from holdfast.core.ledger.reconciler import NOTHING
+from holdfast.core.ledger.reconciler import NO_CHANGES
 from holdfast.core.reconcilers.platform import assignment, status, status_progress
 from holdfast.core.reconcilers.region import repair, rollout
-from holdfast.core.reconcilers.region.rights import Rights
+from holdfast.core.reconcilers.region.rights import RightsReconciler
 from holdfast.core.region.decide import proposals, stops, transitions
 from holdfast.core.region.queries import domains, feasibility, gates
-from holdfast.core.scheduling.filters.labels import Labels
-from holdfast.core.scheduling.filters.taints import Taints
-from holdfast.core.scheduling.nodes.devices import Devices
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.filters.labels import LabelsFilter
+from holdfast.core.scheduling.filters.taints import TaintsFilter
+from holdfast.core.scheduling.nodes.devices import DeviceColumns
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.queue import scheduling_queue
-from holdfast.core.scheduling.queue.request_groups import Group
-from holdfast.host.controllers.endpoint_checks import Asking
+from holdfast.core.scheduling.queue.request_groups import RequestGroup
+from holdfast.host.controllers.endpoint_checks import EndpointChecks
 from holdfast.host.leader import ledger_time, session_monitor
 from holdfast.host.leader.ledger_time import LedgerTime
-from holdfast.replay.run_plan import Act, Fault, Fitting, Plan
-from holdfast.sim.actors.process_behavior import Habits
-from holdfast.sim.runs.run import Report, Verdicts, run
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.sim.actors.process_behavior import ProcessBehaviors
+from holdfast.sim.runs.run import RunReport, RunVerdicts, run
 from holdfast.sim.scenario import parse
 from tests.sim.runs.test_planted_controller_bugs import CROWDED, FULL, ROLL, ROOMY, SECOND, TWO_REGIONS
 from tests.sim.runs.test_planted_server_bugs import named
@@ -60,13 +60,13 @@ def labels_ignored(patch: pytest.MonkeyPatch) -> None:
     def whatever(node: Any, template: Any, tenant: str, there: tuple[str, ...] = ()) -> Any:
         return admits(node, replace(template, require=()), tenant, there)
 
-    patch.setattr(Labels, "passes", lambda _self, _window: iter(()))
+    patch.setattr(LabelsFilter, "passes", lambda _self, _window: iter(()))
     patch.setattr(gates, "admits", whatever)
 
 
 def taints_ignored(patch: pytest.MonkeyPatch) -> None:
     """Neither the scheduler nor the ledger asks whether a taint is tolerated."""
-    patch.setattr(Taints, "passes", lambda _self, _window: iter(()))
+    patch.setattr(TaintsFilter, "passes", lambda _self, _window: iter(()))
     patch.setattr(feasibility, "tolerates", lambda _template, _taint: True)
 
 
@@ -77,7 +77,7 @@ def models_ignored(patch: pytest.MonkeyPatch) -> None:
     def any_model(node: Any, room: Any, template: Any, devices: tuple[int, ...], *, firm: bool) -> Any:
         return fits_devices(node, room, replace(template, gpu_models=()), devices, firm=firm)
 
-    accepted, pick = Devices.accepted, Devices.pick
+    accepted, pick = DeviceColumns.accepted, DeviceColumns.pick
 
     def of_any(self: Any, template: Any, at: Any, **named: Any) -> Any:
         return accepted(self, replace(template, gpu_models=()), at, **named)
@@ -85,14 +85,14 @@ def models_ignored(patch: pytest.MonkeyPatch) -> None:
     def any_of(self: Any, row: int, template: Any, *, firm: bool) -> Any:
         return pick(self, row, replace(template, gpu_models=()), firm=firm)
 
-    patch.setattr(Devices, "accepted", of_any)
-    patch.setattr(Devices, "pick", any_of)
+    patch.setattr(DeviceColumns, "accepted", of_any)
+    patch.setattr(DeviceColumns, "pick", any_of)
     patch.setattr(feasibility, "fits_devices", any_model)
 
 
 def apart_ignored(patch: pytest.MonkeyPatch) -> None:
     """Neither the scheduler nor the ledger keeps members of a group apart."""
-    crowded, shut = domains.crowded, Domains.shut
+    crowded, shut = domains.check_domains, DomainRules.shut
 
     def together(count: Any, standing: Any, reach: Any, node: Any) -> Any:
         return crowded(count, standing._replace(template=replace(standing.template, apart=())), reach, node)
@@ -101,16 +101,16 @@ def apart_ignored(patch: pytest.MonkeyPatch) -> None:
         found = shut(self, lane)
         return None if found is not None and found[0] is Code.APART else found
 
-    patch.setattr(proposals, "crowded", together)
-    patch.setattr(Domains, "shut", open_)
-    patch.setattr(Domains, "takes", lambda _self, _node: 1_000)
+    patch.setattr(proposals, "check_domains", together)
+    patch.setattr(DomainRules, "shut", open_)
+    patch.setattr(DomainRules, "takes", lambda _self, _node: 1_000)
 
 
 def near_ignored(patch: pytest.MonkeyPatch) -> None:
     """Neither the scheduler nor the ledger keeps members of a group near each other, and none is preferred."""
     patch.setattr(domains, "_is_far", lambda *_args: False)
-    patch.setattr(Domains, "_is_far", lambda *_args: False)
-    patch.setattr(Domains, "nearer", lambda *_args: 0)
+    patch.setattr(DomainRules, "_is_far", lambda *_args: False)
+    patch.setattr(DomainRules, "nearer", lambda *_args: 0)
 
 
 def budget_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def liveness_not_asked(patch: pytest.MonkeyPatch) -> None:
     async def never(*_args: Any) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(Probing, "_alive", never)
+    patch.setattr(ProbeManager, "_alive", never)
 
 
 def never_withdrawn(patch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def never_withdrawn(patch: pytest.MonkeyPatch) -> None:
         if self._is_same(slot):
             self._again.add((slot.workload, slot.ordinal))
 
-    patch.setattr(Asking, "_answered_again", well)
+    patch.setattr(EndpointChecks, "_answered_again", well)
 
 
 def nothing_said_to_serve(patch: pytest.MonkeyPatch) -> None:
@@ -156,12 +156,12 @@ def nothing_said_to_serve(patch: pytest.MonkeyPatch) -> None:
 
 def deadline_not_kept(patch: pytest.MonkeyPatch) -> None:
     """What was to fail at its deadline goes on."""
-    patch.setattr(assignment, "is_given_up", lambda _workload: False)
+    patch.setattr(assignment, "is_abandoned", lambda _workload: False)
 
 
 def listed_as_it_was(patch: pytest.MonkeyPatch) -> None:
     """A server lists what there was a while ago, under the token of what there is now."""
-    view, kept = Desk.view, dict[int, Any]()
+    view, kept = ServerContext.view, dict[int, Any]()
 
     async def old(self: Any, call: Any) -> Any:
         now = await view(self, call)
@@ -170,7 +170,7 @@ def listed_as_it_was(patch: pytest.MonkeyPatch) -> None:
             kept[id(self)] = now.state.fork()
         return replace(now, state=before)
 
-    patch.setattr(Desk, "view", old)
+    patch.setattr(ServerContext, "view", old)
 
 
 # What hurts whoever operates it
@@ -178,15 +178,15 @@ def listed_as_it_was(patch: pytest.MonkeyPatch) -> None:
 
 def repair_not_paused(patch: pytest.MonkeyPatch) -> None:
     """RULES 19: neither repair nor the ledger knows that people have paused it."""
-    in_force = overrides.in_force
-    patch.setattr(repair, "in_force", lambda state, now: replace(in_force(state, now), repair=None))
+    in_force = overrides.active_overrides
+    patch.setattr(repair, "active_overrides", lambda state, now: replace(in_force(state, now), repair=None))
     for where in (stops, transitions):
         patch.setattr(where, "refuse_repair", lambda _overrides: None)
 
 
 def breaches_not_mended(patch: pytest.MonkeyPatch) -> None:
     """Repair does nothing about what the world has broken, and does not say when that is over."""
-    patch.setattr(repair, "mended", lambda *_args: NOTHING)
+    patch.setattr(repair, "reconcile_breach", lambda *_args: NO_CHANGES)
 
 
 def time_runs_fast(patch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def sessions_end_early(patch: pytest.MonkeyPatch) -> None:
 
 def rights_never_lapse(patch: pytest.MonkeyPatch) -> None:
     """RULES 6: a region goes on with what it has a leased right to, though nobody has renewed that."""
-    patch.setattr(Rights, "reconcile", lambda *_args: NOTHING)
+    patch.setattr(RightsReconciler, "reconcile", lambda *_args: NO_CHANGES)
 
 
 # Who comes first
@@ -216,8 +216,8 @@ def rights_never_lapse(patch: pytest.MonkeyPatch) -> None:
 
 def youngest_first(patch: pytest.MonkeyPatch) -> None:
     """Of a tenant's requests the newest is placed first."""
-    oldest = Group.oldest
-    patch.setattr(Group, "oldest", lambda self: (-oldest(self)[0], oldest(self)[1]))
+    oldest = RequestGroup.oldest
+    patch.setattr(RequestGroup, "oldest", lambda self: (-oldest(self)[0], oldest(self)[1]))
 
 
 def shares_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -232,25 +232,25 @@ def as_ever(_patch: pytest.MonkeyPatch) -> None:
     """Processes have no other habits than elsewhere."""
 
 
-def the_first_of_it(patch: pytest.MonkeyPatch, changed: Callable[[Habit, int], Habit]) -> None:
+def the_first_of_it(patch: pytest.MonkeyPatch, changed: Callable[[SimulatedBehavior, int], SimulatedBehavior]) -> None:
     """What becomes of the processes of a workload's ordinal 0, by how often they were started."""
-    begun: dict[Binding, int] = {}
-    habit_of = Habits.__call__
+    begun: dict[RunKey, int] = {}
+    habit_of = ProcessBehaviors.__call__
 
-    def habit(self: Any, work: Work) -> Habit:
+    def habit(self: Any, work: RunSpec) -> SimulatedBehavior:
         found = habit_of(self, work)
         if work.slot[1] != 0:
             return found
         times = begun[work.slot, work.epoch] = begun.get((work.slot, work.epoch), 0) + 1
         return changed(found, times)
 
-    patch.setattr(Habits, "__call__", habit)
+    patch.setattr(ProcessBehaviors, "__call__", habit)
 
 
 def one_hangs(patch: pytest.MonkeyPatch) -> None:
     """A process hangs half a minute after it is well."""
 
-    def hangs(habit: Habit, times: int) -> Habit:
+    def hangs(habit: SimulatedBehavior, times: int) -> SimulatedBehavior:
         well = replace(habit, ready_ms=2_000, runs_ms=0, fault=None, unwell=(0, 0))
         return replace(well, unwell=(10_000, 50_000)) if times == 1 else well
 
@@ -260,9 +260,9 @@ def one_hangs(patch: pytest.MonkeyPatch) -> None:
 def one_fails(patch: pytest.MonkeyPatch) -> None:
     """A process fails twice, soon after it was started."""
 
-    def fails(habit: Habit, times: int) -> Habit:
+    def fails(habit: SimulatedBehavior, times: int) -> SimulatedBehavior:
         well = replace(habit, ready_ms=1_000, runs_ms=0, fault=None, unwell=(0, 0))
-        return replace(well, runs_ms=2_000, code=1, why=Why.EXIT) if times < 3 else well
+        return replace(well, runs_ms=2_000, code=1, why=ExitReason.EXIT) if times < 3 else well
 
     the_first_of_it(patch, fails)
 
@@ -274,9 +274,9 @@ class Planted(NamedTuple):
     scenario: str
     found: frozenset[str]
     seconds: int = 14
-    faults: tuple[Fault, ...] = ()
-    acts: tuple[Act, ...] = ()
-    fittings: tuple[Fitting, ...] = ()
+    faults: tuple[PlannedFault, ...] = ()
+    acts: tuple[PlannedAction, ...] = ()
+    fittings: tuple[PlannedVariant, ...] = ()
     habits: Callable[[pytest.MonkeyPatch], None] = as_ever
 
 
@@ -284,26 +284,26 @@ def planted(plant: Callable[[pytest.MonkeyPatch], None], scenario: str, *found: 
     return Planted(plant, scenario, frozenset(found), **more)
 
 
-TAINTED = tuple(Fitting(f"eu-n{number}", "taint", 0) for number in (1, 2, 3))
-LABELLED = (Fitting("web", "label", 0), Fitting("eu-n3", "label", 0))
-DEVICES = (Fitting("web", "gpu", 0), Fitting("eu-n1", "device", 4), Fitting("eu-n2", "device", 1))
+TAINTED = tuple(PlannedVariant(f"eu-n{number}", "taint", 0) for number in (1, 2, 3))
+LABELLED = (PlannedVariant("web", "label", 0), PlannedVariant("eu-n3", "label", 0))
+DEVICES = (PlannedVariant("web", "gpu", 0), PlannedVariant("eu-n1", "device", 4), PlannedVariant("eu-n2", "device", 1))
 #: One may be gone at a time; pause repair for 23 s; fail 5.8 s after it was asked for.
-BUDGET, BATCH = (Fitting("web", "budget", 1),), (Fitting("web", "batch", 31),)
-PAUSED = Act(38 * SECOND, "override", 0)
-LOST = Fault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
-CUT = Fault(12 * SECOND, "isolate", "eu-n1", 7 * SECOND)
-CUT_OFF = Fault(20 * SECOND, "cut-link", "eu", 200 * SECOND)
+BUDGET, BATCH = (PlannedVariant("web", "budget", 1),), (PlannedVariant("web", "batch", 31),)
+PAUSED = PlannedAction(38 * SECOND, "override", 0)
+LOST = PlannedFault(12 * SECOND, "lose-node", "eu-n1", 70 * SECOND)
+CUT = PlannedFault(12 * SECOND, "isolate", "eu-n1", 7 * SECOND)
+CUT_OFF = PlannedFault(20 * SECOND, "cut-link", "eu", 200 * SECOND)
 #: Nobody schedules while people ask for more: of `crawl`, and then of `web`, of which there is less.
-AGAIN = Fault(14 * SECOND, "crash", "eu-s1", 12 * SECOND)
-MORE = (Act(16 * SECOND, "scale", 15), Act(18 * SECOND, "scale", 16))
-LATER = tuple(Act((10 + 10 * turn) * SECOND, "roll", turn) for turn in range(6))
+AGAIN = PlannedFault(14 * SECOND, "crash", "eu-s1", 12 * SECOND)
+MORE = (PlannedAction(16 * SECOND, "scale", 15), PlannedAction(18 * SECOND, "scale", 16))
+LATER = tuple(PlannedAction((10 + 10 * turn) * SECOND, "roll", turn) for turn in range(6))
 
 PLANTED = {
     "labels ignored": planted(labels_ignored, ROOMY, "meant", fittings=LABELLED),
     "taints ignored": planted(taints_ignored, ROOMY, "meant", fittings=TAINTED),
     "models ignored": planted(models_ignored, ROOMY, "given", "meant", fittings=DEVICES),
-    "apart ignored": planted(apart_ignored, ROOMY, "apart", fittings=(Fitting("web", "apart-nodes", 0),)),
-    "near ignored": planted(near_ignored, FULL, "near", fittings=(Fitting("web", "near-node", 1),)),
+    "apart ignored": planted(apart_ignored, ROOMY, "apart", fittings=(PlannedVariant("web", "apart-nodes", 0),)),
+    "near ignored": planted(near_ignored, FULL, "near", fittings=(PlannedVariant("web", "near-node", 1),)),
     "budget ignored": planted(budget_ignored, ROOMY, "budget", seconds=24, acts=(ROLL,), fittings=BUDGET),
     "grace not given": planted(grace_not_given, ROOMY, "grace", seconds=24, acts=(ROLL,)),
     "restarted at once": planted(restarted_at_once, ROOMY, "haste", habits=one_fails),
@@ -313,7 +313,9 @@ PLANTED = {
     "deadline not kept": planted(deadline_not_kept, CROWDED, "deadline", seconds=24, fittings=BATCH),
     "listed as it was": planted(listed_as_it_was, READ, "listed", seconds=24, acts=(ROLL,)),
     "repair not paused": planted(repair_not_paused, FULL, "paused", seconds=84, faults=(LOST,), acts=(PAUSED,)),
-    "breaches not mended": planted(breaches_not_mended, ROOMY, "mended", acts=(Act(11 * SECOND, "taint", 2),)),
+    "breaches not mended": planted(
+        breaches_not_mended, ROOMY, "mended", acts=(PlannedAction(11 * SECOND, "taint", 2),)
+    ),
     "time runs fast": planted(time_runs_fast, ROOMY, "even-time", seconds=72, acts=LATER),
     "sessions end early": planted(sessions_end_early, ROOMY, "lease", seconds=24, faults=(CUT,)),
     "rights never lapse": planted(
@@ -331,8 +333,8 @@ def bug(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Plan
     return found
 
 
-def played(bug: Planted) -> Report:
-    drawn = Plan(bug.seconds * SECOND, bug.faults, bug.acts, bug.fittings)
+def played(bug: Planted) -> RunReport:
+    drawn = RunPlan(bug.seconds * SECOND, bug.faults, bug.acts, bug.fittings)
     return run(parse(bug.scenario, "in a test"), 1, drawn)
 
 
@@ -344,4 +346,4 @@ def test_a_bug_that_hurts_is_found_by_its_judge_alone(bug: Planted, monkeypatch:
 
 def test_the_same_world_is_clean_without_it(bug: Planted) -> None:
     report = played(bug)
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)

@@ -10,11 +10,11 @@ import pytest
 
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.sim import scenario
-from holdfast.sim.actors.users import People
+from holdfast.sim.actors.users import Users
 from holdfast.sim.cluster import cluster, fault_injection
-from holdfast.sim.cluster.cluster import Scene
-from holdfast.sim.runs.run import Run, run
-from holdfast.sim.runs.settle_phase import Settling
+from holdfast.sim.cluster.cluster import SimulatedCluster
+from holdfast.sim.runs.run import SimulationRun, run
+from holdfast.sim.runs.settle_phase import SettlePhase
 from holdfast.sim.scenario import read
 
 SCENARIO = read(Path(__file__).parents[3] / "scenarios" / "policy-rollback.yaml")
@@ -25,7 +25,7 @@ async def fail(*_args: Any, **_named: Any) -> None:
 
 
 def test_people_who_fail_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(People, "do", fail)
+    monkeypatch.setattr(Users, "do", fail)
     report = run(SCENARIO, 1)
     assert "nothing-fails" in {finding.promise for finding in report.findings}
 
@@ -39,77 +39,77 @@ def test_a_server_that_fails_to_answer_is_found_though_it_is_no_answer_to_whoeve
 
 
 def test_people_who_wait_for_an_answer_for_ever_are_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    once = People._once
+    once = Users._once
 
-    async def deaf(self: People, client: Any, command: Any, key: str) -> str:
+    async def deaf(self: Users, client: Any, command: Any, key: str) -> str:
         if key.endswith("-20"):
             await self._process.clock.sleep(1 << 40)
         return await once(self, client, command, key)
 
-    monkeypatch.setattr(People, "_once", deaf)
+    monkeypatch.setattr(Users, "_once", deaf)
     report = run(SCENARIO, 1)
     assert report.verdicts.liveness == "broken"
     assert "people are not done" in report.unsettled[0]
 
 
 def test_whoever_heard_badly_hears_well_once_the_world_is_calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    calm = Settling.calm
+    calm = SettlePhase.calm
     heard: list[bool] = []
 
-    def after(self: Settling) -> None:
+    def after(self: SettlePhase) -> None:
         ears = list(self.scene.servers.ears.values())
         for one in ears:
             one.become(Random(1))
         calm(self)
         heard.extend(one._chance is None for one in ears)
 
-    monkeypatch.setattr(Settling, "calm", after)
+    monkeypatch.setattr(SettlePhase, "calm", after)
     run(SCENARIO, 1)
     assert heard
     assert all(heard)
 
 
 def test_a_server_that_is_missing_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    calm = Settling.calm
+    calm = SettlePhase.calm
 
-    def without_one(self: Settling) -> None:
+    def without_one(self: SettlePhase) -> None:
         calm(self)
         del self.scene.servers.ledgers["eu-1"]
 
-    monkeypatch.setattr(Settling, "calm", without_one)
+    monkeypatch.setattr(SettlePhase, "calm", without_one)
     assert any("missing" in one for one in run(SCENARIO, 1).unsettled)
 
 
 def test_a_judgement_that_fails_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_self: Run) -> None:
+    def broken(_self: SimulationRun) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr(Run, "_judge", broken)
+    monkeypatch.setattr(SimulationRun, "_judge", broken)
     with pytest.raises(KeyError, match="planted"):
         run(SCENARIO, 1)
 
 
 def test_a_server_whose_state_is_not_the_fold_of_its_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = Run._judge_across
+    judge = SimulationRun._judge_across
 
-    def spoil(self: Run) -> None:
+    def spoil(self: SimulationRun) -> None:
         judge(self)
-        mine: Scene = self.scene
+        mine: SimulatedCluster = self.scene
         for name in mine.cast.servers["eu"]:
             mine.servers.ledgers[name].durable.state.classes.drop("best-effort")
 
-    monkeypatch.setattr(Run, "_judge_across", spoil)
+    monkeypatch.setattr(SimulationRun, "_judge_across", spoil)
     assert "same-state" in {finding.promise for finding in run(SCENARIO, 1).findings}
 
 
 def test_a_task_of_a_server_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    calm = Settling.calm
+    calm = SettlePhase.calm
 
-    def give_up(self: Settling) -> None:
+    def give_up(self: SettlePhase) -> None:
         calm(self)
         self.scene.servers.meters[0].count("task_gave_up", task="link")
 
-    monkeypatch.setattr(Settling, "calm", give_up)
+    monkeypatch.setattr(SettlePhase, "calm", give_up)
     assert {finding.promise for finding in run(SCENARIO, 1).findings} == {"nothing-fails"}
 
 

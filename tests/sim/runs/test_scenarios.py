@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.sim.cluster.fault_injection import KINDS
-from holdfast.sim.cluster.questions import QUESTIONS, unanswered
-from holdfast.sim.runs.run import Verdicts, run
-from holdfast.sim.scenario import BadScenario, Scenario, all_in, parse, span
+from holdfast.sim.cluster.questions import QUESTIONS, unanswered_questions
+from holdfast.sim.runs.run import RunVerdicts, run
+from holdfast.sim.scenario import InvalidScenario, Scenario, parse, read_folder, span
 
 ROOT = Path(__file__).parents[3]
-SCENARIOS = all_in(ROOT / "scenarios")
+SCENARIOS = read_folder(ROOT / "scenarios")
 PLAYED = [name for name, one in SCENARIOS.items() if not one.absent]
 #: The standing set: a scenario may be absent until its piece exists, but it is never forgotten.
 STANDING = (
@@ -42,7 +42,7 @@ def test_a_scenario_says_what_it_is_about_and_names_only_what_exists(name: str) 
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_run_holds_what_it_promises_and_answers_six_questions_with_revisions(name: str) -> None:
     report = run(SCENARIOS[name], 1)
-    assert report.verdicts == Verdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
+    assert report.verdicts == RunVerdicts("held", "held"), (report.findings, report.unsettled, report.lacking)
     assert list(report.answers) == list(QUESTIONS)
     for answer in report.answers.values():
         assert answer.answer
@@ -55,15 +55,15 @@ def test_an_answer_without_revisions_makes_a_run_inconclusive(monkeypatch: pytes
     asked = "desired: [publish-policy, activate-policy, roll-back-policy]"
     nobody = parse(text.replace(asked, "desired: [retire-region]"), "in a test")
     report = run(nobody, 1)
-    assert unanswered(report.answers) == ["desired"]
-    assert report.verdicts == Verdicts("inconclusive", "inconclusive")
+    assert unanswered_questions(report.answers) == ["desired"]
+    assert report.verdicts == RunVerdicts("inconclusive", "inconclusive")
     assert report.failed
 
 
 def test_a_run_with_less_traffic_than_its_scenario_asks_for_is_inconclusive() -> None:
     text = (ROOT / "scenarios" / "policy-rollback.yaml").read_text(encoding="utf-8")
     report = run(parse(text + "least: {commands: 1000000}\n", "in a test"), 1)
-    assert report.verdicts == Verdicts("inconclusive", "inconclusive")
+    assert report.verdicts == RunVerdicts("inconclusive", "inconclusive")
     assert "commands" in report.lacking[0]
 
 
@@ -111,7 +111,7 @@ def test_a_seed_is_one_run_in_another_process_and_under_another_hash_seed(name: 
     ],
 )
 def test_what_is_no_scenario_is_refused_by_name(text: str, wrong: str) -> None:
-    with pytest.raises(BadScenario, match=wrong) as told:
+    with pytest.raises(InvalidScenario, match=wrong) as told:
         parse(text, "x.yaml")
     assert str(told.value).startswith("x.yaml")
 

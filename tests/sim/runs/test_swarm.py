@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.replay.run_plan import Plan
+from holdfast.replay.run_plan import RunPlan
 from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.runs import coverage, gate_coverage, swarm
-from holdfast.sim.runs.run import Report, Verdicts
-from holdfast.sim.scenario import Scenario, all_in, parse
+from holdfast.sim.runs.run import RunReport, RunVerdicts
+from holdfast.sim.scenario import Scenario, parse, read_folder
 from tests.architecture.checkout import ROOT
 
 NAMES = [f"scenario-{number}" for number in range(10)]
-NOTHING_PLANNED = Plan(0, (), ())
+NOTHING_PLANNED = RunPlan(0, (), ())
 SMALL = """
 name: small
 says: One region, a few replicas, a little trouble.
@@ -46,25 +46,25 @@ def a_scenario(name: str = "one", faults: str = "crash", covers: str = "") -> Sc
 def a_report(
     scenario: Scenario,
     seed: int,
-    plan: Plan | None = None,
+    plan: RunPlan | None = None,
     *,
     promise: str = "",
     unsettled: tuple[str, ...] = (),
     lacking: tuple[str, ...] = (),
     counts: dict[str, int] | None = None,
-) -> Report:
+) -> RunReport:
     """A report of a run that held, apart from what is named."""
     said = "inconclusive" if lacking else "held"
-    verdicts = Verdicts("broken" if promise else said, "broken" if unsettled else said)
+    verdicts = RunVerdicts("broken" if promise else said, "broken" if unsettled else said)
     findings = (Finding(promise, "as planted"),) if promise else ()
     found = {"fault.crash": 1} if counts is None else counts
     plan = plan or NOTHING_PLANNED
-    return Report(
+    return RunReport(
         scenario.name, seed, "digest", verdicts, findings, unsettled, lacking, {}, (), 60_000, 0, {}, found, plan
     )
 
 
-Playing = Callable[..., Report]
+Playing = Callable[..., RunReport]
 
 
 def playing(monkeypatch: pytest.MonkeyPatch, run: Playing) -> None:
@@ -117,7 +117,7 @@ def test_whatever_is_not_held_is_a_failure(
 def test_a_run_that_raises_is_a_failure_with_its_traceback_and_the_others_are_played(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def run(scenario: Scenario, seed: int) -> Report:
+    def run(scenario: Scenario, seed: int) -> RunReport:
         assert seed != 2, "the world is inside out"
         return a_report(scenario, seed)
 
@@ -130,7 +130,7 @@ def test_a_run_that_raises_is_a_failure_with_its_traceback_and_the_others_are_pl
 
 
 def test_a_swarm_that_is_interrupted_tells_what_it_has_and_is_not_green(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(scenario: Scenario, seed: int) -> Report:
+    def run(scenario: Scenario, seed: int) -> RunReport:
         if seed == 3:
             raise KeyboardInterrupt
         return a_report(scenario, seed)
@@ -146,7 +146,7 @@ def test_a_swarm_that_is_interrupted_tells_what_it_has_and_is_not_green(monkeypa
 def test_workers_play_the_same_runs_as_this_process() -> None:
     scenarios = {"small": parse(SMALL, "small")}
     here = swarm.swarm(scenarios, range(1, 3))
-    told: list[swarm.Played] = []
+    told: list[swarm.RunSummary] = []
     there = swarm.swarm(scenarios, range(1, 3), jobs=2, tell=told.append)
     assert (there.verdicts, there.counts, there.simulated_ms) == (here.verdicts, here.counts, here.simulated_ms)
     assert sorted(played.seed for played in told) == [1, 2]
@@ -158,7 +158,7 @@ def dies(pipe: Any, scenarios: dict[str, Scenario], _levels: object) -> None:
         name, seed = pipe.recv()
         if seed % 2:
             os._exit(3)
-        pipe.send(swarm.Played(name, seed, "held"))
+        pipe.send(swarm.RunSummary(name, seed, "held"))
 
 
 def hangs(pipe: Any, _scenarios: object, _levels: object) -> None:
@@ -178,7 +178,7 @@ def test_a_worker_that_dies_is_a_failure_of_its_seed_and_another_one_goes_on(mon
 
 def test_a_run_that_hangs_is_a_failure_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(swarm, "_work", hangs)
-    monkeypatch.setattr(swarm, "RUN_SECONDS_MOST", 0.2)
+    monkeypatch.setattr(swarm, "RUN_SECONDS_MAX", 0.2)
     result = swarm.swarm({"one": a_scenario()}, range(2), jobs=2)
     assert [failure.why for failure in result.failures] == ["it took more than 0.2 s of real time"] * 2
 
@@ -208,7 +208,7 @@ def test_a_few_runs_are_not_judged_and_it_is_said(monkeypatch: pytest.MonkeyPatc
 
 def test_all_scenarios_together_must_have_met_what_every_swarm_must(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {"fault.crash": 1, "command.start-term": 2, "command.start-log": 1}
-    everything |= dict.fromkeys(coverage.EVERYWHERE.keys() - {"terms.taken-over"}, 1)
+    everything |= dict.fromkeys(coverage.REQUIRED_EVENTS.keys() - {"terms.taken-over"}, 1)
     two = {"one": a_scenario("one"), "two": a_scenario("two")}
     playing(monkeypatch, lambda scenario, seed: a_report(scenario, seed, counts=everything))
     assert not swarm.swarm(two, range(20)).failed
@@ -230,9 +230,9 @@ def test_a_scenario_must_have_met_its_faults_in_its_own_runs(monkeypatch: pytest
 
 
 def test_the_scenarios_of_the_project_cover_kinds_of_counters_that_runs_have() -> None:
-    kinds = {name.partition(".")[0] for name in coverage.EVERYWHERE} | {"fault", "command", "stopped"}
-    for scenario in all_in(ROOT / "scenarios").values():
-        assert {name.partition(".")[0] for name in coverage.wanted(scenario)} <= kinds, scenario.name
+    kinds = {name.partition(".")[0] for name in coverage.REQUIRED_EVENTS} | {"fault", "command", "stopped"}
+    for scenario in read_folder(ROOT / "scenarios").values():
+        assert {name.partition(".")[0] for name in coverage.required_counters(scenario)} <= kinds, scenario.name
 
 
 # Gates
@@ -245,9 +245,9 @@ def the_gates(**others: int) -> dict[str, int]:
 
 
 def test_every_code_of_the_ledgers_is_a_gate_that_must_act_or_says_why_it_need_not() -> None:
-    assert gate_coverage.GATES.keys() | gate_coverage.NOT_ASKED.keys() == set(Code)
-    assert not gate_coverage.GATES.keys() & gate_coverage.NOT_ASKED.keys()
-    assert all(text for text in (*gate_coverage.GATES.values(), *gate_coverage.NOT_ASKED.values()))
+    assert gate_coverage.GATES.keys() | gate_coverage.NOT_REQUIRED.keys() == set(Code)
+    assert not gate_coverage.GATES.keys() & gate_coverage.NOT_REQUIRED.keys()
+    assert all(text for text in (*gate_coverage.GATES.values(), *gate_coverage.NOT_REQUIRED.values()))
 
 
 @pytest.mark.parametrize("code", gate_coverage.GATES)
@@ -257,14 +257,14 @@ def test_a_gate_that_never_acted_fails_a_swarm_of_the_size_that_tests_run(
     two = {"one": a_scenario("one"), "two": a_scenario("two")}
     without = the_gates(**{gate_coverage.counters(code)[0]: 0})
     playing(monkeypatch, lambda scenario, seed: a_report(scenario, seed, counts=without))
-    missed = swarm.swarm(two, range(coverage.GATED_LEAST)).coverage.missed
+    missed = swarm.swarm(two, range(coverage.GATED_RUNS_MINIMUM)).coverage.missed
     assert (coverage.ALL, f"gate.{code.value}") in {(one.scenario, one.counter) for one in missed}
     for other in gate_coverage.counters(code):
         playing(
             monkeypatch,
             lambda scenario, seed, other=other: a_report(scenario, seed, counts={**without, other: 1}),
         )
-        named = {one.counter for one in swarm.swarm(two, range(coverage.GATED_LEAST)).coverage.missed}
+        named = {one.counter for one in swarm.swarm(two, range(coverage.GATED_RUNS_MINIMUM)).coverage.missed}
         assert f"gate.{code.value}" not in named
 
 
@@ -285,6 +285,6 @@ def test_quotas_and_budgets_must_have_bound_in_a_third_of_the_runs(monkeypatch: 
 def test_of_too_few_runs_no_gate_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     two = {"one": a_scenario("one"), "two": a_scenario("two")}
     playing(monkeypatch, a_report)
-    found = swarm.swarm(two, range(coverage.GATED_LEAST - 1)).coverage
+    found = swarm.swarm(two, range(coverage.GATED_RUNS_MINIMUM - 1)).coverage
     assert not any(one.counter.startswith(("gate.", "bound.")) for one in found.missed)
     assert coverage.GATED in found.unjudged

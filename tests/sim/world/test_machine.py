@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
-from holdfast.host.ports.store import Head, Outcome, Stored
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
+from holdfast.host.ports.store import Head, StoredBatch, WriteOutcome
 from holdfast.sim.world.clocks import SimClock
-from holdfast.sim.world.machine import Life, Machine, know_lives
-from holdfast.sim.world.randomness import Chance
+from holdfast.sim.world.machine import Incarnation, SimMachine, track_incarnations
+from holdfast.sim.world.randomness import SeedStreams
 from holdfast.sim.world.virtual_loop import VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import an_override, keys_in, start_log, until
@@ -23,7 +23,7 @@ from tests.support.ledgers.region import ROOT
 class Door:
     """A way to a store that falls silent when its process dies: an append takes a while, and lands all the same."""
 
-    def __init__(self, store: MemoryStore, life: Life, takes_ms: int = 20) -> None:
+    def __init__(self, store: MemoryStore, life: Incarnation, takes_ms: int = 20) -> None:
         self._store = store
         self._takes = takes_ms
         self._dead = asyncio.Event()
@@ -32,7 +32,7 @@ class Door:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         landing = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_later(self._takes / 1000, landing.set_result, None)
         await asyncio.shield(landing)
@@ -48,28 +48,28 @@ class Servers:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        know_lives(loop)
+        track_incarnations(loop)
         self.loop = loop
         self.store = MemoryStore()
         self.ledgers: dict[str, Ledger[RegionState]] = {}
 
-    def machine(self, name: str) -> Machine:
+    def machine(self, name: str) -> SimMachine:
         clock = SimClock(self.loop)
 
-        async def program(life: Life) -> None:
+        async def program(life: Incarnation) -> None:
             door: Any = Door(self.store, life)
-            ledger = Ledger(REGION, door, clock, Identity(life.name, start_log()))
+            ledger = Ledger(REGION, door, clock, ServerIdentity(life.name, start_log()))
             self.ledgers[name] = ledger
             await ledger.run()
 
-        return Machine(self.loop, name, clock, program)
+        return SimMachine(self.loop, name, clock, program)
 
-    async def leads(self, machine: Machine) -> Ledger[RegionState]:
+    async def leads(self, machine: SimMachine) -> Ledger[RegionState]:
         await until(lambda: self.ledgers[machine.name].role is Role.LEADING, machine.clock)
         return self.ledgers[machine.name]
 
 
-async def submit(machine: Machine, ledger: Ledger[RegionState], key: str) -> object:
+async def submit(machine: SimMachine, ledger: Ledger[RegionState], key: str) -> object:
     now = machine.clock.wall()
     return await ledger.submit(Envelope(ROOT, an_override(now, key), now, key=key))
 
@@ -82,7 +82,7 @@ def test_a_server_that_crashes_and_restarts_goes_on_from_what_was_durable() -> N
         await asyncio.sleep(0)
         for number in range(5):
             ledger = await servers.leads(machine)
-            assert isinstance(await submit(machine, ledger, f"k{number}"), Landed)
+            assert isinstance(await submit(machine, ledger, f"k{number}"), Committed)
             await machine.crash()
             machine.start()
             await asyncio.sleep(0)
@@ -127,7 +127,7 @@ def test_a_paused_server_is_followed_by_another_and_steps_down_when_it_wakes() -
         await second.clock.sleep(1_000)
         first.pause()
         new = await servers.leads(second)
-        assert isinstance(await submit(second, new, "b"), Landed)
+        assert isinstance(await submit(second, new, "b"), Committed)
         first.resume()
         await until(lambda: old.role is Role.FOLLOWING, second.clock)
         await until(lambda: old.durable.state.facts == new.durable.state.facts, second.clock)
@@ -138,10 +138,10 @@ def test_a_paused_server_is_followed_by_another_and_steps_down_when_it_wakes() -
 
 
 def test_streams_of_chance_are_their_own_and_the_same_in_every_run() -> None:
-    drawn = [Chance(7).stream("network", "a").random() for _ in range(2)]
+    drawn = [SeedStreams(7).stream("network", "a").random() for _ in range(2)]
     assert drawn[0] == drawn[1] == 0.8312158590514809
-    assert Chance(7).stream("network", "b").random() != drawn[0]
-    assert Chance(8).stream("network", "a").random() != drawn[0]
+    assert SeedStreams(7).stream("network", "b").random() != drawn[0]
+    assert SeedStreams(8).stream("network", "a").random() != drawn[0]
 
 
 def test_a_clock_that_runs_fast_shows_more_time_than_it_sleeps() -> None:

@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from holdfast.host.ports.transport import Flow, NoAnswer, Reply, Request, Transport, TransportError, Unreachable
-from holdfast.sim.world.links import CALM, ROUGH, Weather
+from holdfast.host.ports.transport import NoAnswer, Reply, Request, StreamReply, Transport, TransportError, Unreachable
+from holdfast.sim.world.links import CALM, ROUGH, NetworkConditions
 from holdfast.sim.world.network import SimNetwork, SimTransport
 from holdfast.sim.world.virtual_loop import VirtualLoop, run_virtual
 
@@ -24,7 +24,7 @@ def get(path: str, body: bytes = b"") -> Request:
 class World:
     """A network in which `b` serves and `a` asks."""
 
-    def __init__(self, weather: Weather = CALM, seed: int = 1) -> None:
+    def __init__(self, weather: NetworkConditions = CALM, seed: int = 1) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.network = SimNetwork(loop, Random(seed), weather)
@@ -47,9 +47,9 @@ class World:
             finally:
                 self.served.append("tick ended")
 
-        async def serve(request: Request) -> Reply | Flow:
+        async def serve(request: Request) -> Reply | StreamReply:
             if request.path == "/tick":
-                return Flow(tick(int(request.body)))
+                return StreamReply(tick(int(request.body)))
             if request.path == "/slow":
                 await asyncio.sleep(int(request.body) / 1000)
                 return echo(b"slow")
@@ -80,7 +80,7 @@ class World:
         return came, "ended"
 
 
-def tell(story: Callable[[World], Awaitable[None]], weather: Weather = CALM, seed: int = 1) -> World:
+def tell(story: Callable[[World], Awaitable[None]], weather: NetworkConditions = CALM, seed: int = 1) -> World:
     """Run a story to its end, and give the world it left."""
 
     async def main() -> World:
@@ -104,7 +104,7 @@ def test_a_lost_question_is_no_answer_at_the_deadline_and_nobody_acted() -> None
         assert world.now_ms == 700
         assert world.served == []
 
-    assert tell(story, Weather(loss=1.0)).network.tally["lost"] == 1
+    assert tell(story, NetworkConditions(loss=1.0)).network.tally["lost"] == 1
 
 
 def test_a_lost_answer_leaves_an_asker_that_does_not_know_that_the_other_side_acted() -> None:
@@ -112,7 +112,7 @@ def test_a_lost_answer_leaves_an_asker_that_does_not_know_that_the_other_side_ac
         assert await world.outcome() == "NoAnswer"
         assert world.served == ["x"]
 
-    assert tell(story, Weather(answer_loss=1.0)).network.tally["answers_lost"] == 1
+    assert tell(story, NetworkConditions(answer_loss=1.0)).network.tally["answers_lost"] == 1
 
 
 def test_a_question_that_arrives_twice_is_acted_on_twice_and_answered_once() -> None:
@@ -121,7 +121,7 @@ def test_a_question_that_arrives_twice_is_acted_on_twice_and_answered_once() -> 
         await after(100)
         assert world.served == ["x", "x"]
 
-    assert tell(story, Weather(latency_ms=(1, 20), duplication=1.0)).network.tally["duplicated"] == 1
+    assert tell(story, NetworkConditions(latency_ms=(1, 20), duplication=1.0)).network.tally["duplicated"] == 1
 
 
 def test_questions_overtake_one_another() -> None:
@@ -129,7 +129,7 @@ def test_questions_overtake_one_another() -> None:
         await asyncio.gather(*(world.outcome(str(number)) for number in range(20)))
         assert sorted(world.served, key=int) == [str(number) for number in range(20)] != world.served
 
-    assert tell(story, Weather(latency_ms=(1, 50))).network.tally["reordered"] > 0
+    assert tell(story, NetworkConditions(latency_ms=(1, 50))).network.tally["reordered"] > 0
 
 
 def test_an_answer_after_the_deadline_is_counted_as_late_and_heard_by_nobody() -> None:
@@ -138,7 +138,7 @@ def test_an_answer_after_the_deadline_is_counted_as_late_and_heard_by_nobody() -
         await after(100)
         assert world.served == ["x"]
 
-    assert tell(story, Weather(latency_ms=(20, 20))).network.tally["late"] == 1
+    assert tell(story, NetworkConditions(latency_ms=(20, 20))).network.tally["late"] == 1
 
 
 def test_a_slow_packet_takes_longer_than_the_others() -> None:
@@ -146,14 +146,14 @@ def test_a_slow_packet_takes_longer_than_the_others() -> None:
         assert await world.outcome(ms=60_000) == "b.1:x"
         assert world.now_ms > 2
 
-    assert tell(story, Weather(slow=1.0, slow_ms=10_000)).network.tally["slowed"] == 2
+    assert tell(story, NetworkConditions(slow=1.0, slow_ms=10_000)).network.tally["slowed"] == 2
 
 
 def test_a_stream_stays_in_order_however_uneven_the_latency() -> None:
     async def story(world: World) -> None:
         assert await world.read(50, idle_ms=5_000) == (list(range(50)), "ended")
 
-    tell(story, Weather(latency_ms=(1, 900)))
+    tell(story, NetworkConditions(latency_ms=(1, 900)))
 
 
 def test_an_item_that_is_late_holds_up_those_behind_it() -> None:
@@ -174,7 +174,7 @@ def test_a_stream_that_lost_an_item_breaks_there_and_its_source_ends() -> None:
     async def story(world: World) -> None:
         reading = asyncio.create_task(world.read(10))
         await after(250)
-        world.network.weather = Weather(loss=1.0)
+        world.network.weather = NetworkConditions(loss=1.0)
         await after(100)
         world.network.weather = CALM
         assert await reading == ([0, 1, 2], "NoAnswer")
@@ -191,7 +191,7 @@ def test_a_peer_that_asks_itself_knows_no_weather() -> None:
         assert await world.outcome(by=world.b) == "b.1:x"
         assert world.now_ms == 0
 
-    tell(story, Weather(latency_ms=(50, 50), loss=1.0, duplication=1.0, answer_loss=1.0))
+    tell(story, NetworkConditions(latency_ms=(50, 50), loss=1.0, duplication=1.0, answer_loss=1.0))
 
 
 # Verbs.
@@ -230,7 +230,7 @@ def test_a_partition_takes_what_is_under_way() -> None:
         assert await asking == "NoAnswer"
         assert world.served == []
 
-    tell(story, Weather(latency_ms=(100, 100)))
+    tell(story, NetworkConditions(latency_ms=(100, 100)))
 
 
 def test_an_isolated_peer_reaches_nobody_not_even_who_comes_later() -> None:
@@ -466,7 +466,7 @@ def test_unreachable_stays_a_promise_when_the_second_copy_finds_a_new_life() -> 
             assert outcome != "Unreachable" or str(number) not in world.served
             life.die()
 
-    network = tell(story, Weather(latency_ms=(1, 20), duplication=0.7, loss=0.1)).network
+    network = tell(story, NetworkConditions(latency_ms=(1, 20), duplication=0.7, loss=0.1)).network
     assert min(network.tally["refused"], network.tally["duplicated"]) > 0
 
 

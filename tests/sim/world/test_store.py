@@ -10,20 +10,30 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.host.errors import Unavailable
-from holdfast.host.ports.store import Conflict, Full, Head, Outcome, Store, StoreCorrupt, StoreError, Unknown, Written
+from holdfast.host.ports.store import (
+    Head,
+    Store,
+    StoreCorrupt,
+    StoreError,
+    WriteConflict,
+    WriteFull,
+    WriteOk,
+    WriteOutcome,
+    WriteUnknown,
+)
 from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.disk import SimDisk
-from holdfast.sim.world.machine import Life, Machine, know_lives
+from holdfast.sim.world.machine import Incarnation, SimMachine, track_incarnations
 from holdfast.sim.world.store import SimStore
-from holdfast.sim.world.store_service import Weather
-from holdfast.sim.world.virtual_loop import NothingLeftToDo, VirtualLoop, run_virtual
+from holdfast.sim.world.store_service import StoreConditions
+from holdfast.sim.world.virtual_loop import SimulationStalled, VirtualLoop, run_virtual
 from tests.support.hosts.ledger_world import World, in_world, keys_in
 from tests.support.hosts.stores import LOG, MIB, a_batch, conflicting, grow, head_at, written
 
 #: A bit of everything, often.
-FOUL = Weather(
+FOUL = StoreConditions(
     latency_ms=(0, 40),
     lose_request=0.1,
     lose_answer=0.1,
@@ -42,16 +52,16 @@ def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
     return call
 
 
-def a_store(weather: Weather | None = None, seed: int = 1) -> SimStore:
-    return SimStore(SimDisk("etcd"), Random(seed), weather or Weather())
+def a_store(weather: StoreConditions | None = None, seed: int = 1) -> SimStore:
+    return SimStore(SimDisk("etcd"), Random(seed), weather or StoreConditions())
 
 
 def now_ms() -> int:
     return round(asyncio.get_running_loop().time() * 1000)
 
 
-def unknown(outcome: Outcome) -> str:
-    assert isinstance(outcome, Unknown), outcome
+def unknown(outcome: WriteOutcome) -> str:
+    assert isinstance(outcome, WriteUnknown), outcome
     return outcome.why
 
 
@@ -71,7 +81,7 @@ async def test_several_servers_reach_one_log() -> None:
 
 @on_virtual_time
 async def test_a_call_takes_its_latency_there_and_back() -> None:
-    door = a_store(Weather(latency_ms=(20, 20))).door("one")
+    door = a_store(StoreConditions(latency_ms=(20, 20))).door("one")
     written(await door.append(Head(), a_batch(Head())))
     assert now_ms() == 40
 
@@ -80,7 +90,7 @@ async def test_a_call_takes_its_latency_there_and_back() -> None:
 async def test_one_host_can_be_slowed_alone() -> None:
     store = a_store()
     slow, quick = store.door("slow"), store.door("quick")
-    store.set_weather(Weather(latency_ms=(500, 500)), "slow")
+    store.set_weather(StoreConditions(latency_ms=(500, 500)), "slow")
     await quick.head()
     assert now_ms() == 0
     await slow.head()
@@ -89,26 +99,26 @@ async def test_one_host_can_be_slowed_alone() -> None:
 
 @on_virtual_time
 async def test_an_append_whose_answer_is_lost_is_unknown_and_has_landed() -> None:
-    store = a_store(Weather(lose_answer=1, unheard_ms=(300, 300)))
+    store = a_store(StoreConditions(lose_answer=1, unheard_ms=(300, 300)))
     batch = a_batch(Head())
     assert "one cannot reach etcd: no answer within 300 ms" in unknown(await store.door("one").append(Head(), batch))
-    store.set_weather(Weather())
+    store.set_weather(StoreConditions())
     assert conflicting(await store.door("one").append(Head(), batch)) == head_at(batch)
     assert store.happened["append_unknown"] == store.happened["landed_unheard"] == 1
 
 
 @on_virtual_time
 async def test_an_append_whose_request_is_lost_is_unknown_and_never_lands() -> None:
-    store = a_store(Weather(lose_request=1))
+    store = a_store(StoreConditions(lose_request=1))
     unknown(await store.door("one").append(Head(), a_batch(Head())))
-    store.set_weather(Weather())
+    store.set_weather(StoreConditions())
     await asyncio.sleep(60)
     assert await store.door("one").head() == Head()
 
 
 @on_virtual_time
 async def test_an_append_can_land_after_its_writer_looked_and_saw_nothing() -> None:
-    store = a_store(Weather(land_late=1, late_ms=(300, 300), unheard_ms=(0, 0)))
+    store = a_store(StoreConditions(land_late=1, late_ms=(300, 300), unheard_ms=(0, 0)))
     door = store.door("one")
     batch = a_batch(Head())
     unknown(await door.append(Head(), batch))
@@ -122,7 +132,7 @@ async def test_an_append_can_land_after_its_writer_looked_and_saw_nothing() -> N
 async def test_a_late_append_that_was_overtaken_changes_nothing() -> None:
     store = a_store()
     sleeper, other = store.door("sleeper"), store.door("other")
-    store.set_weather(Weather(land_late=1), "sleeper")
+    store.set_weather(StoreConditions(land_late=1), "sleeper")
     unknown(await sleeper.append(Head(), a_batch(Head(), "late")))
     batches = await grow(other, 2)
     written(await other.trim(LOG, 1))
@@ -133,9 +143,9 @@ async def test_a_late_append_that_was_overtaken_changes_nothing() -> None:
 
 @on_virtual_time
 async def test_a_store_that_says_full_has_written_nothing() -> None:
-    store = a_store(Weather(full=1))
+    store = a_store(StoreConditions(full=1))
     door = store.door("one")
-    assert isinstance(await door.append(Head(), a_batch(Head())), Full)
+    assert isinstance(await door.append(Head(), a_batch(Head())), WriteFull)
     with pytest.raises(StoreError, match="no room for chunk c"):
         await door.put_chunk(1, "c", b"raw")
     await asyncio.sleep(60)
@@ -145,18 +155,18 @@ async def test_a_store_that_says_full_has_written_nothing() -> None:
 
 @on_virtual_time
 async def test_a_call_without_an_outcome_fails_when_it_is_not_heard() -> None:
-    store = a_store(Weather(lose_answer=1))
+    store = a_store(StoreConditions(lose_answer=1))
     door = store.door("one")
     for call in (door.head(), door.read(1), door.usage(), door.put_chunk(1, "c", b"raw"), door.put_manifest(1, b"m")):
         with pytest.raises(StoreError, match="hint: try again"):
             await call
-    store.set_weather(Weather())
+    store.set_weather(StoreConditions())
     assert await door.manifests() == [(1, b"m")]
 
 
 @on_virtual_time
 async def test_a_write_that_was_sent_lands_although_its_caller_is_cancelled() -> None:
-    door = a_store(Weather(latency_ms=(50, 50))).door("one")
+    door = a_store(StoreConditions(latency_ms=(50, 50))).door("one")
     batch = a_batch(Head())
     appending = asyncio.create_task(door.append(Head(), batch))
     await asyncio.sleep(0.01)
@@ -183,7 +193,7 @@ async def test_a_host_that_is_cut_off_gets_nothing_done_and_the_others_do() -> N
 
 @on_virtual_time
 async def test_a_cut_takes_the_answers_that_are_on_their_way() -> None:
-    store = a_store(Weather(latency_ms=(100, 100)))
+    store = a_store(StoreConditions(latency_ms=(100, 100)))
     door = store.door("one")
     batch = a_batch(Head())
     appending = asyncio.create_task(door.append(Head(), batch))
@@ -196,7 +206,7 @@ async def test_a_cut_takes_the_answers_that_are_on_their_way() -> None:
 
 @on_virtual_time
 async def test_a_refusal_of_the_disk_takes_the_way_back_too() -> None:
-    store = a_store(Weather(latency_ms=(100, 100)))
+    store = a_store(StoreConditions(latency_ms=(100, 100)))
     door = store.door("one")
     with pytest.raises(StoreCorrupt, match="chunk gone of snapshot 1"):
         await door.get_chunk(1, "gone")
@@ -216,8 +226,8 @@ async def test_nothing_is_answered_while_it_hangs_and_each_ends_one_way_or_the_o
         store.heal("one")
         outcome = await appending
         ends.add(type(outcome))
-        assert (await door.head()).seq == isinstance(outcome, Written)
-    assert ends == {Written, Unknown}
+        assert (await door.head()).seq == isinstance(outcome, WriteOk)
+    assert ends == {WriteOk, WriteUnknown}
 
 
 # Dead doors
@@ -230,13 +240,13 @@ def test_a_dead_door_never_answers() -> None:
         store.crash("one")
         await door.head()
 
-    with pytest.raises(NothingLeftToDo):
+    with pytest.raises(SimulationStalled):
         run_virtual(ask_the_dead())
 
 
 @on_virtual_time
 async def test_what_a_dead_process_sent_may_land_and_neither_answer_nor_error_reaches_it() -> None:
-    store = a_store(Weather(latency_ms=(100, 100)))
+    store = a_store(StoreConditions(latency_ms=(100, 100)))
     old = store.door("one")
     batch = a_batch(Head())
     calls = [asyncio.create_task(call) for call in (old.append(Head(), batch), old.head(), old.get_chunk(1, "gone"))]
@@ -251,17 +261,17 @@ async def test_what_a_dead_process_sent_may_land_and_neither_answer_nor_error_re
 
 def test_a_crash_of_the_machine_does_not_call_back_what_it_sent() -> None:
     loop = VirtualLoop()
-    store = a_store(Weather(latency_ms=(100, 100)))
+    store = a_store(StoreConditions(latency_ms=(100, 100)))
     batch = a_batch(Head())
 
-    async def program(life: Life) -> None:
+    async def program(life: Incarnation) -> None:
         door = store.door("one")
         life.on_death(door.die)
         await door.append(Head(), batch)
 
     async def story() -> None:
-        know_lives(loop)
-        machine = Machine(loop, "one", SimClock(loop), program)
+        track_incarnations(loop)
+        machine = SimMachine(loop, "one", SimClock(loop), program)
         machine.start()
         await asyncio.sleep(0.050)
         await machine.crash()
@@ -292,7 +302,7 @@ async def test_a_store_goes_five_batches_short_with_the_past_it_had() -> None:
     assert await door.read(1) == batches[:3]
     assert await door.manifests() == [(2, b"m")]
     assert (await door.usage()).used == before - len(b"late" + b"m") - sum(len(batch.raw) for batch in batches[3:])
-    assert isinstance(await door.append(head_at(batches[-1]), a_batch(head_at(batches[-1]))), Conflict)
+    assert isinstance(await door.append(head_at(batches[-1]), a_batch(head_at(batches[-1]))), WriteConflict)
     assert (await grow(door, 1, "another future"))[0].seq == 4
     with pytest.raises(StoreError, match="started anew"):
         await waiting
@@ -340,7 +350,7 @@ async def test_a_power_cut_loses_or_tears_what_no_manifest_made_durable_and_noth
 
 @on_virtual_time
 async def test_a_power_cut_leaves_what_was_under_way_unknown() -> None:
-    store = a_store(Weather(latency_ms=(100, 100)))
+    store = a_store(StoreConditions(latency_ms=(100, 100)))
     door = store.door("one")
     appending = asyncio.create_task(door.append(Head(), a_batch(Head())))
     await asyncio.sleep(0.050)
@@ -351,7 +361,7 @@ async def test_a_power_cut_leaves_what_was_under_way_unknown() -> None:
 
 @on_virtual_time
 async def test_a_late_append_does_not_outlive_the_service_that_held_it() -> None:
-    store = a_store(Weather(land_late=1))
+    store = a_store(StoreConditions(land_late=1))
     door = store.door("one")
     unknown(await door.append(Head(), a_batch(Head())))
     store.power_cut()
@@ -383,12 +393,12 @@ async def test_a_full_disk_refuses_until_there_is_room_and_trimming_makes_some()
     batches = await grow(door, 3, size_bytes=MIB)
     store.fill()
     head = head_at(batches[-1])
-    assert isinstance(await door.append(head, a_batch(head)), Full)
+    assert isinstance(await door.append(head, a_batch(head)), WriteFull)
     assert (await door.usage()).share() == 1
     written(await door.trim(LOG, 1))
     head = written(await door.append(head, a_batch(head)))
     store.fill()
-    assert isinstance(await door.append(head, a_batch(head)), Full)
+    assert isinstance(await door.append(head, a_batch(head)), WriteFull)
     store.empty()
     written(await door.append(head, a_batch(head)))
     assert (await door.usage()).share() < 0.1
@@ -397,16 +407,16 @@ async def test_a_full_disk_refuses_until_there_is_room_and_trimming_makes_some()
 # The whole
 
 
-async def settle(door: Store, after: Head, text: str) -> Outcome:
+async def settle(door: Store, after: Head, text: str) -> WriteOutcome:
     """As a leader does: the same bytes at the same place until the store answers plainly (RULES 2)."""
     batch, open_before = a_batch(after, text), False
     while True:
         outcome = await door.append(after, batch)
-        if isinstance(outcome, Conflict) and outcome.head.same_place(head_at(batch)):
-            return Written(outcome.head)
-        if isinstance(outcome, Written | Conflict):
+        if isinstance(outcome, WriteConflict) and outcome.head.same_place(head_at(batch)):
+            return WriteOk(outcome.head)
+        if isinstance(outcome, WriteOk | WriteConflict):
             return outcome
-        if isinstance(outcome, Full) and not open_before:
+        if isinstance(outcome, WriteFull) and not open_before:
             return outcome
         open_before = True
         await asyncio.sleep(0.02)
@@ -426,12 +436,12 @@ def a_foul_day(seed: int) -> tuple[list[str], list[bytes], list[bytes], dict[str
                 continue
             outcome = await settle(door, head, f"{host} {number}")
             trace.append(f"{now_ms()} {host} {type(outcome).__name__} {head.seq}")
-            if isinstance(outcome, Written):
+            if isinstance(outcome, WriteOk):
                 acknowledged.append(outcome.head.digest)
 
     async def day() -> list[bytes]:
         await asyncio.gather(server("one"), server("other"))
-        store.set_weather(Weather())
+        store.set_weather(StoreConditions())
         return [batch.digest for batch in await store.door("reader").read(1)]
 
     there = run_virtual(day())
@@ -460,7 +470,7 @@ def test_a_few_foul_days_have_seen_every_fault_of_the_weather() -> None:
 
 def test_what_one_server_does_never_changes_what_another_one_meets() -> None:
     async def meets(busy: int) -> list[int]:
-        store, times = a_store(Weather(latency_ms=(1, 1000))), []
+        store, times = a_store(StoreConditions(latency_ms=(1, 1000))), []
         other = store.door("other")
         for _ in range(busy):
             await other.head()
@@ -485,10 +495,10 @@ def test_ledgers_on_a_foul_store_keep_what_they_acknowledged(seed: int) -> None:
         for number in range(40):
             for server in servers:
                 try:
-                    landed += isinstance(await server.override(f"{server.name}-{number}"), Landed)
+                    landed += isinstance(await server.override(f"{server.name}-{number}"), Committed)
                 except Unavailable:
                     await server.clock.sleep(200)
-        store.set_weather(Weather())
+        store.set_weather(StoreConditions())
         assert landed > 10
         there = await keys_in(store.door("reader"))
         assert len(there) == len(set(there)) >= landed

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.host.ports.store import Head, StoreError
 from holdfast.host.ports.transport import NoAnswer, Reply, Request, TransportError, Unreachable
-from holdfast.sim.world.virtual_loop import NothingLeftToDo, run_virtual
-from holdfast.sim.world.world import Process, World
+from holdfast.sim.world.virtual_loop import SimulationStalled, run_virtual
+from holdfast.sim.world.world import SimProcess, World
 
 
 class Small:
@@ -19,12 +19,12 @@ class Small:
 
     def __init__(self, seed: int = 1) -> None:
         self.world = World(seed)
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, SimProcess] = {}
         self.heads: dict[str, list[Head | str]] = {"a": [], "b": []}
         for name in ("a", "b"):
             self.world.machine(name, self.live)
 
-    async def live(self, process: Process) -> None:
+    async def live(self, process: SimProcess) -> None:
         self.processes[process.machine] = process
 
         async def pong(request: Request) -> Reply:
@@ -174,7 +174,7 @@ def test_a_loop_in_which_nothing_will_ever_happen_says_so() -> None:
     async def wait_for_ever() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with pytest.raises(NothingLeftToDo):
+    with pytest.raises(SimulationStalled):
         run_virtual(wait_for_ever())
 
 

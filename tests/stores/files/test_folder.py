@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.host.ports.store import StoreError
-from holdfast.stores.files.folder import Ballast, network_type, prepare
+from holdfast.stores.files.folder import DiskReserve, network_type, prepare
 
 MOUNTS = r"""
 21 1 252:0 / / rw,relatime - ext4 /dev/vda rw
@@ -51,7 +51,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_ballast_takes_real_room_and_gives_it_back(tmp_path: Path) -> None:
-    ballast = Ballast(tmp_path, 1 << 20)
+    ballast = DiskReserve(tmp_path, 1 << 20)
     assert not ballast.held()
     assert ballast.restore()
     assert (tmp_path / "ballast").stat().st_blocks * 512 >= 1 << 20
@@ -61,7 +61,7 @@ def test_ballast_takes_real_room_and_gives_it_back(tmp_path: Path) -> None:
 
 
 def test_ballast_is_not_taken_from_the_last_of_the_room(tmp_path: Path) -> None:
-    ballast = Ballast(tmp_path, 1 << 60)
+    ballast = DiskReserve(tmp_path, 1 << 60)
     assert not ballast.restore()
     assert not (tmp_path / "ballast").exists()
 
@@ -70,7 +70,7 @@ def test_ballast_is_not_taken_from_the_last_of_the_room(tmp_path: Path) -> None:
 FULL_DISK = """
 import asyncio, subprocess, sys
 from pathlib import Path
-from holdfast.host.ports.store import Full, StoreError, Written
+from holdfast.host.ports.store import StoreError, WriteFull, WriteOk
 from holdfast.stores.sqlite.store import SqliteStore
 from tests.support.hosts.stores import LOG, fill, written
 
@@ -81,7 +81,7 @@ subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", str(disk)], ch
 async def main():
     store = await SqliteStore.open(disk / "store", ballast_bytes=16 * MIB)
     batch, outcome = await fill(store, size_bytes=200_000)
-    assert isinstance(outcome, Full), outcome
+    assert isinstance(outcome, WriteFull), outcome
     head = await store.head()
     assert head.seq == batch.seq - 1
     assert (await store.usage()).share() > 0.8, await store.usage()
@@ -92,14 +92,14 @@ async def main():
                 other.write(bytes(4096))
         except OSError:
             pass
-    assert isinstance(await store.append(head, batch), Full)
+    assert isinstance(await store.append(head, batch), WriteFull)
     assert written(await store.trim(LOG, head.seq - 1)).floor == head.seq - 1
     await store.reclaim()
     (disk / "something else").unlink()
     usage = await store.usage()
     assert usage.share() < 0.2, usage
     assert (disk / "store" / "ballast").stat().st_size == 16 * MIB
-    assert isinstance(await store.append(head, batch), Written)
+    assert isinstance(await store.append(head, batch), WriteOk)
     assert await store.read(head.seq + 1) == [batch]
     await store.close()
     store = await SqliteStore.open(disk / "store", ballast_bytes=16 * MIB)

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ledger.builtin.audit import ACCEPTED, Entry
+from holdfast.core.ledger.builtin.audit import ACCEPTED, AuditEntry
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.records.decisions import Denial
-from holdfast.host.ports.audit_store import AuditAsked
-from holdfast.host.ports.index_store import Place
-from holdfast.host.ports.store import Stored
-from holdfast.stores.indexes.audit_store import AuditInFile, AuditInMemory, _level
+from holdfast.host.ports.audit_store import AuditIndexQuery
+from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.store import StoredBatch
+from holdfast.stores.indexes.audit_store import MemoryAuditStore, SqliteAuditStore, _level
 
 NOBODY, TENANT, OPERATOR = "nobody", "tenant/shop", "person/ops"
 #: Less than is written below.
 ROOM = 1 << 20
 
 
-def an_entry(seq: int, part: int, actor: str, raw: bytes, outcome: str = ACCEPTED) -> Entry:
-    return Entry(seq, part, revision(seq), seq, actor, "put", outcome, "", raw)
+def an_entry(seq: int, part: int, actor: str, raw: bytes, outcome: str = ACCEPTED) -> AuditEntry:
+    return AuditEntry(seq, part, pack_revision(seq), seq, actor, "put", outcome, "", raw)
 
 
-def entries(stored: Stored) -> list[Entry]:
+def entries(stored: StoredBatch) -> list[AuditEntry]:
     """An operator does something once; before and after it strangers are denied much, and a tenant writes much."""
     seq = stored.seq
     denial = encode(Denial(NOBODY, "GET /v1/nodes", "unauthenticated", "", 1, seq, seq))
@@ -34,28 +34,28 @@ def entries(stored: Stored) -> list[Entry]:
     return [*found, an_entry(seq, 21, OPERATOR, b"deed")] if seq in (1, 200) else found
 
 
-async def filled(kept: AuditInMemory, batches: int) -> None:
+async def filled(kept: MemoryAuditStore, batches: int) -> None:
     for first in range(1, batches + 1, 50):
-        some = [Stored("log", seq, b"", b"") for seq in range(first, first + 50)]
-        await kept.add(some, entries, Place("log", first + 49, b""))
+        some = [StoredBatch("log", seq, b"", b"") for seq in range(first, first + 50)]
+        await kept.add(some, entries, IndexPosition("log", first + 49, b""))
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
 def test_who_fills_the_audit_loses_its_own_oldest_entries_and_nobody_elses(where: str, tmp_path: Path) -> None:
     async def main() -> None:
-        kept = AuditInMemory() if where == "memory" else AuditInFile(tmp_path / "audit.db")
+        kept = MemoryAuditStore() if where == "memory" else SqliteAuditStore(tmp_path / "audit.db")
         await filled(kept, 400)
         size = await kept.tidy(0, ROOM)
         assert ROOM // 2 < size <= ROOM
-        deeds = await kept.find(AuditAsked(actor=OPERATOR))
+        deeds = await kept.find(AuditIndexQuery(actor=OPERATOR))
         assert [one.seq for one in deeds.items] == [200, 1], "what was done before all of it is there"
         for actor in (NOBODY, TENANT):
-            left = [one.seq for one in (await kept.find(AuditAsked(actor=actor, limit=500))).items]
+            left = [one.seq for one in (await kept.find(AuditIndexQuery(actor=actor, limit=500))).items]
             assert left[0] == 400, "the newest stay"
             assert left[-1] > 1
         assert (await kept.place()).since >= 1, "and it is told from when on it is whole"
         assert await kept.tidy(0, 0) >= 0
-        assert (await kept.find(AuditAsked())).items == (), "where there is no room nothing is kept"
+        assert (await kept.find(AuditIndexQuery())).items == (), "where there is no room nothing is kept"
         await kept.close()
 
     asyncio.run(main())

@@ -11,20 +11,21 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from holdfast.api.server import Api, Limits
+from holdfast.api.server.app import ApiServer
+from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.builtin.log import StartLog
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.objects.principals import (
+    Permission,
     Principal,
     PrincipalSpec,
-    Right,
     Scope,
     Token,
     TokenSpec,
-    hashed,
-    spoken,
+    format_token,
+    hash_secret,
 )
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.core.model.values.metadata import Meta
@@ -32,18 +33,18 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
-from holdfast.host.indexes.audit_index import Audit
-from holdfast.host.indexes.decision_index import Decisions
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.indexes.audit_index import AuditIndex
+from holdfast.host.indexes.decision_index import DecisionIndex
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ledger.server_admission import ServerAdmission
-from holdfast.host.ledger.server_token import OwnToken
+from holdfast.host.ledger.server_token import ServerTokenKeeper
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Store
 from holdfast.host.ports.transport import Reply, Request
-from holdfast.sim.actors.server_files import TokenFile, drawing
+from holdfast.sim.actors.server_files import TokenFile, token_source
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
-from holdfast.stores.indexes.audit_store import AuditInMemory
-from holdfast.stores.indexes.decision_store import DecisionsInMemory
+from holdfast.stores.indexes.audit_store import MemoryAuditStore
+from holdfast.stores.indexes.decision_store import MemoryDecisionStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.transports.in_process import LocalNetwork
 from tests.support.api.transports import Peer
@@ -53,7 +54,7 @@ T = TypeVar("T")
 OPERATOR = "person/operator"
 V1 = "holdfast/v1"
 TOKEN_LIFE = 600_000
-ALL_RIGHTS = tuple(Right)
+ALL_RIGHTS = tuple(Permission)
 
 
 def secret_of(name: str) -> str:
@@ -63,7 +64,7 @@ def secret_of(name: str) -> str:
 
 def bearer(name: str) -> str:
     """What the owner of a token says."""
-    return f"Bearer {spoken(name, secret_of(name))}"
+    return f"Bearer {format_token(name, secret_of(name))}"
 
 
 def ledger_at(name: str) -> str:
@@ -100,20 +101,27 @@ class Part:
     """One server with its API, by the name that others know it by."""
 
     def __init__(
-        self, world: Around, name: str, peer: Peer, book: Book[Any], store: Store, start: StartLog, limits: Limits
+        self,
+        world: Around,
+        name: str,
+        peer: Peer,
+        book: LedgerDefinition[Any],
+        store: Store,
+        start: StartLog,
+        limits: ServerLimits,
     ) -> None:
         self.name = name
         self.peer = peer
-        self.ledger: Ledger[Any] = Ledger(book, store, world.clock, Identity(name, start))
-        self.decisions = Decisions(self.ledger, DecisionsInMemory()) if book is REGION else None
+        self.ledger: Ledger[Any] = Ledger(book, store, world.clock, ServerIdentity(name, start))
+        self.decisions = DecisionIndex(self.ledger, MemoryDecisionStore()) if book is REGION else None
         admission = ServerAdmission(self.ledger)
         self.ledger.beside["servers"] = admission.run
         #: The file in which this server keeps its token: who starts it anew hands it on.
         self.file = TokenFile()
-        self.token = OwnToken(self.ledger, self.file, drawing(Random(name)), admission.wake)
-        self.audit = Audit(self.ledger, AuditInMemory())
+        self.token = ServerTokenKeeper(self.ledger, self.file, token_source(Random(name)), admission.wake)
+        self.audit = AuditIndex(self.ledger, MemoryAuditStore())
         own = self.token.current
-        self.api = Api(self.ledger, peer, limits=limits, kept=self.decisions, own=own, audit=self.audit)
+        self.api = ApiServer(self.ledger, peer, limits=limits, kept=self.decisions, own=own, audit=self.audit)
         peer.serve(self.api.serve)
         self._world = world
         self._tasks: list[asyncio.Task[None]] = []
@@ -150,10 +158,10 @@ class Part:
         self._tasks = []
         await self.peer.close()
 
-    async def submit(self, actor: str, command: Any, **fields: Any) -> Landed:
+    async def submit(self, actor: str, command: Any, **fields: Any) -> Committed:
         """A command past the API, as controllers beside the leader send theirs."""
         answer = await self.ledger.submit(Envelope(actor, command, self._world.clock.wall(), **fields))
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer
 
 
@@ -169,7 +177,7 @@ class World:
         self.parts: list[Part] = []
         self.keys = 0
 
-    async def platform(self, name: str = "p1", store: Store | None = None, limits: Limits | None = None) -> Part:
+    async def platform(self, name: str = "p1", store: Store | None = None, limits: ServerLimits | None = None) -> Part:
         """A platform that leads and knows its operator's token."""
         part = self.part(name, PLATFORM, store, StartLog("log-platform", "platform", OPERATOR), limits)
         await part.start().leads()
@@ -177,15 +185,22 @@ class World:
         return part
 
     def part(
-        self, name: str, book: Book[Any], store: Store | None, start: StartLog, limits: Limits | None = None
+        self,
+        name: str,
+        book: LedgerDefinition[Any],
+        store: Store | None,
+        start: StartLog,
+        limits: ServerLimits | None = None,
     ) -> Part:
         """A server that was not started yet."""
-        part = Part(self, name, self.network.join(name), book, store or MemoryStore(name), start, limits or Limits())
+        part = Part(
+            self, name, self.network.join(name), book, store or MemoryStore(name), start, limits or ServerLimits()
+        )
         self.parts.append(part)
         return part
 
     async def region(
-        self, region: str = "eu", name: str = "", limits: Limits | None = None, store: Store | None = None
+        self, region: str = "eu", name: str = "", limits: ServerLimits | None = None, store: Store | None = None
     ) -> Part:
         """A region that leads, and has been shipped its operator, schedulers and agents."""
         part = self.part(
@@ -198,11 +213,11 @@ class World:
             self._token("agents", "agent/*"),
             self._token("schedulers", "scheduler/*"),
         ]
-        puts: tuple[c.Shipped, ...] = (
-            c.RegionShipped(region, "eu"),
-            *[c.PrincipalShipped(one) for one in principals],
-            *[c.TokenShipped(one) for one in tokens],
-            *[c.ServerShipped(one) for one in await self.platform_servers()],
+        puts: tuple[c.ShippedItem, ...] = (
+            c.ShippedRegion(region, "eu"),
+            *[c.ShippedPrincipal(one) for one in principals],
+            *[c.ShippedToken(one) for one in tokens],
+            *[c.ShippedServer(one) for one in await self.platform_servers()],
         )
         await part.submit("controller/link", c.Ship("log-platform", 1, 0, 1, puts))
         return part
@@ -216,7 +231,7 @@ class World:
     def _token(self, name: str, principal: str) -> Token:
         spec = TokenSpec(
             principal=principal,
-            hash=hashed(secret_of(name)),
+            hash=hash_secret(secret_of(name)),
             expires=self.clock.wall() + TOKEN_LIFE,
             any=principal.endswith("/*"),
         )
@@ -228,7 +243,7 @@ class World:
         await part.submit(OPERATOR, p.Put(self._token(name, principal)), key=f"token-{self.keys}")
 
     async def principal(
-        self, part: Part, name: str, *rights: Right, token: str = "", scope: Scope | None = None
+        self, part: Part, name: str, *rights: Permission, token: str = "", scope: Scope | None = None
     ) -> None:
         """A principal with rights, and a token of it."""
         spec = PrincipalSpec(rights=rights, scope=scope or Scope())

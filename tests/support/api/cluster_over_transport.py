@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.api.server import Limits
-from holdfast.client.async_client import Holdfast
-from holdfast.client.config import Access
+from holdfast.api.server.limits import ServerLimits
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.config import ClientConfig
 from holdfast.core.ledger.builtin.log import StartLog, StartTerm
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Draft
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import BatchDraft
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Token, TokenSpec, hashed, spoken
+from holdfast.core.model.objects.principals import Token, TokenSpec, format_token, hash_secret
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.model.values.structs import Instant
@@ -24,8 +24,8 @@ from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
 from holdfast.host.link.region.link import Link
-from holdfast.host.link.region.session import Platform
-from holdfast.host.ports.store import Head, Stored
+from holdfast.host.link.region.session import PlatformTarget
+from holdfast.host.ports.store import Head, StoredBatch
 from holdfast.stores.memory import MemoryStore
 from tests.support.api.api_cluster import OPERATOR, Part, bearer, secret_of
 from tests.support.api.transports import WIRES, Peer, Wire
@@ -38,16 +38,16 @@ LIFE = 86_400_000
 QUICK = replace(DEFAULTS, proof_interval=50, session_lease=2_000, suspect_after=1_500)
 
 
-async def begun(book: Book[Any], start: StartLog, at: Instant) -> MemoryStore:
+async def begun(book: LedgerDefinition[Any], start: StartLog, at: Instant) -> MemoryStore:
     """A store with a log that has begun, so that its settings count from the first moment on. One server has it to
     itself until it is said to be shared: the first leader need not wait."""
-    draft = Draft(book, book.empty())
+    draft = BatchDraft(book, book.empty())
     for command in (start, StartTerm(1, "nobody")):
         draft.consider(Envelope("ledger", command, at), at)
     raw, digest = draft.seal()
     store = MemoryStore(start.log_id)
     store.shared = False
-    await store.append(Head(), Stored(start.log_id, 1, digest, raw))
+    await store.append(Head(), StoredBatch(start.log_id, 1, digest, raw))
     return store
 
 
@@ -55,20 +55,27 @@ class Server(Part):
     """One server of one ledger, over any wire. `name` is what others call it: over HTTP, its URL."""
 
     def __init__(
-        self, world: Wired, name: str, peer: Peer, book: Book[Any], store: MemoryStore, start: StartLog, limits: Limits
+        self,
+        world: ClusterOverTransport,
+        name: str,
+        peer: Peer,
+        book: LedgerDefinition[Any],
+        store: MemoryStore,
+        start: StartLog,
+        limits: ServerLimits,
     ) -> None:
         super().__init__(world, name, peer, book, store, start, limits)
         self.store = store
         self.link: Link | None = None
 
 
-class Wired:
+class ClusterOverTransport:
     """Servers on one wire, and the peer that clients ask through."""
 
-    def __init__(self, wire: Wire, limits: Limits | None = None) -> None:
+    def __init__(self, wire: Wire, limits: ServerLimits | None = None) -> None:
         self.wire = wire
         self.clock = wire.clock
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self.servers: list[Server] = []
         self._asker: Peer | None = None
 
@@ -78,7 +85,7 @@ class Wired:
             _, self._asker = await self.wire.join("asker")
         return self._asker
 
-    async def server(self, name: str, book: Book[Any], store: MemoryStore, start: StartLog) -> Server:
+    async def server(self, name: str, book: LedgerDefinition[Any], store: MemoryStore, start: StartLog) -> Server:
         """A server that was not started yet."""
         known_as, peer = await self.wire.join(name)
         server = Server(self, known_as, peer, book, store, start, self.limits)
@@ -108,7 +115,7 @@ class Wired:
         server = await self.server(f"r-{name}", REGION, await begun(REGION, start, self.clock.wall()), start)
         if platform:
             token = (("authorization", bearer(f"region-{name}")),)
-            where = Platform(tuple(one.name for one in platform), name, server.name, lambda: token)
+            where = PlatformTarget(tuple(one.name for one in platform), name, server.name, lambda: token)
             server.link = Link(server.ledger, server.peer, self.clock, where)
             server.api.desk.link = server.link
             server.ledger.beside["link"] = server.link.run
@@ -116,14 +123,14 @@ class Wired:
 
     def token(self, name: str, principal: str) -> Token:
         """A token whose secret tests can tell from its name."""
-        spec = TokenSpec(principal=principal, hash=hashed(secret_of(name)), expires=self.clock.wall() + LIFE)
+        spec = TokenSpec(principal=principal, hash=hash_secret(secret_of(name)), expires=self.clock.wall() + LIFE)
         return Token(meta=Meta(name=name), spec=spec)
 
-    async def client(self, *servers: Server, token: str = "operator", **access: Any) -> Holdfast:
+    async def client(self, *servers: Server, token: str = "operator", **access: Any) -> AsyncClient:
         """A client of these servers, in this order."""
-        secret = spoken(token, secret_of(token))
+        secret = format_token(token, secret_of(token))
         names = tuple(server.name for server in servers)
-        return Holdfast(await self.asker(), self.clock, Access(servers=names, token=secret, **access))
+        return AsyncClient(await self.asker(), self.clock, ClientConfig(servers=names, token=secret, **access))
 
     async def until(self, holds: Callable[[], bool], within_ms: int = 20_000) -> None:
         """Wait until something holds."""
@@ -139,12 +146,12 @@ class Wired:
             await self._asker.close()
 
 
-def wired(kind: str, story: Callable[[Wired], Coroutine[Any, Any, T]]) -> T:
+def cluster_over_transport(kind: str, story: Callable[[ClusterOverTransport], Coroutine[Any, Any, T]]) -> T:
     """Run a story over a wire of this kind, and end every server that it started."""
     make, run = WIRES[kind]
 
     async def main() -> T:
-        world = Wired(make())
+        world = ClusterOverTransport(make())
         try:
             return await story(world)
         finally:

@@ -1,7 +1,7 @@
 """A command line against a little platform within the process: what a server answers, without one.
 
-`Platform` stands where HTTP does: the client, its retries and its errors are the real ones. `CommandLine` runs commands
-and gives what a user sees.
+`PlatformTarget` stands where HTTP does: the client, its retries and its errors are the real ones. `CommandLine` runs
+commands and gives what a user sees.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from holdfast.api.kinds import BY_NAME, KINDS
-from holdfast.api.resources.writable import read_object, show_object
+from holdfast.api.resources.writable import parse_object, render_object
 from holdfast.cli import connect
-from holdfast.cli.context import Context
+from holdfast.cli.context import CliContext
 from holdfast.cli.main import app
-from holdfast.client.blocking_client import HoldfastSync
-from holdfast.client.config import Access
-from holdfast.host.ports.transport import Declined, Pairs, Reply, Request, Unreachable, named
+from holdfast.client.blocking_client import Client
+from holdfast.client.config import ClientConfig
+from holdfast.host.ports.transport import Pairs, Reply, Request, StreamDeclined, Unreachable, first_value
 
 GOLDEN = Path(__file__).parents[2] / "cli" / "golden"
 #: Set to write what commands print now into the files they are compared with.
@@ -43,7 +43,7 @@ def said(value: Any, status: int = 200, headers: Pairs = ()) -> Reply:
 def canonical(document: Document) -> Any:
     """The spec as a server shows it, with every default."""
     meta = {key: value for key, value in document["metadata"].items() if key in ("name", "tenant")}
-    return show_object(read_object({**document, "metadata": meta, "status": {}}))["spec"]
+    return render_object(parse_object({**document, "metadata": meta, "status": {}}))["spec"]
 
 
 class Platform:
@@ -86,7 +86,7 @@ class Platform:
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
         self.asked.append(request)
         if not self.events:
-            raise Declined(problem(410, "gone", "that is all"))
+            raise StreamDeclined(problem(410, "gone", "that is all"))
         events, self.events = self.events, []
         yield from map(msgspec.json.encode, events)
         raise KeyboardInterrupt  # as a user ends a watch
@@ -112,7 +112,7 @@ class Platform:
         return said(found, headers=(("etag", f'"{found["metadata"]["revision"]}"'),))
 
     def _list(self, plural: str, request: Request) -> Reply:
-        tenant = named(request.query, "tenant")
+        tenant = first_value(request.query, "tenant")
         items = [
             found
             for (kind, _), found in sorted(self.objects.items())
@@ -122,13 +122,13 @@ class Platform:
 
     def _put(self, plural: str, name: str, document: Document, request: Request) -> Reply:
         found = self.objects.get((plural, name))
-        match = named(request.headers, "if-match").strip('"')
+        match = first_value(request.headers, "if-match").strip('"')
         if match and (found is None or found["metadata"]["revision"] != match):
             return problem(412, "stale", f"{name} has changed")
-        if found is not None and named(request.headers, "if-none-match"):
+        if found is not None and first_value(request.headers, "if-none-match"):
             return problem(409, "exists", f"there is a {name} already")
         outcome, after = self._after(plural, name, document)
-        if not named(request.query, "dryRun") and outcome != "unchanged":
+        if not first_value(request.query, "dryRun") and outcome != "unchanged":
             self.objects[plural, name] = after
         return said(after, headers=(("holdfast-outcome", outcome), ("etag", f'"{after["metadata"]["revision"]}"')))
 
@@ -163,20 +163,20 @@ class CommandLine:
         self.platform = platform
         self.folder = folder
         self.clock = 0
-        self.access: Access | None = None
-        self.context: Context | None = None
+        self.access: ClientConfig | None = None
+        self.context: CliContext | None = None
 
     def __call__(self, *words: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(app, list(words), input=stdin)
 
-    def opened(self, access: Access, context: Context, verbose: int = 0) -> HoldfastSync:
+    def opened(self, access: ClientConfig, context: CliContext, verbose: int = 0) -> Client:
         """What `connect` gives instead of a client over HTTP. Its pauses take no time."""
         self.access, self.context = access, context
 
         def sleep(seconds: float) -> None:
             self.clock += int(seconds * 1000) + 1
 
-        return HoldfastSync(self.platform, access, now=lambda: self.clock, sleep=sleep)
+        return Client(self.platform, access, now=lambda: self.clock, sleep=sleep)
 
     def write(self, name: str, text: str) -> str:
         """A file in the folder in which commands are run."""
@@ -191,7 +191,7 @@ def a_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine
     for name in [name for name in os.environ if name.startswith("HOLDFAST_") and name != UPDATE]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOLDFAST_CONFIG", str(folder / "config.yaml"))
-    monkeypatch.setattr(connect, "opened", line.opened)
+    monkeypatch.setattr(connect, "open_client", line.opened)
     monkeypatch.chdir(folder)
     return line
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.host.ports.transport import Declined, Flow, NoAnswer, Reply, Request, named
+from holdfast.host.ports.transport import NoAnswer, Reply, Request, StreamDeclined, StreamReply, first_value
 
 Found = dict[str, Any]
 
 
-class Answers:
+class DocumentServer:
     """One ledger. `/v1/in/NAME/...` is answered by another one, made when it is first asked for."""
 
     def __init__(self, ledger: str = "platform") -> None:
@@ -27,29 +27,29 @@ class Answers:
         self.objects: dict[str, Found] = {}
         self.log: list[tuple[int, str, str, Found]] = []
         self.kept: dict[str, Reply] = {}
-        self.regions: dict[str, Answers] = {}
+        self.regions: dict[str, DocumentServer] = {}
         self.asked: list[Request] = []
         self.changed = asyncio.Event()
 
-    async def serve(self, request: Request) -> Reply | Flow:
+    async def serve(self, request: Request) -> Reply | StreamReply:
         """What this server answers, to whichever transport carries it."""
         answer = self.answer(request)
-        return answer if isinstance(answer, Reply) else Flow(self._stream(*answer))
+        return answer if isinstance(answer, Reply) else StreamReply(self._stream(*answer))
 
-    def answer(self, request: Request) -> Reply | tuple[Answers, Request]:
+    def answer(self, request: Request) -> Reply | tuple[DocumentServer, Request]:
         """One answer; for a watch, whose it is and what it asks for."""
         self.asked.append(request)
         if request.path.startswith("/v1/in/"):
             region, _, rest = request.path.removeprefix("/v1/in/").partition("/")
-            there = self.regions.setdefault(region, Answers(f"region/{region}"))
+            there = self.regions.setdefault(region, DocumentServer(f"region/{region}"))
             return there.answer(replace(request, path=f"/v1/{rest}"))
-        if named(request.query, "watch"):
+        if first_value(request.query, "watch"):
             return self, request
-        key = named(request.headers, "idempotency-key")
+        key = first_value(request.headers, "idempotency-key")
         if key in self.kept:
             return self.kept[key]
         reply = self._answer(request, request.path.removeprefix("/v1/"))
-        if key and not named(request.query, "dryRun"):
+        if key and not first_value(request.query, "dryRun"):
             self.kept[key] = reply
         return reply
 
@@ -60,8 +60,8 @@ class Answers:
             if number > seq and place.startswith(f"{word}/"):
                 yield json.dumps({"type": change, "object": found, "token": self._token(number)}).encode()
 
-    async def _stream(self, owner: Answers, request: Request) -> AsyncIterator[bytes]:
-        seq = int(named(request.query, "since").split(":")[2])
+    async def _stream(self, owner: DocumentServer, request: Request) -> AsyncIterator[bytes]:
+        seq = int(first_value(request.query, "since").split(":")[2])
         while True:
             owner.changed.clear()
             lines = list(owner.lines_since(request, seq))
@@ -93,15 +93,15 @@ class Answers:
 
     def _put(self, request: Request, place: str) -> Reply:
         before, wanted = self.objects.get(place), json.loads(request.body)
-        match = named(request.headers, "if-match").strip('"')
+        match = first_value(request.headers, "if-match").strip('"')
         if match and (before is None or match not in ("*", before["metadata"]["revision"])):
             return self._problem(412, "stale", f"{place} is not at {match}")
-        if before is not None and named(request.headers, "if-none-match"):
+        if before is not None and first_value(request.headers, "if-none-match"):
             return self._problem(409, "exists", f"there is a {place}")
         if before is not None and before.get("spec") == wanted.get("spec"):
             return self._reply(before, ("holdfast-outcome", "unchanged"))
         outcome = ("holdfast-outcome", "created" if before is None else "configured")
-        if named(request.query, "dryRun"):
+        if first_value(request.query, "dryRun"):
             return self._reply(wanted, outcome)
         metadata = {"uid": f"{self.seq + 1}.0", **(before or {}).get("metadata", {}), **wanted["metadata"]}
         self.objects[place] = {**wanted, "metadata": {**metadata, "revision": f"{self.seq + 1}.0"}}
@@ -114,12 +114,12 @@ class Answers:
             metadata = document["metadata"]
             place = "/".join(filter(None, [f"{document['kind'].lower()}s", metadata.get("tenant"), metadata["name"]]))
             reply = self._put(Request("PUT", "", request.query, (), json.dumps(document).encode()), place)
-            items.append({"outcome": named(reply.headers, "holdfast-outcome"), "object": json.loads(reply.body)})
+            items.append({"outcome": first_value(reply.headers, "holdfast-outcome"), "object": json.loads(reply.body)})
         return self._reply({"items": items})
 
     def _list(self, request: Request, word: str) -> Reply:
-        tenant, start = named(request.query, "tenant"), int(named(request.query, "continue", "0"))
-        limit = int(named(request.query, "limit", "500"))
+        tenant, start = first_value(request.query, "tenant"), int(first_value(request.query, "continue", "0"))
+        limit = int(first_value(request.query, "limit", "500"))
         within = f"{word}/{tenant}/" if tenant else f"{word}/"
         found = [self.objects[place] for place in sorted(self.objects) if place.startswith(within)]
         going_on = str(start + limit) if start + limit < len(found) else ""
@@ -153,10 +153,10 @@ ASKED: dict[str, Any] = {
 }
 
 
-class BlockingAnswers:
+class BlockingDocumentServer:
     """A blocking transport to such a server. A stream brings what there is, and then falls silent."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: DocumentServer) -> None:
         self.answers = answers
         self.closed = 0
 
@@ -164,15 +164,15 @@ class BlockingAnswers:
         answer = self.answers.answer(request)
         if isinstance(answer, Reply):
             return answer
-        raise Declined(Reply(406, body=b"this is answered with a stream"))
+        raise StreamDeclined(Reply(406, body=b"this is answered with a stream"))
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
         answer = self.answers.answer(request)
         if isinstance(answer, Reply):
-            raise Declined(answer)
+            raise StreamDeclined(answer)
         owner, asked = answer
         try:
-            yield from owner.lines_since(asked, int(named(asked.query, "since").split(":")[2]))
+            yield from owner.lines_since(asked, int(first_value(asked.query, "since").split(":")[2]))
             raise NoAnswer(f"nothing came from {peer} within {idle_ms} ms")
         finally:
             self.closed += 1

@@ -11,30 +11,30 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.server import Limits
+from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from tests.support.api.api_cluster import OPERATOR, a_class, a_tenant, a_workload
-from tests.support.api.cluster_over_transport import Server, Wired
+from tests.support.api.cluster_over_transport import ClusterOverTransport, Server
 from tests.support.api.transports import HttpWire
 from tests.support.ledgers.platform import a_principal
 from tests.support.ledgers.region import CLASSES, a_template, an_assignment
 
 #: Nobody is too fast here, and no list is kept from anybody: what is tested is what is said, not how often.
 TIMEOUT_MS = 100
-LIMITS = Limits(writes_per_second=1_000_000, writes_burst=1_000_000, lists_at_a_time=10_000)
+LIMITS = ServerLimits(writes_per_second=1_000_000, writes_burst=1_000_000, lists_at_a_time=10_000)
 
 
 @contextmanager
 def loopback() -> Iterator[dict[str, str]]:
     """The URLs of a `platform` and a `region` that run for as long as this is open, each with one of most things."""
 
-    async def hurried(world: Wired) -> dict[str, str]:
+    async def hurried(world: ClusterOverTransport) -> dict[str, str]:
         urls = await both(world)
         for server in world.servers:  # from now on, what waits for what never comes is told so soon
             server.api.desk.limits = replace(LIMITS, timeout_ms=TIMEOUT_MS, timeout_most_ms=TIMEOUT_MS)
@@ -44,7 +44,7 @@ def loopback() -> Iterator[dict[str, str]]:
         yield urls
 
 
-async def both(world: Wired) -> dict[str, str]:
+async def both(world: ClusterOverTransport) -> dict[str, str]:
     """A platform and its region, each with one of most things; their URLs."""
     region = await _region(world)
     platform = await _platform(world, region.name)
@@ -53,7 +53,7 @@ async def both(world: Wired) -> dict[str, str]:
 
 
 @contextmanager
-def serving(make: Callable[[Wired], Awaitable[dict[str, str]]]) -> Iterator[dict[str, str]]:
+def serving(make: Callable[[ClusterOverTransport], Awaitable[dict[str, str]]]) -> Iterator[dict[str, str]]:
     """What `make` tells of the servers that it starts, which run for as long as this is open."""
     ready: dict[str, str] = {}
     failed: list[BaseException] = []
@@ -61,7 +61,7 @@ def serving(make: Callable[[Wired], Awaitable[dict[str, str]]]) -> Iterator[dict
     stop = asyncio.Event()
 
     async def serve() -> None:
-        world = Wired(HttpWire(), LIMITS)
+        world = ClusterOverTransport(HttpWire(), LIMITS)
         try:
             ready.update(await make(world))
             is_ready.set()
@@ -95,7 +95,7 @@ def serving(make: Callable[[Wired], Awaitable[dict[str, str]]]) -> Iterator[dict
     assert not failed, failed
 
 
-async def _platform(world: Wired, address: str) -> Server:
+async def _platform(world: ClusterOverTransport, address: str) -> Server:
     """With a tenant, classes, workloads and regions."""
     server = await world.platform()
     client = await world.client(server)
@@ -109,20 +109,20 @@ async def _platform(world: Wired, address: str) -> Server:
     return server
 
 
-async def _region(world: Wired) -> Server:
+async def _region(world: ClusterOverTransport) -> Server:
     """With nodes, an assignment and its replicas."""
     server = await world.region("eu")
     template = a_template()
     assignment = an_assignment(template=template, count=3, tenant="shop", workload_name="web")
-    puts: tuple[c.Shipped, ...] = (
-        c.RegionShipped("eu", "eu"),
-        *[c.ClassShipped(one) for one in CLASSES],
-        c.PrincipalShipped(a_principal("agent/*")),
-        c.PrincipalShipped(a_principal(OPERATOR, *Right)),
-        c.TokenShipped(world.token("operator", OPERATOR)),
-        c.TemplateShipped(template_digest(template), template),
-        c.AssignmentShipped(assignment),
-        c.GrantShipped("quota/shop", 1, Resources(100_000, 10**6, 10**6, 0), world.clock.wall() + 86_400_000),
+    puts: tuple[c.ShippedItem, ...] = (
+        c.ShippedRegion("eu", "eu"),
+        *[c.ShippedPriorityClass(one) for one in CLASSES],
+        c.ShippedPrincipal(a_principal("agent/*")),
+        c.ShippedPrincipal(a_principal(OPERATOR, *Permission)),
+        c.ShippedToken(world.token("operator", OPERATOR)),
+        c.ShippedTemplate(template_digest(template), template),
+        c.ShippedAssignment(assignment),
+        c.ShippedGrant("quota/shop", 1, Resources(100_000, 10**6, 10**6, 0), world.clock.wall() + 86_400_000),
     )
     await server.submit("controller/link", c.Ship("log-platform", 1, 0, 1, puts))
     await server.submit("controller/replica", c.OpenSlots(assignment.uid, template_digest(template), (0, 1, 2)))
@@ -141,9 +141,9 @@ async def _joined(platform: Server, region: Server) -> None:
     await platform.submit("region/eu", p.JoinRegion("eu", "log-eu", region.name), session=session, sequence=1)
     while not platform.is_known():
         await asyncio.sleep(0.01)
-    servers = tuple(c.ServerShipped(one) for one in platform.state.servers.values())
+    servers = tuple(c.ShippedServer(one) for one in platform.state.servers.values())
     await region.submit("controller/link", c.Ship("log-platform", 1, 1, 2, servers))
     uid = platform.state.workload_names["shop/web"]
     template = platform.state.templates_of[uid][0]
-    assign = p.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (Share(template, 2),))
+    assign = p.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, (Share(template, 2),))
     await platform.submit("controller/assignment", assign)

@@ -6,10 +6,20 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from holdfast.client.config import Access, Means
-from holdfast.client.effects import Call, Emit, Event, Next, Open, Pause, Send, Step, resume
-from holdfast.client.requester import Caller
-from holdfast.host.ports.transport import NoAnswer, Pairs, Reply, Request, TransportError, Unreachable, named
+from holdfast.client.config import ClientConfig, ClientRuntime
+from holdfast.client.effects import (
+    ClientEffect,
+    EmitEvent,
+    OpenStream,
+    Operation,
+    ReadMessage,
+    SendRequest,
+    Sleep,
+    WatchEvent,
+    resume,
+)
+from holdfast.client.requester import Requester
+from holdfast.host.ports.transport import NoAnswer, Pairs, Reply, Request, TransportError, Unreachable, first_value
 
 T = TypeVar("T")
 
@@ -40,18 +50,18 @@ class Script:
         self.outcomes = list(outcomes)
         self.took_ms = took_ms
         self.now = START
-        self.steps: list[Step] = []
+        self.steps: list[ClientEffect] = []
         self._stream = Stream()
         self._lines: Iterator[bytes] = iter(())
         self._idle_ms = 0
         self._keys = iter(f"key{number}" for number in range(10**6))
 
-    def caller(self, *servers: str, jitter: float = 0.0, **access: Any) -> Caller:
+    def caller(self, *servers: str, jitter: float = 0.0, **access: Any) -> Requester:
         """A client of these servers whose time and chance are this script's."""
-        means = Means(lambda: self.now, lambda: self.now, lambda: next(self._keys), lambda: jitter)
-        return Caller(Access(servers=servers or ("a",), **access), means)
+        means = ClientRuntime(lambda: self.now, lambda: self.now, lambda: next(self._keys), lambda: jitter)
+        return Requester(ClientConfig(servers=servers or ("a",), **access), means)
 
-    def play(self, call: Call[T]) -> T:
+    def play(self, call: Operation[T]) -> T:
         """Drive a call to its result."""
         try:
             step = next(call)
@@ -61,12 +71,12 @@ class Script:
             result: T = end.value
             return result
 
-    def events(self, call: Call[None], most: int) -> list[Event]:
+    def events(self, call: Operation[None], most: int) -> list[WatchEvent]:
         """The first events of a watch."""
-        found: list[Event] = []
+        found: list[WatchEvent] = []
         step = next(call)
         while True:
-            if isinstance(step, Emit):
+            if isinstance(step, EmitEvent):
                 found.append(step.event)
                 if len(found) == most:
                     call.close()
@@ -74,8 +84,8 @@ class Script:
             step = self._resume(call, step)
 
     @property
-    def sent(self) -> list[Send]:
-        return [step for step in self.steps if isinstance(step, Send)]
+    def sent(self) -> list[SendRequest]:
+        return [step for step in self.steps if isinstance(step, SendRequest)]
 
     @property
     def requests(self) -> list[Request]:
@@ -84,21 +94,21 @@ class Script:
     @property
     def asked(self) -> list[str]:
         """Which server each attempt went to, streams too."""
-        return [step.server for step in self.steps if isinstance(step, Send | Open)]
+        return [step.server for step in self.steps if isinstance(step, SendRequest | OpenStream)]
 
     @property
-    def opened(self) -> list[Open]:
-        return [step for step in self.steps if isinstance(step, Open)]
+    def opened(self) -> list[OpenStream]:
+        return [step for step in self.steps if isinstance(step, OpenStream)]
 
     @property
     def pauses(self) -> list[int]:
-        return [step.ms for step in self.steps if isinstance(step, Pause)]
+        return [step.ms for step in self.steps if isinstance(step, Sleep)]
 
     def headers(self, name: str) -> list[str]:
         """What each request says under this name."""
-        return [named(request.headers, name) for request in self.requests]
+        return [first_value(request.headers, name) for request in self.requests]
 
-    def _resume(self, call: Call[Any], step: Step) -> Step:
+    def _resume(self, call: Operation[Any], step: ClientEffect) -> ClientEffect:
         self.steps.append(step)
         try:
             came = self._do(step)
@@ -106,23 +116,23 @@ class Script:
             came = error
         return resume(call, came)
 
-    def _do(self, step: Step) -> Any:
+    def _do(self, step: ClientEffect) -> Any:
         match step:
-            case Send(_, _, timeout_ms):
+            case SendRequest(_, _, timeout_ms):
                 outcome = self._next()
                 assert not isinstance(outcome, Stream), "the script has a stream here, and a request came"
                 self.now += timeout_ms if isinstance(outcome, NoAnswer) else min(self.took_ms, timeout_ms)
                 if isinstance(outcome, TransportError):
                     raise outcome
                 return outcome
-            case Pause(ms):
+            case Sleep(ms):
                 self.now += ms
-            case Open(_, _, idle_ms):
+            case OpenStream(_, _, idle_ms):
                 outcome = self._next()
                 assert not isinstance(outcome, Reply), "the script has a reply here, and a stream was opened"
                 self._stream = outcome if isinstance(outcome, Stream) else Stream(then=outcome)
                 self._lines, self._idle_ms = iter(self._stream.lines), idle_ms
-            case Next():
+            case ReadMessage():
                 return self._line()
         return None
 

@@ -12,7 +12,7 @@ from holdfast.host.ports.transport import Transport
 from holdfast.sim.world.links import CALM
 from holdfast.sim.world.network import SimNetwork
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
-from holdfast.transports.http_connection import Limits
+from holdfast.transports.http_connection import ConnectionLimits
 from holdfast.transports.http_transport import HttpTransport
 from holdfast.transports.in_process import LocalNetwork
 from tests.support import event_loop
@@ -75,7 +75,7 @@ class HttpWire:
 
     async def join(self, name: str) -> tuple[str, Peer]:
         listen = self._ports.get(name, "127.0.0.1:0")
-        peer = HttpTransport(self.clock, listen=listen, limits=Limits(drain_ms=100))
+        peer = HttpTransport(self.clock, listen=listen, limits=ConnectionLimits(drain_ms=100))
         await peer.start()
         self._ports[name] = peer.address.removeprefix("http://")
         return peer.address, peer

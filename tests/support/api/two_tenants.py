@@ -11,27 +11,34 @@ from msgspec.structs import replace
 
 from holdfast.api.serialization.scalars import format_instant
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.ledger.state.id_lists import list_one
-from holdfast.core.model.objects.policies import EVERYWHERE, Action, Override, PolicyDocument, PolicyStage, Validity
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.ledger.state.id_lists import add_to_list
+from holdfast.core.model.objects.policies import (
+    EVERYWHERE,
+    Override,
+    OverrideAction,
+    PolicyDocument,
+    PolicyStage,
+    Validity,
+)
 from holdfast.core.model.objects.policies import SchedulerPolicy as Policy
-from holdfast.core.model.objects.principals import Right, Scope
+from holdfast.core.model.objects.principals import Permission, Scope
 from holdfast.core.model.objects.topology import Region, RegionSpec, RegionStatus, Taint
 from holdfast.core.model.records.breaches import Breach
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.records.grants import Grant, grant_key
-from holdfast.core.model.records.region_reports import Nodes, Summarised, Summary, Trouble
-from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, StoredSummary, Trouble
+from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.host.ports.store import Store
 from tests.support.api.api_cluster import ALL_RIGHTS, OPERATOR, V1, Part, World, a_class, a_tenant, a_workload
-from tests.support.ledgers.deciding_region import SCHEDULER, Deciding, template_of
+from tests.support.ledgers.deciding_region import SCHEDULER, DecidingRegion, template_of
 from tests.support.ledgers.region import a_principal
 
 MARK = "zebra"
 #: Every right but the one that shows other tenants.
-ALL_BUT_OTHERS = tuple(right for right in Right if right is not Right.SEE_OTHER_TENANTS)
+ALL_BUT_OTHERS = tuple(right for right in Permission if right is not Permission.SEE_OTHER_TENANTS)
 #: Tokens of those who ask, by what they are.
 TENANT, PERSON = "shop", "clerk"
 ASKING = {TENANT: ("tenant/shop", Scope()), PERSON: ("person/clerk", Scope(tenant="shop"))}
@@ -86,7 +93,7 @@ async def _on_platform(world: World, part: Part) -> None:
         assert answer.status == 201, (path, answer)
     for token, (name, bound) in ASKING.items():
         await world.principal(part, name, *ALL_BUT_OTHERS, token=token, scope=bound)
-    await world.principal(part, f"tenant/{MARK}", Right.READ, Right.WRITE)
+    await world.principal(part, f"tenant/{MARK}", Permission.READ, Permission.WRITE)
     await world.principal(part, f"person/{MARK}-admin", *ALL_RIGHTS, scope=Scope(tenant=MARK))
     await world.principal(part, "person/keeper", *ALL_RIGHTS, token=f"{MARK}-token", scope=Scope(tenant=MARK))
     ends = world.clock.wall() + 3_600_000
@@ -114,11 +121,11 @@ def _told_by_regions(world: World, part: Part) -> None:
     for account in (f"quota/{MARK}", f"reclaimable/{MARK}", f"emergency/{override}", "quota/shop", "recovery/both"):
         grant = Grant(1, 1, account, "eu", 2, AMOUNT, AMOUNT, now + 1_000)
         state.grants.put(grant_key("eu", account), grant)
-        list_one(state.granted_in, "eu", account)
+        add_to_list(state.granted_in, "eu", account)
     nodes = Nodes("general", LABELS, TAINTS, (MARK,), (), 1, AMOUNT, AMOUNT, (), ())
     trouble = Trouble("node-lost", 1, now, f"{MARK}-1 is lost")
-    summary = Summary(nodes=(nodes,), uses=((f"quota/{MARK}", AMOUNT),), troubles=(trouble,))
-    state.summaries.put("eu", Summarised("eu", 1, now, summary))
+    summary = RegionSummary(nodes=(nodes,), uses=((f"quota/{MARK}", AMOUNT),), troubles=(trouble,))
+    state.summaries.put("eu", StoredSummary("eu", 1, now, summary))
     old = state.regions["eu"]
     status = RegionStatus(address="r-eu", since=now, heard_at=now)
     state.regions.put("eu", Region(meta=old.meta, spec=RegionSpec(jurisdiction="eu"), status=status))
@@ -126,12 +133,12 @@ def _told_by_regions(world: World, part: Part) -> None:
 
 
 async def _in_region(world: World, part: Part) -> None:
-    deciding = await Deciding(part, world.clock.wall).prepared()
+    deciding = await DecidingRegion(part, world.clock.wall).prepared()
     people = [a_principal(name, *ALL_BUT_OTHERS, tenant=scope.tenant) for name, scope in ASKING.values()]
-    others = [a_principal(f"tenant/{MARK}", Right.READ), a_principal("person/keeper", *ALL_RIGHTS, tenant=MARK)]
+    others = [a_principal(f"tenant/{MARK}", Permission.READ), a_principal("person/keeper", *ALL_RIGHTS, tenant=MARK)]
     tokens = [world._token(token, name) for token, (name, _) in ASKING.items()]
     tokens.append(world._token(f"{MARK}-token", "person/keeper"))
-    await deciding.ship(*map(c.PrincipalShipped, (*people, *others)), *map(c.TokenShipped, tokens))
+    await deciding.ship(*map(c.ShippedPrincipal, (*people, *others)), *map(c.ShippedToken, tokens))
     web = await deciding.workload("web")
     api = await deciding.workload(f"{MARK}-api", MARK)
     await deciding.node(f"{MARK}-1")
@@ -141,7 +148,8 @@ async def _in_region(world: World, part: Part) -> None:
     await deciding.place(web, (0, "n1"), (1, "n2"))
     await _decided(deciding, web)
     now = world.clock.wall()
-    hold = c.Hold(HoldPurpose.ROOM, part.state.node_names["n2"], f"quota/{MARK}", now + 60_000, Resources(cpu=10),
+    hold = c.Hold(ReservationPurpose.ROOM, part.state.node_names["n2"], f"quota/{MARK}", now + 60_000,
+                  Resources(cpu=10),
                   tenant=MARK)  # fmt: skip
     await part.submit(OPERATOR, hold, key="hold")
     for name, tenancy in (("n1", ("shop", MARK)), (f"{MARK}-1", (MARK,)), ("n3", ())):
@@ -153,34 +161,34 @@ async def _in_region(world: World, part: Part) -> None:
     await deciding.ship(*_shipped(now))
 
 
-def _shipped(now: int) -> list[c.Shipped]:
+def _shipped(now: int) -> list[c.ShippedItem]:
     """What the platform ships of policies, overrides and grants."""
-    puts: list[c.Shipped] = []
+    puts: list[c.ShippedItem] = []
     for number, name, scope in ((800, f"{MARK}-policy", MARK), (801, "common", EVERYWHERE)):
         policy = Policy(
             revision=number, name=name, document=PolicyDocument(), stage=PolicyStage.ACTIVE,
             author=f"person/{MARK}-admin", at=now,
         )  # fmt: skip
-        puts += [c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", scope, number))]
+        puts += [c.ShippedPolicy(policy), c.ShippedValidity(Validity("eu", scope, number))]
     for uid, action, facts in (
-        (EMERGENCY, Action.EMERGENCY_QUOTA, (("cpu", "100"), ("tenant", MARK))),
-        (PAUSE, Action.PAUSE_REPAIR, ()),
+        (EMERGENCY, OverrideAction.EMERGENCY_QUOTA, (("cpu", "100"), ("tenant", MARK))),
+        (PAUSE, OverrideAction.PAUSE_REPAIR, ()),
     ):
         override = Override(
             uid=uid, action=action, region="", target="", reason=f"for {MARK}", owner="person/keeper",
             opened=now, ends=now + 3_600_000, facts=facts,
         )  # fmt: skip
-        puts.append(c.OverrideShipped(override))
+        puts.append(c.ShippedOverride(override))
     for account in (f"reclaimable/{MARK}", f"emergency/{EMERGENCY}", "recovery/both"):
-        puts.append(c.GrantShipped(account, 1, AMOUNT, now + 86_400_000))
+        puts.append(c.ShippedGrant(account, 1, AMOUNT, now + 86_400_000))
     return puts
 
 
-async def _decided(deciding: Deciding, web: Any) -> None:
+async def _decided(deciding: DecidingRegion, web: Any) -> None:
     """Why what is shop's waits, in words that name the other."""
-    view = revision(deciding.state.facts.seq, INDEX_MAX)
+    view = pack_revision(deciding.state.facts.seq, INDEX_MAX)
     rejected = (("taint", f"dedicated={MARK}", 2), ("disruption", f"the budget of {MARK}-api is spent", 1))
     found = deciding.a_pass(web, outcome="waiting", nearest=NEAREST, candidates=(), rejected=rejected)
-    said = encode(Decision(view, 0, (found,)))
+    said = encode(DecisionEvidence(view, 0, (found,)))
     report = c.ReportPending(web.uid, template_of(web), view, REASONS)
     await deciding.server.submit(SCHEDULER, report, evidence=said)

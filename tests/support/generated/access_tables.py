@@ -17,27 +17,27 @@ from typing import Any, NamedTuple, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.api.kinds import KINDS, Kind
+from holdfast.api.kinds import KINDS, ResourceKind
 from holdfast.api.resources.command_catalog import tag_of
 from holdfast.api.server.routes import Route
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Right, spoken
+from holdfast.core.model.objects.principals import Permission, format_token
 from holdfast.core.model.objects.topology import Region, RegionSpec, RegionStatus
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
-from holdfast.host.ports.transport import Flow
+from holdfast.host.ports.transport import StreamReply
 from holdfast.stores.memory import MemoryStore
 from tests.architecture.checkout import ROOT
 from tests.support.api.api_cluster import OPERATOR, Part, World, in_world
 from tests.support.api.two_tenants import MARK, two_tenants
-from tests.support.ledgers.deciding_region import Deciding
+from tests.support.ledgers.deciding_region import DecidingRegion
 from tests.support.ledgers.region import a_principal, an_assignment
 
 PAGE = ROOT / "docs" / "access.md"
@@ -87,11 +87,11 @@ NAMES = {
     "replicas": "shop/web/eu/0", "endpoints": "shop/web/eu/0",
 }  # fmt: skip
 
-_PRINCIPALS: tuple[tuple[str, tuple[Right, ...]], ...] = (
-    ("tenant/shop", (Right.READ, Right.WRITE)),
-    (f"tenant/{MARK}", (Right.READ, Right.WRITE)),
-    ("person/reader", (Right.READ,)),
-    ("person/other", (Right.READ,)),
+_PRINCIPALS: tuple[tuple[str, tuple[Permission, ...]], ...] = (
+    ("tenant/shop", (Permission.READ, Permission.WRITE)),
+    (f"tenant/{MARK}", (Permission.READ, Permission.WRITE)),
+    ("person/reader", (Permission.READ,)),
+    ("person/other", (Permission.READ,)),
     ("agent/*", ()),
     ("scheduler/*", ()),
     ("region/eu", ()),
@@ -116,14 +116,14 @@ async def _prepared(world: World) -> tuple[Part, Part]:
             continue  # it is there already
         await world.principal(platform, name, *rights_of[name], token=token)
     principals = [a_principal(name, *rights) for name, rights in _PRINCIPALS if not name.endswith("*")]
-    deciding = Deciding(region, world.clock.wall)
+    deciding = DecidingRegion(region, world.clock.wall)
     tokens = [world._token(*one) for one in _TOKENS if not one[1].endswith("*")]
-    await deciding.ship(*map(c.PrincipalShipped, principals), *map(c.TokenShipped, tokens))
+    await deciding.ship(*map(c.ShippedPrincipal, principals), *map(c.ShippedToken, tokens))
     await platform.submit("region/eu", OpenSession())
     workload = platform.state.workload_names["shop/web"]
     platform.state.assignments.put(901, an_assignment(901, workload, tenant="shop", workload_name="web"))
     now, node = world.clock.wall(), region.state.node_names["n2"]
-    hold = c.Hold(HoldPurpose.ROOM, node, "quota/shop", now + 60_000, Resources(cpu=10), tenant="shop")
+    hold = c.Hold(ReservationPurpose.ROOM, node, "quota/shop", now + 60_000, Resources(cpu=10), tenant="shop")
     await region.submit(OPERATOR, hold, key="hold-for-shop")
     slot = next(one for one in region.state.slots.values() if one.ordinal == 0 and one.workload == 1)
     region.state.slots.put((1, 0), replace(slot, phase=Phase.SERVING, ports=(30_000,)))
@@ -134,7 +134,7 @@ async def _prepared(world: World) -> tuple[Part, Part]:
     starts = StartLog("log-platform", "platform", OPERATOR), StartLog("log-eu", "region/eu", OPERATOR)
     for leader, name, store, start in zip((platform, region), ("p2", "r-eu-2"), stores, starts, strict=True):
         await _followed(world, leader, name, store, start)
-    await deciding.ship(*map(c.ServerShipped, await world.platform_servers()))
+    await deciding.ship(*map(c.ShippedServer, await world.platform_servers()))
     return platform, region
 
 
@@ -155,11 +155,11 @@ def _as(world: World, actor: str) -> dict[str, str]:
     if kind == "platform":
         own = next(part for part in world.parts if part.name == "p1").token.current()
         assert own is not None, "the platform's server has its token by now"
-        return {"authorization": f"Bearer {spoken(own.name, own.secret)}"}
+        return {"authorization": f"Bearer {format_token(own.name, own.secret)}"}
     return {"holdfast_actor": actor} if kind in ("agent", "scheduler") else {}
 
 
-async def _object_of(world: World, kind: Kind, where: Place) -> tuple[str, Any]:
+async def _object_of(world: World, kind: ResourceKind, where: Place) -> tuple[str, Any]:
     """An object of the kind there, which is shop's where it can be: its name, and as an operator sees it."""
     to, before = where.server, where.before
     if kind.plural in NAMES:
@@ -260,7 +260,7 @@ def _rest(path: tuple[str, ...], route: Route) -> tuple[str, ...]:
 async def _status(world: World, verb: str, path: str, body: Any, to: str, token: str, actor: str) -> int:
     part = next(one for one in world.parts if one.name == to)
     found = await part.api.serve(world.request(verb, path, body, token=token, **_as(world, actor)))
-    if isinstance(found, Flow):
+    if isinstance(found, StreamReply):
         await found.messages.aclose()  # type: ignore[attr-defined]
         return 200
     return found.status
@@ -305,16 +305,18 @@ def example(declared: Any) -> Any:
 async def rights(world: World, parts: dict[str, Part]) -> Table:
     """Which one right a person needs for each command."""
     table: Table = {}
-    for right in Right:
+    for right in Permission:
         await world.principal(parts["platform"], f"person/{right.value}", right, token=f"only-{right.value}")
         principal = a_principal(f"person/{right.value}", right)
         token = world._token(f"only-{right.value}", f"person/{right.value}")
-        await Deciding(parts["region"], world.clock.wall).ship(c.PrincipalShipped(principal), c.TokenShipped(token))
+        await DecidingRegion(parts["region"], world.clock.wall).ship(
+            c.ShippedPrincipal(principal), c.ShippedToken(token)
+        )
     await world.until(lambda: len({part.state.facts.seq for part in world.parts if part.ledger.book is PLATFORM}) == 1)
     await world.until(lambda: len({part.state.facts.seq for part in world.parts if part.ledger.book is REGION}) == 1)
     for where in PLACES:
         for rule in parts[where.ledger].ledger.book.rules.values():
-            for right in Right:
+            for right in Permission:
                 world.keys += 1
                 actor = f"person/{right.value}"
                 sent: Envelope[Any] = Envelope(actor, example(rule.command), world.clock.wall(), key=f"r-{world.keys}")
@@ -403,7 +405,7 @@ def page(found: Tables) -> str:
         lines += _section(f"Commands of {whose}", said, found.commands, place, COLUMNS)
     for place, whose in WHOSE.items():
         said = "Whether a person may send it who has this right alone."
-        lines += _section(f"Rights to commands of {whose}", said, found.rights, place, map(str, Right))
+        lines += _section(f"Rights to commands of {whose}", said, found.rights, place, map(str, Permission))
     for place, leader in FOLLOWED.items():
         cells = {(what, who) for table in found for where, what, who in table if where == place}
         odd = sorted({what for table in found for what, who in unlike(table, place, leader)})

@@ -14,28 +14,28 @@ from holdfast.core.ledger.builtin.log import Configure, RecordDigest
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.state.chunks import state_digest
 from holdfast.core.model.objects.isolation import STRICT, Isolation
 from holdfast.core.model.objects.policies import (
-    Action,
     Override,
+    OverrideAction,
+    PlacementStrategy,
     PolicyDocument,
     PolicyStage,
     SchedulerPolicy,
-    Strategy,
     Validity,
 )
 from holdfast.core.model.objects.principals import Token, TokenSpec
 from holdfast.core.model.objects.probes import ExecProbe, HttpProbe, Probe, TcpProbe
-from holdfast.core.model.objects.workloads import Apart, Driver, Restart, Spread
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.objects.workloads import Apart, DriverKind, RestartPolicy, Spread
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.decisions import Denial
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Machine
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
@@ -50,7 +50,7 @@ from tests.support.generated.golden_servers import servers_of
 from tests.support.ledgers.region import LINK, REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-BOOKS: dict[str, Book[Any]] = {"region": REGION, "platform": PLATFORM}
+BOOKS: dict[str, LedgerDefinition[Any]] = {"region": REGION, "platform": PLATFORM}
 Log = list[tuple[bytes, bytes]]
 
 
@@ -59,7 +59,7 @@ def golden_names() -> list[str]:
     return sorted(path.stem for path in GOLDEN.glob("*.log"))
 
 
-def read_golden(name: str) -> tuple[Book[Any], Log, str]:
+def read_golden(name: str) -> tuple[LedgerDefinition[Any], Log, str]:
     """A golden log: its ledger, its batches with their digests, and the digest of the state it folds to."""
     batches = msgspec.msgpack.decode((GOLDEN / f"{name}.log").read_bytes(), type=list[tuple[bytes, bytes]])
     return BOOKS[name.partition("-")[0]], batches, (GOLDEN / f"{name}.digest").read_text(encoding="ascii").strip()
@@ -87,7 +87,7 @@ def _record(ledger: str, level: int) -> tuple[Log, str]:
 #: What a template says of how its process is run and watched over.
 _RUN: dict[str, Any] = {
     "secrets": (("TOKEN", "file:/run/token"),),
-    "driver": Driver.SIMULATED,
+    "driver": DriverKind.SIMULATED,
     "user": "web",
     "folder": "/srv",
     "pids": 64,
@@ -96,7 +96,7 @@ _RUN: dict[str, Any] = {
     "readiness": Probe(http=HttpProbe(path="/health"), period=2_000),
     "liveness": Probe(tcp=TcpProbe(), timeout=2_000, failures=5),
     "grace": 5_000,
-    "restart": Restart.ON_FAILURE,
+    "restart": RestartPolicy.ON_FAILURE,
 }
 
 
@@ -124,10 +124,10 @@ def _work(bench: RegionBench, first: int, second: int) -> None:
     spread = (Spread(key="zone", max_skew=2),)
     shape = a_template(gpus=1, gpu_milli=500, ports=1, extended=(("fpga", 1),), spread=spread, **_RUN)
     service = bench.a_workload(shape, count=2)
-    bench.place(service, c.Placement(0, first, (0,), (30_000,)), c.Placement(1, first, (0,), (30_001,)))
+    bench.place(service, c.SlotPlacement(0, first, (0,), (30_000,)), c.SlotPlacement(1, first, (0,), (30_001,)))
     bench.walk(Phase.SERVING)
     plain = bench.a_workload(a_template(apart=(Apart(group="g"),)), count=3, uid=110, workload=11)
-    bench.place(plain, c.Placement(0, first), c.Placement(1, second), bind=False)
+    bench.place(plain, c.SlotPlacement(0, first), c.SlotPlacement(1, second), bind=False)
     bench.accept(SCHEDULER, c.Bind(((11, 0),)))
     bench.accept(SCHEDULER, c.Unreserve(((11, 1),)))
     reason = PendingReason("apart", 2, "two nodes have one already", (PendingReason("node", 2),))
@@ -140,12 +140,12 @@ def _work(bench: RegionBench, first: int, second: int) -> None:
 def _batch(bench: RegionBench, node: int) -> None:
     """One is done, and one is given up until it has failed for good."""
     work = bench.a_workload(a_template(cpu=100), 2, uid=130, workload=13, batch=True)
-    bench.place(work, c.Placement(0, node))
+    bench.place(work, c.SlotPlacement(0, node))
     bench.walk(Phase.RUNNING, 0, 13)
     bench.move("agent/n2", Phase.SUCCEEDED, "completed", 0, 13)
     bench.move("agent/n2", Phase.RELEASED, "collected", 0, 13)
     for _ in range(ATTEMPTS_MAX):
-        bench.place(work, c.Placement(1, node))
+        bench.place(work, c.SlotPlacement(1, node))
         bench.walk(Phase.RUNNING, 1, 13)
         bench.move("agent/n2", Phase.FAILED, "exit", 1, 13)
         bench.move("agent/n2", Phase.RELEASED, "given-up", 1, 13)
@@ -154,12 +154,12 @@ def _batch(bench: RegionBench, node: int) -> None:
 def _recovery(bench: RegionBench, node: int) -> None:
     bench.a_grant("recovery/critical", target=Resources(4000, 8192))
     work = bench.a_workload(uid=120, workload=12, count=2, accounts=("recovery/critical",), priority_class="critical")
-    held = c.Hold(HoldPurpose.ROOM, node, "quota/acme", bench.at + 60_000, Resources(500, 512), tenant="acme")
+    held = c.Hold(ReservationPurpose.ROOM, node, "quota/acme", bench.at + 60_000, Resources(500, 512), tenant="acme")
     hold = bench.accept(SCHEDULER, held).revision
     bench.accept(SCHEDULER, c.ExtendHold(hold, bench.at + 90_000))
-    bench.place(work, c.Placement(0, node))
+    bench.place(work, c.SlotPlacement(0, node))
     bench.accept(SCHEDULER, c.DropHold(hold))
-    bench.ship(c.AssignmentShipped(replace(work, accounts=("quota/acme",))))
+    bench.ship(c.ShippedAssignment(replace(work, accounts=("quota/acme",))))
     bench.accept(REPLICA, c.AdoptSlots(120, (0,)))
     bench.walk(Phase.RUNNING, 0, 12)
     bench.move("agent/n2", Phase.FAILED, "exit", 0, 12, "exit code 3")
@@ -167,21 +167,21 @@ def _recovery(bench: RegionBench, node: int) -> None:
 
 
 def _steering(bench: RegionBench) -> None:
-    document = PolicyDocument(strategy=Strategy.SPREAD, scores=(("packing", 3),))
+    document = PolicyDocument(strategy=PlacementStrategy.SPREAD, scores=(("packing", 3),))
     policy = SchedulerPolicy(
         revision=7, name="spread", document=document, stage=PolicyStage.ACTIVE, author=ROOT, at=bench.at
     )
     override = Override(
-        uid=9, action=Action.AVOID_ZONE, region="eu", target="c", reason="power work", owner=ROOT,
+        uid=9, action=OverrideAction.AVOID_ZONE, region="eu", target="c", reason="power work", owner=ROOT,
         opened=bench.at, ends=bench.at + 60_000,
     )  # fmt: skip
     token = Token(meta=Meta(name="ci"), spec=TokenSpec(principal=ROOT, hash="00" * 32, expires=bench.at + 60_000))
     bench.ship(
-        c.PolicyShipped(policy), c.ValidityShipped(Validity("eu", "acme", 7)), c.OverrideShipped(override),
-        c.PoolShipped("general", 3),
-        c.TokenShipped(token)
+        c.ShippedPolicy(policy), c.ShippedValidity(Validity("eu", "acme", 7)), c.ShippedOverride(override),
+        c.ShippedPool("general", 3),
+        c.ShippedToken(token)
     )  # fmt: skip
-    opened = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "incident", bench.at + 60_000))
+    opened = bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "incident", bench.at + 60_000))
     bench.accept(ROOT, EndOverride(opened.revision, "over"))
     bench.accept(ROOT, Configure(replace(DEFAULTS, reservation_life=20_000)))
 
@@ -197,10 +197,13 @@ def _endings(bench: RegionBench, first: int) -> None:
     bench.accept(ROOT, c.RemoveNode(third))
     plain = bench.state.assignments[110]
     template = plain.shares[0].template
-    bench.ship(c.AssignmentShipped(replace(plain, stage=Stage.ENDED, shares=())), gone=(c.Gone("template", template),))
+    bench.ship(
+        c.ShippedAssignment(replace(plain, stage=AssignmentStage.ENDED, shares=())),
+        gone=(c.RemovedObject("template", template),),
+    )
     bench.accept(REPLICA, c.WithdrawSlots(110, (1,)))
     bench.accept(LINK, c.ForgetAssignment(110))
-    bench.ship(gone=(c.Gone("token", "ci"), c.Gone("override", "9")))
+    bench.ship(gone=(c.RemovedObject("token", "ci"), c.RemovedObject("override", "9")))
     denial = Denial("person/clerk", "GET /v1/nodes Node", "no-right", "", 2, bench.at, bench.at)
     bench.accept("ledger", RecordDenials((denial,)))
 
@@ -208,20 +211,20 @@ def _endings(bench: RegionBench, first: int) -> None:
 def _list(bench: RegionBench) -> None:
     """Everything again, in three parts, but for a policy and its validity; and the first part of another list."""
     state = bench.state
-    things: tuple[c.Shipped, ...] = (
-        c.RegionShipped("eu", "eu"),
-        *(c.TemplateShipped(digest, one) for digest, one in state.templates.items()),
-        *(c.ClassShipped(one) for one in state.classes.values()),
+    things: tuple[c.ShippedItem, ...] = (
+        c.ShippedRegion("eu", "eu"),
+        *(c.ShippedTemplate(digest, one) for digest, one in state.templates.items()),
+        *(c.ShippedPriorityClass(one) for one in state.classes.values()),
     )
-    people = tuple(c.PrincipalShipped(one) for name, one in state.principals.items() if name != ROOT)
+    people = tuple(c.ShippedPrincipal(one) for name, one in state.principals.items() if name != ROOT)
     work = (
         *(
-            c.GrantShipped(one.account, one.version, one.target, one.ends, one.protected)
+            c.ShippedGrant(one.account, one.version, one.target, one.ends, one.protected)
             for one in state.allowances.values()
         ),
-        *(c.AssignmentShipped(one) for one in state.assignments.values()),
+        *(c.ShippedAssignment(one) for one in state.assignments.values()),
     )
-    with mock.patch.object(full_list, "GONE_MAX", 1):
+    with mock.patch.object(full_list, "REMOVED_MAX", 1):
         bench.ship_list(things, people, work)
     cursor = state.place.cursor
     bench.accept(LINK, c.Ship("log-restored", 1, 0, cursor + 1, things, full=True, last=False))
@@ -230,8 +233,8 @@ def _list(bench: RegionBench) -> None:
 def _servers(bench: RegionBench) -> None:
     """This region's own servers, and the platform's."""
     first, second = (ServerToken(f"p-{n}", f"platform/s{n}", "0f" * 32, bench.at + 60_000) for n in (1, 2))
-    bench.ship(c.ServerShipped(first), c.ServerShipped(second))
-    bench.ship(gone=(c.Gone("server", "p-2"),), proof="1 0.9 p-1 c2lnbmVk")
+    bench.ship(c.ShippedServer(first), c.ShippedServer(second))
+    bench.ship(gone=(c.RemovedObject("server", "p-2"),), proof="1 0.9 p-1 c2lnbmVk")
     servers_of(bench, "region/eu", ROOT)
 
 
@@ -241,9 +244,9 @@ def _machines(bench: RegionBench) -> None:
     bench.a_node("n4", machine=Machine("m-1", "host-1", "boot-1"), capabilities=STRICT, shares_user=False)
     shape = a_template(cpu=100, isolation=Isolation.STRICT)
     held = an_assignment(140, 14, shape, 4, exclusive=True, ordinals=(0, 1, 2, 5))
-    bench.ship(c.TemplateShipped(template_digest(shape), shape), c.AssignmentShipped(held))
+    bench.ship(c.ShippedTemplate(template_digest(shape), shape), c.ShippedAssignment(held))
     bench.accept(REPLICA, c.OpenSlots(140, template_digest(shape), (0, 1, 2, 5)))
-    bench.accept(SCHEDULER, bench.proposal(held, c.Placement(0, bench.state.node_names["n4"])), policy=7)
+    bench.accept(SCHEDULER, bench.proposal(held, c.SlotPlacement(0, bench.state.node_names["n4"])), policy=7)
     bench.walk(Phase.RUNNING, 0, 14)
     bench.accept("controller/node-health", EndSession(bench.sessions.pop("agent/n4"), "silent"))
     bench.a_node("n4", machine=Machine("m-2", "host-2", "boot-2"), overrun=5_000, tenant="acme", shares_user=False)

@@ -15,15 +15,15 @@ from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.envelope import ABSENT
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.chunks import state_digest
-from holdfast.core.model.objects.policies import Action, PolicyDocument, PolicyStage, Strategy
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.policies import OverrideAction, PlacementStrategy, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.decisions import Denial
-from holdfast.core.model.records.region_reports import Counted, Seen
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.records.region_reports import TemplateCounts, WorkloadReport
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.model.values.limits import POLICIES_MAX, TEMPLATES_MAX
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
@@ -70,7 +70,7 @@ def platform_story(level: int = LEVEL) -> PlatformBench:
 
 def _found(bench: PlatformBench) -> None:
     bench.put(a_principal("region/*"))
-    bench.put(a_principal("tenant/*", Right.WRITE))
+    bench.put(a_principal("tenant/*", Permission.WRITE))
     bench.put(a_class("normal", 50))
     bench.put(a_class("critical", 100))
     bench.put(a_tenant("acme", "normal", "critical", pending_max=50, submits_per_minute=120), expect=ABSENT)
@@ -99,12 +99,14 @@ def _want(bench: PlatformBench) -> tuple[int, int]:
     )
     bench.assign(web, "eu", 2, disruption=1)
     bench.assign(web, "us", 2, disruption=1)
-    bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     db = bench.put(an_exclusive(leased=True, replicas=2))
     bench.hold(db, "eu", 0, 1)
-    progress = Condition(type="Progressing", status=Truth.TRUE, reason=Reason.PROGRESSING, message="two are up")
+    progress = Condition(
+        type="Progressing", status=ConditionStatus.TRUE, reason=ConditionReason.PROGRESSING, message="two are up"
+    )
     bench.accept(STATUS, c.ReportStatus(web, 1, 4, 3, 2, (progress,)))
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, revision(bench.state.facts.seq), DIGEST))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, pack_revision(bench.state.facts.seq), DIGEST))
     bench.tell("eu", web, free=cpu(3_000))
     bench.accept("region/eu", c.OfferBack(bench.assignments(web)[0].uid, 1, "no node has room"))
     return web, db
@@ -126,34 +128,34 @@ def _lend(bench: PlatformBench) -> None:
 def _steer(bench: PlatformBench) -> None:
     document = PolicyDocument(scores=(("packing", 3),), freshness=(("normal", 500),))
     first = bench.accept(ROOT, c.PublishPolicy("packed", document))
-    second = bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(strategy=Strategy.SPREAD)))
+    second = bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(strategy=PlacementStrategy.SPREAD)))
     bench.accept(ROOT, c.ActivatePolicy(first, "eu", "acme"))
     bench.accept(ROOT, c.ActivatePolicy(first, "us2", "", PolicyStage.ACTIVE))
     bench.accept(ROOT, c.ActivatePolicy(second, "us", "beta"))
     bench.accept(ROOT, c.RollBackPolicy(first, second, "too full"))
-    bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "an incident", bench.at + HOUR))
+    bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "an incident", bench.at + HOUR))
 
 
 def _recover(bench: PlatformBench, web: int, db: int) -> None:
     bench.later(SECOND)
     bench.lose("eu")
-    standby = next(a.uid for a in bench.assignments(web) if a.purpose is Purpose.RECOVERY)
+    standby = next(a.uid for a in bench.assignments(web) if a.purpose is AssignmentPurpose.RECOVERY)
     bench.accept(FAILOVER, c.Activate(standby))
     bench.later(HOUR)
     bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
     bench.accept(ROOT, c.AttestRight(db, 1, "eu", "its rack has no power"))
     bench.later(SECOND)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, revision(bench.state.facts.seq), DIGEST))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, pack_revision(bench.state.facts.seq), DIGEST))
     bench.judge("eu", RegionHealth.HEALTHY)
     bench.release(db, "us", 0)
-    serving = next(a.uid for a in bench.assignments(web) if a.region == "us" and a.purpose is Purpose.SERVING)
+    serving = next(a.uid for a in bench.assignments(web) if a.region == "us" and a.purpose is AssignmentPurpose.SERVING)
     bench.accept(FAILOVER, c.EndAssignment(serving))
     bench.accept("region/us", c.RemoveAssignment(serving))
     bench.accept(FAILOVER, c.Adopt(standby))
     batch = bench.put(a_workload("batch", replicas=2, batch=True))
     job = bench.assign(batch, "eu", 2)
     digest = bench.state.templates_of[batch][0]
-    bench.tell("eu", seen=(Seen(batch, 1, (Counted(digest, 0, 0, 0, 1, 1, "exit"),)),))
+    bench.tell("eu", seen=(WorkloadReport(batch, 1, (TemplateCounts(digest, 0, 0, 0, 1, 1, "exit"),)),))
     bench.accept(STATUS, c.ReportStatus(batch, 1, 0, 0, 0, (), 1, 1))
     bench.accept(FAILOVER, c.EndAssignment(job))
     bench.accept("region/eu", c.RemoveAssignment(job, ((digest, 1),)))
@@ -176,7 +178,7 @@ def _end(bench: PlatformBench, web: int) -> None:
 def _leave_behind(bench: PlatformBench) -> None:
     """What level 2 added: templates, policies and grants that nobody needs go, a long retirement goes in parts, and a
     region is believed."""
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10**9, revision(bench.state.facts.seq), DIGEST))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10**9, pack_revision(bench.state.facts.seq), DIGEST))
     bench.accept(ROOT, c.BelieveRegion("eu", "its token was stolen"))
     for number in range(TEMPLATES_MAX + 1):
         bench.put(a_workload(replicas=1, template=replace(a_template(), restarted=bench.at + 1 + number)))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.model.records.lifecycle import _ROWS, STOP_CAUSES
-from holdfast.core.model.values.conditions import Reason
-from holdfast.core.model.values.reserved_names import NOT_SENT_YET
+from holdfast.core.model.values.conditions import ConditionReason
+from holdfast.core.model.values.reserved_names import RESERVED_NAMES
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
@@ -19,7 +19,7 @@ from holdfast.host.errors import Unavailable
 from holdfast.observe.catalog import METRICS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference.md"
-BOOKS: tuple[Book[Any], ...] = (PLATFORM, REGION)
+BOOKS: tuple[LedgerDefinition[Any], ...] = (PLATFORM, REGION)
 
 
 def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -27,7 +27,7 @@ def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str
     return [*head, *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
-def commands(book: Book[Any]) -> list[str]:
+def commands(book: LedgerDefinition[Any]) -> list[str]:
     rows = [
         (
             rule.command.__name__,
@@ -43,7 +43,7 @@ def commands(book: Book[Any]) -> list[str]:
     return [f"## Commands of the {book.name} ledger", "", *table(columns, rows)]
 
 
-def invariants(book: Book[Any]) -> list[str]:
+def invariants(book: LedgerDefinition[Any]) -> list[str]:
     rows = [(f"`{i.id}`", i.sentence, i.kind.value, i.needs.value) for i in book.invariants]
     return [f"## Invariants of the {book.name} ledger", "", *table(("id", "promise", "kind", "takes"), rows)]
 
@@ -68,7 +68,7 @@ def edges() -> list[str]:
     ]
 
 
-def kinds(book: Book[Any]) -> list[str]:
+def kinds(book: LedgerDefinition[Any]) -> list[str]:
     rows = [(f"`{kind}`", sentence) for kind, sentence in book.kinds.items()]
     return [f"## What can be watched in the {book.name} ledger", "", *table(("kind", "told of"), rows)]
 
@@ -85,7 +85,7 @@ def metrics() -> list[str]:
 
 
 def not_sent_yet() -> list[str]:
-    rows = [(one.table, f"`{one.name}`", one.keeper) for one in NOT_SENT_YET]
+    rows = [(one.table, f"`{one.name}`", one.keeper) for one in RESERVED_NAMES]
     said = "These stand in the tables above, and nobody sends or reads them yet. The list only becomes shorter."
     return ["## Not sent yet", "", said, "", *table(("table", "name", "who will"), rows)]
 
@@ -102,7 +102,7 @@ def page() -> str:
     for book in BOOKS:
         lines += kinds(book)
     lines += metrics()
-    lines += ["## Reasons of conditions", "", ", ".join(f"`{reason.value}`" for reason in Reason), ""]
+    lines += ["## Reasons of conditions", "", ", ".join(f"`{reason.value}`" for reason in ConditionReason), ""]
     lines += not_sent_yet()
     settings = [(f"`{name}`", str(getattr(DEFAULTS, name))) for name in DEFAULTS.__struct_fields__]
     lines += ["## Settings", "", "Milliseconds, unless the name says otherwise.", ""]

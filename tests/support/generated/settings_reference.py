@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.wiring.config.server_settings import SETTINGS, ServerSettings, Setting
-from holdfast.wiring.config.sources import write
+from holdfast.wiring.config.sources import format_setting
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "operating.md"
 BEGINS, ENDS = "<!-- settings: written by `make reference` -->", "<!-- end of settings -->"
@@ -20,7 +20,7 @@ def table() -> str:
 
 
 def _section(setting: Setting) -> str:
-    default = write(setting, getattr(ServerSettings(), setting.field))
+    default = format_setting(setting, getattr(ServerSettings(), setting.field))
     form = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.form.value
     said = setting.made or (f"`{default}`" if default else "none")
     return (

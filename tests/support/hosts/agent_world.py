@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver, SimulatedMachine
-from holdfast.agent.lease_times import KeptTimes
-from holdfast.agent.node_load import Fares
-from holdfast.agent.term_fence import Terms
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
+from holdfast.agent.lease_times import AgentLeaseTimes
+from holdfast.agent.node_load import NodeLoad
+from holdfast.agent.term_fence import TermFence
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.workloads import Template
@@ -18,17 +18,17 @@ from holdfast.core.model.records.nodes import NO_MACHINE
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.host.ports.transport import Pairs
-from holdfast.host.protocol.session_client import Sender, Voice
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.protocol.session_client import SessionClient, SessionConfig
+from holdfast.host.runtime.telemetry import Metrics
 from tests.support.api.api_cluster import Part, World, bearer
-from tests.support.hosts.link_world import Line
+from tests.support.hosts.link_world import CuttableTransport
 from tests.support.ledgers.region import CLASSES, a_template, an_assignment
 
 LINK, REPLICA, SCHEDULER = "controller/link", "controller/replica", "controller/scheduler"
 UID = 100
 
 
-class Answers:
+class ScriptedProber:
     """What processes say to probes: by the probe's kind, why it fails."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Answers:
         self.error: Exception | None = None
         self.asked = 0
 
-    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         self.asked += 1
         if self.error is not None:
             raise self.error
@@ -55,20 +55,20 @@ class Node:
         self.pool = "general"
         #: The name of the token that it shows.
         self.token = "agents"
-        self.habits: dict[int, Habit] = {}
-        self.machine = SimulatedMachine(world.clock, lambda work: self.habits.get(work.slot[1], Habit()))
-        self.answers = Answers()
-        self.meters = Meters()
+        self.habits: dict[int, SimulatedBehavior] = {}
+        self.machine = SimulatedMachine(world.clock, lambda work: self.habits.get(work.slot[1], SimulatedBehavior()))
+        self.answers = ScriptedProber()
+        self.meters = Metrics()
         #: How the node fares; None: nobody is told.
-        self.fares: Fares | None = None
+        self.fares: NodeLoad | None = None
         self.newest = ("", 0)
         #: What its agent says of it, and the numbers that it keeps.
         self.identity = NO_MACHINE
         self.shares_user = False
-        self.times = KeptTimes()
+        self.times = AgentLeaseTimes()
         #: That of the agent's last life.
         self.session = 0
-        self.line = Line(world.network.join(name))
+        self.line = CuttableTransport(world.network.join(name))
         self.task: asyncio.Task[None] | None = None
 
     def _proof(self) -> Pairs:
@@ -80,19 +80,21 @@ class Node:
     def start(self) -> Node:
         """A new life of its agent."""
         clock = self.world.clock
-        voice = Voice(self.line, clock, Sender(f"agent/{self.name}", (self.region.name,), self._proof), clock.boot)
+        voice = SessionClient(
+            self.line, clock, SessionConfig(f"agent/{self.name}", (self.region.name,), self._proof), clock.boot
+        )
         capacity = Resources(10**5, 10**6, 10**6, 0)
         node = c.RegisterNode(
             self.name, self.pool, "a", capacity, ports=(30_000, 30_100), machine=self.identity,
             shares_user=self.shares_user,
         )  # fmt: skip
-        terms, driver = Terms(self.newest, self._keep), SimulatedDriver(self.machine)
+        terms, driver = TermFence(self.newest, self._keep), SimulatedDriver(self.machine)
         faring = self if self.fares is not None else None
         agent = Agent(node, voice, self.line, driver, self.answers, terms, clock, self.meters, faring, self.times)
         self.task = asyncio.create_task(agent.run())
         return self
 
-    async def look(self) -> Fares:
+    async def look(self) -> NodeLoad:
         """How it fares now."""
         assert self.fares is not None
         return self.fares
@@ -123,11 +125,11 @@ async def a_region(world: World, template: Template | None = None, **assigned: A
     """A region with one workload of a template, of which slots can be opened."""
     region = await world.region()
     template = template or a_template(cpu=100)
-    puts: tuple[c.Shipped, ...] = (
-        *[c.ClassShipped(one) for one in CLASSES],
-        c.TemplateShipped(template_digest(template), template),
-        c.AssignmentShipped(an_assignment(uid=UID, template=template, count=100, **assigned)),
-        c.GrantShipped("quota/acme", 1, Resources(10**6, 10**6, 10**6, 0), world.clock.wall() + 86_400_000),
+    puts: tuple[c.ShippedItem, ...] = (
+        *[c.ShippedPriorityClass(one) for one in CLASSES],
+        c.ShippedTemplate(template_digest(template), template),
+        c.ShippedAssignment(an_assignment(uid=UID, template=template, count=100, **assigned)),
+        c.ShippedGrant("quota/acme", 1, Resources(10**6, 10**6, 10**6, 0), world.clock.wall() + 86_400_000),
     )
     await region.submit(LINK, c.Ship("log-platform", 1, 1, 2, puts))
     return region
@@ -143,7 +145,7 @@ async def bind(region: Part, node: Node, *ordinals: int) -> None:
 async def place(region: Part, node: Node, *ordinals: int) -> None:
     """Put slots that wait on the node."""
     digest = region.state.assignments[UID].shares[0].template
-    group = c.Group(UID, digest, tuple(c.Placement(ordinal, node.uid) for ordinal in ordinals))
+    group = c.PlacementGroup(UID, digest, tuple(c.SlotPlacement(ordinal, node.uid) for ordinal in ordinals))
     await region.submit(SCHEDULER, c.Propose((group,), region.state.facts.at + 4_000))
 
 

@@ -8,48 +8,48 @@ from typing import Any
 
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.endpoints import Question
-from holdfast.host.controllers.endpoint_controller import Endpoints
-from holdfast.host.ports.endpoint_prober import Asker, Habits
+from holdfast.core.region.queries.endpoints import EndpointCheck
+from holdfast.host.controllers.endpoint_controller import EndpointController
+from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from tests.support.hosts.ledger_world import Server
 from tests.support.ledgers.region import LINK, REPLICA, a_template, an_assignment
 
 #: Few at a time, so that a test can tell how many are.
-HABITS = Habits(workers=4)
+HABITS = EndpointOptions(workers=4)
 FIRST_PORT = 30_000
 
 
-class Town:
+class ProbedAddresses:
     """Who answers, at which ports; who was asked, when, by which server, and what came of it."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
         #: Ports at which a question is never answered.
         self.mute: set[int] = set()
-        self.asked: list[tuple[int, Question]] = []
+        self.asked: list[tuple[int, EndpointCheck]] = []
         #: Which replicas have answered, under which epoch, to which server.
         self.answered: set[tuple[str, SlotKey, Revision]] = set()
         self.at_once = self.most_at_once = 0
 
-    def asks_from(self, server: Server) -> Asking:
-        return Asking(self, server)
+    def asks_from(self, server: Server) -> ScriptedEndpointProber:
+        return ScriptedEndpointProber(self, server)
 
 
-class Asking(Asker):
+class ScriptedEndpointProber(EndpointProber):
     """The way from one server."""
 
-    def __init__(self, town: Town, server: Server) -> None:
+    def __init__(self, town: ProbedAddresses, server: Server) -> None:
         self._town = town
         self._server = server
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: EndpointCheck) -> str:
         town, server = self._town, self._server
         town.asked.append((server.clock.boot(), question))
         town.at_once += 1
@@ -68,15 +68,15 @@ class Asking(Asker):
         return ""
 
 
-class Publishing:
+class EndpointWorld:
     """A server whose endpoints are asked, with one node `n1`, and replicas of workload 1 that take a port each."""
 
-    def __init__(self, server: Server, town: Town, habits: Habits = HABITS) -> None:
+    def __init__(self, server: Server, town: ProbedAddresses, habits: EndpointOptions = HABITS) -> None:
         self.server = server
         self.town = town
         self.session = 0
         self.number = 0
-        server.ledger.beside["endpoints"] = Endpoints(server.ledger, town.asks_from(server), habits=habits).run
+        server.ledger.beside["endpoints"] = EndpointController(server.ledger, town.asks_from(server), habits=habits).run
 
     async def set_up(self, count: int, *, ports: int = 1, address: str = "10.0.0.1", batch: bool = False) -> None:
         """So many replicas that run."""
@@ -86,18 +86,18 @@ class Publishing:
         digest = template_digest(template)
         work = an_assignment(template=template, count=count, batch=batch)
         ends = server.clock.wall() + 10**9
-        grant = c.GrantShipped("quota/acme", 1, Resources(10**6, 10**9, 10**9, 10**9), ends)
+        grant = c.ShippedGrant("quota/acme", 1, Resources(10**6, 10**9, 10**9, 10**9), ends)
         await server.accept(
             LINK,
-            c.Ship("log-platform", 1, 1, 2, (c.TemplateShipped(digest, template), grant, c.AssignmentShipped(work))),
+            c.Ship("log-platform", 1, 1, 2, (c.ShippedTemplate(digest, template), grant, c.ShippedAssignment(work))),
         )
         await self.register(address)
         await server.accept(REPLICA, c.OpenSlots(work.uid, digest, tuple(range(count))))
         node = server.state.node_names["n1"]
         placements = tuple(
-            c.Placement(n, node, ports=tuple(FIRST_PORT + n + 500 * m for m in range(ports))) for n in range(count)
+            c.SlotPlacement(n, node, ports=tuple(FIRST_PORT + n + 500 * m for m in range(ports))) for n in range(count)
         )
-        group = c.Group(work.uid, digest, placements)
+        group = c.PlacementGroup(work.uid, digest, placements)
         await server.accept("controller/scheduler", c.Propose((group,), server.clock.wall() + 5_000))
         for target, cause in ((Phase.STARTING, "started"), (Phase.RUNNING, "running")):
             await self.say(range(count), target, cause)
@@ -122,7 +122,7 @@ class Publishing:
         """The agent moves these."""
         moves = tuple(c.MoveSlot((1, n), self.slot(n).epoch, target, cause) for n in ordinals)
         answer = await self.send(c.Move(moves))
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
 
     async def ready(self, *ordinals: int) -> None:
         await self.say(ordinals, Phase.READY, "probe-passed")

@@ -20,19 +20,19 @@ from apsw import SQLITE_IOERR_FSYNC as SYNC_FAILED
 from apsw import SQLITE_IOERR_READ as READ_FAILED
 from apsw import SQLITE_IOERR_WRITE as WRITE_FAILED
 
-__all__ = ["DISK_FULL", "READ_FAILED", "SYNC_FAILED", "WRITE_FAILED", "Disk"]
+__all__ = ["DISK_FULL", "READ_FAILED", "SYNC_FAILED", "WRITE_FAILED", "FaultyDisk"]
 
 _names = (f"disk-{number}" for number in itertools.count())
 
 
 @dataclass
-class Fault:
+class DiskFault:
     code: int
     after: int
     beyond: int
 
 
-class Kept:
+class DurableContent:
     """One file: what is durable of it, and what was written since the last sync."""
 
     def __init__(self, durable: bytes) -> None:
@@ -63,15 +63,15 @@ def _put(content: bytearray, changes: list[tuple[int, bytes | None]]) -> None:
             content[offset : offset + len(data)] = data
 
 
-class Disk(apsw.VFS):
+class FaultyDisk(apsw.VFS):
     """Hand its `name` to the store. `fail` breaks it, `heal` makes it whole."""
 
     def __init__(self, seed: int = 0) -> None:
         self.name = next(_names)
-        self.files: dict[str, Kept] = {}
+        self.files: dict[str, DurableContent] = {}
         self.instant = threading.Lock()
         self.chance = random.Random(seed)
-        self._failing: dict[tuple[str, str], Fault] = {}
+        self._failing: dict[tuple[str, str], DiskFault] = {}
         super().__init__(self.name, "")
 
     def fail(self, what: str, file: str, code: int, *, after: int = 0, beyond: int = 0) -> None:
@@ -79,7 +79,7 @@ class Disk(apsw.VFS):
 
         After some that do not; or, for writes, only beyond a size: a file that cannot grow.
         """
-        self._failing[what, file] = Fault(code, after, beyond)
+        self._failing[what, file] = DiskFault(code, after, beyond)
 
     def heal(self) -> None:
         self._failing.clear()
@@ -113,12 +113,12 @@ class Disk(apsw.VFS):
 
 
 class _File(apsw.VFSFile):
-    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+    def __init__(self, disk: FaultyDisk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         path = Path(str(name.filename() if isinstance(name, apsw.URIFilename) else name))
         super().__init__("", name, flags)
         self.disk = disk
         self.file = path.name
-        self.kept = disk.files.setdefault(self.file, Kept(path.read_bytes()))
+        self.kept = disk.files.setdefault(self.file, DurableContent(path.read_bytes()))
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         self.disk.check("read", self.file)

@@ -2,7 +2,7 @@
 
     store = FaultyStore(MemoryStore())          one server's own way to a store that others may share
     store.cut() / .hang() / .heal()             nothing arrives and all calls fail / nothing is answered / as before
-    store.append_lands_later(300)               the next append is answered `Unknown`, and lands 300 ms later
+    store.append_lands_later(300)               the next append is answered `WriteUnknown`, and lands 300 ms later
     store.append_never_lands()                  ... and never lands
     store.append_lands_unheard()                ... and has landed at once
     store.append_hangs(lands=True)              no answer until it is released
@@ -22,22 +22,22 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.builtin.log import StartTerm
-from holdfast.core.ledger.commit.draft import Draft, Landed, fold
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.ports.store import (
-    Conflict,
-    Full,
     Head,
-    Outcome,
     Store,
     StoreCorrupt,
-    Stored,
+    StoredBatch,
     StoreError,
-    Unknown,
-    Usage,
-    Written,
+    StoreUsage,
+    WriteConflict,
+    WriteFull,
+    WriteOk,
+    WriteOutcome,
+    WriteUnknown,
 )
 from holdfast.sim.world.virtual_loop import VirtualLoop
 
@@ -153,29 +153,29 @@ class FaultyStore:
     async def head(self) -> Head:
         return self._see(await self._call("head", self.inner.head))
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         self.tried.append(batch.digest)
         fault = self._appends.popleft() if self._appends else None
 
-        async def land() -> Outcome:
+        async def land() -> WriteOutcome:
             await asyncio.sleep(self.append_ms / 1000)
             if fault is not None:
                 return await self._spoil(fault, after, batch)
             if self._forged is not None:
-                return Conflict(self._forged)
+                return WriteConflict(self._forged)
             if self.is_full:
-                return Full(f"{self.name} was told to be full")
+                return WriteFull(f"{self.name} was told to be full")
             return await self.inner.append(after, batch)
 
         return await self._write("append", land)
 
-    async def touch(self, at: Head) -> Outcome:
-        async def land() -> Outcome:
-            return await self.inner.touch(at) if self._forged is None else Conflict(self._forged)
+    async def touch(self, at: Head) -> WriteOutcome:
+        async def land() -> WriteOutcome:
+            return await self.inner.touch(at) if self._forged is None else WriteConflict(self._forged)
 
         return await self._write("touch", land)
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
         batches = await self._call("read", lambda: self.inner.read(first, size_bytes))
         last = self._forged.seq if self._forged is not None else None
         return [self._as_read(batch) for batch in batches if last is None or batch.seq <= last]
@@ -205,12 +205,12 @@ class FaultyStore:
     async def leftovers(self) -> list[int]:
         return await self._call("leftovers", self.inner.leftovers)
 
-    async def trim(self, log_id: str, floor: int) -> Outcome:
+    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         return await self._write("trim", lambda: self.inner.trim(log_id, floor))
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> StoreUsage:
         usage = await self._call("usage", self.inner.usage)
-        return usage if self.used_share is None else Usage(round(self.used_share * 1000), 1000)
+        return usage if self.used_share is None else StoreUsage(round(self.used_share * 1000), 1000)
 
     async def reclaim(self) -> None:
         await self._call("reclaim", self.inner.reclaim)
@@ -249,12 +249,12 @@ class FaultyStore:
         await self._way(self.answer_ms)
         return result
 
-    async def _write(self, method: str, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """A write whose answer is lost is `Unknown`: it may have been done."""
+    async def _write(self, method: str, work: Callable[[], Awaitable[WriteOutcome]]) -> WriteOutcome:
+        """A write whose answer is lost is `WriteUnknown`: it may have been done."""
         try:
             return await self._call(method, work)
         except StoreError as error:
-            return Unknown(str(error))
+            return WriteUnknown(str(error))
 
     async def _way(self, takes_ms: int) -> None:
         if takes_ms:
@@ -266,16 +266,16 @@ class FaultyStore:
                 await self._changed.wait()
             raise StoreError(f"the connection to {self.name} broke")
 
-    async def _spoil(self, fault: AppendFault, after: Head, batch: Stored) -> Outcome:
+    async def _spoil(self, fault: AppendFault, after: Head, batch: StoredBatch) -> WriteOutcome:
         if fault.lands_after_ms == 0:
             await self.inner.append(after, batch)
         elif fault.lands_after_ms is not None:
             self._later(fault.lands_after_ms, after, batch)
         if not fault.answered:
             await self._released.wait()
-        return Unknown(f"{self.name} did not say what became of batch {batch.seq}")
+        return WriteUnknown(f"{self.name} did not say what became of batch {batch.seq}")
 
-    def _later(self, after_ms: int, after: Head, batch: Stored) -> None:
+    def _later(self, after_ms: int, after: Head, batch: StoredBatch) -> None:
         async def land() -> None:
             await asyncio.sleep(after_ms / 1000)
             await self.inner.append(after, batch)
@@ -287,7 +287,7 @@ class FaultyStore:
     def _see(self, head: Head) -> Head:
         return head if self._forged is None else self._forged
 
-    def _as_read(self, batch: Stored) -> Stored:
+    def _as_read(self, batch: StoredBatch) -> StoredBatch:
         return msgspec.structs.replace(batch, raw=self._spoiled.get(batch.seq, _same)(batch.raw))
 
 
@@ -327,14 +327,14 @@ class Rival:
 
     async def write(self, *envelopes: Envelope[Any]) -> Head:
         """One batch with these commands, which must all be accepted; durable and acknowledged when it returns."""
-        draft = Draft(REGION, self.state)
+        draft = BatchDraft(REGION, self.state)
         for envelope in envelopes:
             answer = draft.consider(envelope, self.state.facts.at)
-            assert isinstance(answer, Landed), answer
+            assert isinstance(answer, Committed), answer
         raw, digest = draft.seal()
         facts = self.state.facts
         after = Head(facts.log_id, facts.seq, facts.digest)
-        outcome = await self._store.append(after, Stored(facts.log_id, facts.seq + 1, digest, raw))
-        assert isinstance(outcome, Written), outcome
+        outcome = await self._store.append(after, StoredBatch(facts.log_id, facts.seq + 1, digest, raw))
+        assert isinstance(outcome, WriteOk), outcome
         draft.land()
         return outcome.head

@@ -12,17 +12,16 @@ from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.values.settings import DEFAULTS, Settings
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
-from holdfast.host.ports.store import Head, Store, Written
-from holdfast.host.storage.snapshots import Keeping
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
+from holdfast.host.ports.store import Head, Store, WriteOk
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
 from tests.support.ledgers.region import CLASSES, LINK, ROOT, a_principal
@@ -42,7 +41,7 @@ class Server:
         self.name = name
         self.clock = clock
         book = REGION.of_level(fields.pop("level", LEVEL))
-        self.ledger: Ledger[RegionState] = Ledger(book, store, clock, Identity(name, start), **fields)
+        self.ledger: Ledger[RegionState] = Ledger(book, store, clock, ServerIdentity(name, start), **fields)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -69,24 +68,24 @@ class Server:
         await asyncio.wait({self._task})
         return self._task.exception()
 
-    async def send(self, actor: str, command: Any, **fields: Any) -> Landed | Refused | Repeated:
+    async def send(self, actor: str, command: Any, **fields: Any) -> Committed | Refused | Repeated:
         fields.setdefault("sent", self.clock.wall())
         return await self.ledger.submit(Envelope(actor, command, **fields))
 
-    async def accept(self, actor: str, command: Any, **fields: Any) -> Landed:
+    async def accept(self, actor: str, command: Any, **fields: Any) -> Committed:
         answer = await self.send(actor, command, **fields)
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer
 
-    async def override(self, key: str, **fields: Any) -> Landed | Refused | Repeated:
+    async def override(self, key: str, **fields: Any) -> Committed | Refused | Repeated:
         """A small command of a person: what most tests of hosts send."""
         return await self.send(ROOT, an_override(self.clock.wall(), key), key=key, **fields)
 
     async def prepare(self) -> Server:
         """A region to which agents and schedulers may speak."""
-        principals = [c.PrincipalShipped(a_principal(name)) for name in ("agent/*", "scheduler/*")]
-        classes = [c.ClassShipped(cls) for cls in CLASSES]
-        await self.accept(LINK, c.Ship("log-platform", 1, 0, 1, (c.RegionShipped("eu", "eu"), *classes, *principals)))
+        principals = [c.ShippedPrincipal(a_principal(name)) for name in ("agent/*", "scheduler/*")]
+        classes = [c.ShippedPriorityClass(cls) for cls in CLASSES]
+        await self.accept(LINK, c.Ship("log-platform", 1, 0, 1, (c.ShippedRegion("eu", "eu"), *classes, *principals)))
         return self
 
     async def open_session(self, actor: str) -> int:
@@ -101,14 +100,14 @@ async def as_it_was(store: Store, seq: int) -> MemoryStore:
     copy, head = MemoryStore(store.name), Head()
     for stored in (await store.read(1))[:seq]:
         outcome = await copy.append(head, stored)
-        assert isinstance(outcome, Written)
+        assert isinstance(outcome, WriteOk)
         head = outcome.head
     assert head.seq == seq
     return copy
 
 
 def an_override(now: int, reason: str) -> OpenOverride:
-    return OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", reason, now + 3_600_000)
+    return OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", reason, now + 3_600_000)
 
 
 class World:
@@ -175,6 +174,3 @@ async def batches_in(store: Store) -> list[Batch[Any]]:
 async def keys_in(store: Store) -> list[int]:
     """The idempotency keys of every record in the log, in order."""
     return [record.key for batch in await batches_in(store) for record in batch.records if record.key]
-
-
-__all__ = ["Keeping", "MemoryStore", "Server", "World", "batches_in", "in_world", "keys_in", "start_log", "until"]

@@ -7,18 +7,18 @@ from typing import Any
 
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.region_reports import Seen, Summary
+from holdfast.core.model.records.region_reports import RegionSummary, WorkloadReport
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT
-from holdfast.core.platform.state.lookups import observation
+from holdfast.core.platform.state.lookups import last_report
 from holdfast.core.region import commands as c
 from tests.support.hosts.ledger_world import until
 from tests.support.hosts.link_world import LinkWorld, PlatformServer, RegionServer
@@ -29,7 +29,7 @@ REPLICA = "controller/replica"
 SCHEDULER = "scheduler/main"
 
 
-class Acting:
+class LinkActors:
     """The two of them. `platform` and `region` are the servers that lead; whoever replaces one says so here."""
 
     def __init__(self, world: LinkWorld, platform: PlatformServer, region: RegionServer) -> None:
@@ -55,7 +55,7 @@ class Acting:
         template = template_digest(self.platform.state.workloads[workload].spec.template)
         total = count or len(ordinals)
         shares = (Share(template, total),) if total else ()
-        assign = p.Assign(workload, "eu", Purpose.SERVING, Stage.ACTIVE, shares, ordinals)
+        assign = p.Assign(workload, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, shares, ordinals)
         revision = await self.platform.accept(ASSIGNMENT, assign)
 
         def there() -> list[int]:
@@ -73,12 +73,12 @@ class Acting:
         grant = self.platform.state.grants["eu|quota/acme"]
         return grant.acknowledged, grant.settled
 
-    def seen(self, workload: int) -> Seen | None:
+    def seen(self, workload: int) -> WorkloadReport | None:
         """What the platform knows that the region sees of a workload."""
-        found = observation(self.platform.state, workload, "eu")
+        found = last_report(self.platform.state, workload, "eu")
         return None if found is None else found.seen
 
-    def summary(self) -> Summary | None:
+    def summary(self) -> RegionSummary | None:
         found = self.platform.state.summaries.get("eu")
         return None if found is None else found.summary
 
@@ -94,7 +94,7 @@ class Acting:
         envelope = Envelope(actor, command, self.world.clock.wall(), session=session, sequence=number + 1)
         self.region.ledger.renew(actor, session)
         answer = await self.region.ledger.submit(envelope)
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer.revision
 
     async def node(self, name: str, milli: int = 8_000) -> int:
@@ -116,9 +116,9 @@ class Acting:
 
     async def place(self, uid: int, node: int, *ordinals: int) -> None:
         template = self.assignment(uid).shares[0].template
-        placements = tuple(c.Placement(ordinal, node) for ordinal in ordinals)
+        placements = tuple(c.SlotPlacement(ordinal, node) for ordinal in ordinals)
         valid = self.world.clock.wall() + 5_000
-        await self.machine(SCHEDULER, c.Propose((c.Group(uid, template, placements),), valid))
+        await self.machine(SCHEDULER, c.Propose((c.PlacementGroup(uid, template, placements),), valid))
 
     async def serve(self, workload: int, *ordinals: int) -> None:
         """Bound replicas come to serve."""
@@ -153,15 +153,16 @@ class Acting:
         return tuple(c.MoveSlot((workload, slot.ordinal), slot.epoch, target, cause, detail) for slot in slots)
 
 
-async def acting(world: LinkWorld) -> Acting:
+async def link_actors(world: LinkWorld) -> LinkActors:
     """A platform with a tenant that may have 10 cpu, and its region, which has caught up."""
     platform = await world.a_platform()
     for thing in (
-        a_principal("tenant/*", Right.WRITE), a_principal("agent/*"), a_principal("scheduler/*"), a_class("normal"),
+        a_principal("tenant/*", Permission.WRITE), a_principal("agent/*"), a_principal("scheduler/*"),
+        a_class("normal"),
         a_tenant("acme", "normal"), a_quota("acme", cpu(10_000)), a_region("us", "US"),
     ):  # fmt: skip
         await platform.put(thing)
     region = world.region()
     await region.leads()
     await world.same(platform, region)
-    return Acting(world, platform, region)
+    return LinkActors(world, platform, region)

@@ -13,10 +13,10 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.servers import SERVERS, AdmitServer
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import INDEX_MAX, parse, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision, parse_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken
 from holdfast.core.platform import commands as p
@@ -26,27 +26,37 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.link.platform.content import everything
-from holdfast.host.link.platform.position_proofs import Evidence
+from holdfast.host.link.platform.position_proofs import PositionProofs
 from holdfast.host.link.platform.server import serve_shipments
 from holdfast.host.link.region.link import Link
-from holdfast.host.link.region.session import Platform
+from holdfast.host.link.region.session import PlatformTarget
 from holdfast.host.ports.store import Store
-from holdfast.host.ports.transport import Flow, NoAnswer, Pairs, Reply, Request, Serving, Transport, Unreachable, named
+from holdfast.host.ports.transport import (
+    NoAnswer,
+    Pairs,
+    Reply,
+    Request,
+    RequestHandler,
+    StreamReply,
+    Transport,
+    Unreachable,
+    first_value,
+)
 from holdfast.host.protocol.commands import (
     ENVELOPES,
-    ENVELOPES_MANY,
+    ENVELOPES_BATCH,
     JSON,
     MSGPACK,
     RENEWALS,
-    Answered,
+    CommandOutcome,
+    CommandReply,
     Renew,
     Renewed,
-    Said,
 )
-from holdfast.host.protocol.problem import problem
-from holdfast.host.protocol.request_signatures import OwnToken, verifier
+from holdfast.host.protocol.problem import problem_reply
+from holdfast.host.protocol.request_signatures import SigningToken, public_key_of
 from holdfast.host.protocol.shipments import SHIPMENTS
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop, run_virtual
 from holdfast.stores.memory import MemoryStore
@@ -61,12 +71,12 @@ ROOT = "person/root"
 WHO = "authorization"
 
 
-def full_list(state: PlatformState, region: str) -> tuple[c.Shipped, ...]:
+def full_list(state: PlatformState, region: str) -> tuple[c.ShippedItem, ...]:
     """All that a region has a copy of."""
     return tuple(put for put in everything(state, region) if put is not None)
 
 
-class Line:
+class CuttableTransport:
     """A region's way to the platform: it can be cut, and it can lose answers or repeat and drop what is streamed."""
 
     def __init__(self, inner: Transport) -> None:
@@ -101,7 +111,7 @@ class Line:
         finally:
             await messages.aclose()  # type: ignore[attr-defined]
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._inner.serve(serving)
 
     def _must_be_whole(self) -> None:
@@ -117,12 +127,12 @@ class Server(Generic[S]):
     """A server of one ledger, with its name in the network."""
 
     def __init__(
-        self, book: Book[S], store: Store, world: LinkWorld, name: str, start: StartLog, **fields: Any
+        self, book: LedgerDefinition[S], store: Store, world: LinkWorld, name: str, start: StartLog, **fields: Any
     ) -> None:
         self.name = name
         self.world = world
         self.clock: VirtualClock = fields.pop("clock", world.clock)
-        self.ledger: Ledger[S] = Ledger(book, store, self.clock, Identity(name, start), **fields)
+        self.ledger: Ledger[S] = Ledger(book, store, self.clock, ServerIdentity(name, start), **fields)
         self.transport: LocalTransport | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -155,7 +165,7 @@ class Server(Generic[S]):
         self.world.keys += 1
         key = f"k{self.world.keys}" if actor.partition("/")[0] in ("person", "tenant") else ""
         answer = await self.ledger.submit(Envelope(actor, command, self.clock.wall(), key=key))
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer.revision
 
 
@@ -167,23 +177,23 @@ class PlatformServer(Server[PlatformState]):
         self.transport = world.network.join(name)
         self.transport.serve(self._serve)
         #: With what it signs where it brings regions, once it is `announced`.
-        self.own = OwnToken(f"server-{name}", f"the secret of {name}")
-        self.evidence = Evidence(lambda: self.own)
+        self.own = SigningToken(f"server-{name}", f"the secret of {name}")
+        self.evidence = PositionProofs(lambda: self.own)
 
     async def announced(self) -> None:
         """Have the key of this server in the log."""
         ends = self.clock.wall() + SERVER_TOKEN_LIFE
-        token = ServerToken(self.own.name, f"platform/{self.name}", verifier(self.own.secret), ends)
+        token = ServerToken(self.own.name, f"platform/{self.name}", public_key_of(self.own.secret), ends)
         await self.accept(SERVERS, AdmitServer(token))
 
     async def put(self, thing: Any) -> int:
         return await self.accept(ROOT, p.Put(thing))
 
-    async def _serve(self, request: Request) -> Reply | Flow:
-        actor = named(request.headers, WHO)
+    async def _serve(self, request: Request) -> Reply | StreamReply:
+        actor = first_value(request.headers, WHO)
         if request.path == ENVELOPES:
             return Reply(200, (MSGPACK,), encode(await self._submit(request.body)))
-        if request.path == ENVELOPES_MANY:
+        if request.path == ENVELOPES_BATCH:
             bodies = msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])
             answers = await asyncio.gather(*[self._submit(bytes(one)) for one in bodies])
             return Reply(200, (MSGPACK,), encode(answers))
@@ -192,28 +202,30 @@ class PlatformServer(Server[PlatformState]):
         assert request.path == SHIPMENTS, request
         return await serve_shipments(self.ledger, request, actor.removeprefix("region/"), self.evidence)
 
-    async def _submit(self, body: bytes) -> Answered:
+    async def _submit(self, body: bytes) -> CommandReply:
         envelope = PLATFORM.envelopes.read(body)
         if isinstance(envelope, Refused):
-            return Answered(Said.REFUSED, envelope.code.value, envelope.message)
+            return CommandReply(CommandOutcome.REFUSED, envelope.code.value, envelope.message)
         try:
             answer = await self.ledger.submit(envelope)
         except Unavailable as error:
-            return Answered(Said.UNAVAILABLE, error.code, str(error))
+            return CommandReply(CommandOutcome.UNAVAILABLE, error.code, str(error))
         at = self.ledger.leader.term.now() if self.ledger.leader is not None else 0
         if isinstance(answer, Refused):
-            return Answered(Said.REFUSED, answer.code.value, answer.message, at=at, facts=dict(answer.facts))
+            return CommandReply(
+                CommandOutcome.REFUSED, answer.code.value, answer.message, at=at, facts=dict(answer.facts)
+            )
         session = self.state.session_of.get(envelope.actor) or 0
-        return Answered(Said.LANDED, "", "", answer.revision, session, answer.answer, at)
+        return CommandReply(CommandOutcome.LANDED, "", "", answer.revision, session, answer.answer, at)
 
     def _renew(self, actor: str, body: bytes) -> Reply:
-        session = parse(msgspec.json.decode(body, type=Renew).session)
+        session = parse_revision(msgspec.json.decode(body, type=Renew).session)
         try:
             renewal = self.ledger.renew(actor, session or 0)
         except Unavailable as error:
-            return problem(503, error.code, str(error))
+            return problem_reply(503, error.code, str(error))
         if isinstance(renewal, Refused):
-            return problem(409, renewal.code.value, renewal.message)
+            return problem_reply(409, renewal.code.value, renewal.message)
         assert self.ledger.leader is not None
         renewed = Renewed(renewal.worth, renewal.term, renewal.log_id, self.ledger.leader.term.now())
         return Reply(200, (JSON,), msgspec.json.encode(renewed))
@@ -225,12 +237,14 @@ class RegionServer(Server[RegionState]):
     def __init__(self, store: Store, world: LinkWorld, name: str, servers: tuple[str, ...], **fields: Any) -> None:
         super().__init__(REGION, store, world, name, StartLog("log-eu", "region/eu", ROOT), **fields)
         self.transport = world.network.join(name)
-        self.line = Line(self.transport)
+        self.line = CuttableTransport(self.transport)
 
         def credentials() -> Pairs:
             return ((WHO, "region/eu"),)
 
-        self.link = Link(self.ledger, self.line, self.clock, Platform(servers, "eu", f"local:{name}", credentials))
+        self.link = Link(
+            self.ledger, self.line, self.clock, PlatformTarget(servers, "eu", f"local:{name}", credentials)
+        )
         self.ledger.beside["link"] = self.link.run
 
 
@@ -318,7 +332,7 @@ def differences(platform: PlatformState, region: RegionState, name: str = "eu") 
     leaving = {digest for digest, _ in region.leaving.items()}
     if not named_here <= known or not known - leaving <= {digest for digest, _ in platform.templates.items()}:
         found.append("templates")
-    if platform.facts.log_id != place.platform_log or place.cursor > revision(platform.facts.seq, INDEX_MAX):
+    if platform.facts.log_id != place.platform_log or place.cursor > pack_revision(platform.facts.seq, INDEX_MAX):
         found.append("cursor")
     return found
 

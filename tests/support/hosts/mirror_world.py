@@ -16,13 +16,13 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.host.ports.transport import Pairs, Request
 from holdfast.host.protocol.log_stream import LOG
-from holdfast.host.protocol.session_client import Sender, Voice
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.scheduler.standalone import SchedulerApart
+from holdfast.host.protocol.session_client import SessionClient, SessionConfig
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.scheduler.standalone import StandaloneScheduler
 from holdfast.host.streams.mirror import Mirror
 from holdfast.sim.world.virtual_loop import VirtualClock
 from tests.support.api.api_cluster import Part, World, bearer
-from tests.support.hosts.link_world import Line
+from tests.support.hosts.link_world import CuttableTransport
 from tests.support.ledgers.region import CLASSES, a_template, an_assignment
 
 UID = 100
@@ -31,30 +31,32 @@ TEMPLATE = a_template(cpu=100, memory=100)
 DIGEST = template_digest(TEMPLATE)
 
 
-class Far:
+class MirrorWorld:
     """Somebody who follows regions from afar, over a line that can be cut."""
 
     def __init__(self, world: World, name: str, servers: tuple[str, ...], host: str = "") -> None:
         self.world = world
         self.peer = world.network.join(host or name)
-        self.line = Line(self.peer)
-        self.meters = Meters()
+        self.line = CuttableTransport(self.peer)
+        self.meters = Metrics()
         self.actor = f"scheduler/{name}"
-        self.voice = Voice(self.line, world.clock, Sender(self.actor, servers, self._proof), world.clock.boot)
+        self.voice = SessionClient(
+            self.line, world.clock, SessionConfig(self.actor, servers, self._proof), world.clock.boot
+        )
         self.mirror = Mirror(self.voice, self.line, world.clock, self.meters)
         self.task: asyncio.Task[None] | None = None
 
     def _proof(self) -> Pairs:
         return (("authorization", bearer("schedulers")), ("holdfast-actor", self.actor))
 
-    def follow(self) -> Far:
+    def follow(self) -> MirrorWorld:
         """Follow, and nothing else."""
         self.task = asyncio.create_task(self.mirror.run())
         return self
 
-    def schedule(self) -> Far:
+    def schedule(self) -> MirrorWorld:
         """Schedule."""
-        apart = SchedulerApart(self.voice, self.mirror, BUILT_IN, self.world.clock, self.meters)
+        apart = StandaloneScheduler(self.voice, self.mirror, BUILT_IN, self.world.clock, self.meters)
         self.task = asyncio.create_task(apart.run())
         return self
 
@@ -77,11 +79,11 @@ class Far:
 async def a_region(world: World, *, nodes: int = 2, slots: int = 4, **fields: Any) -> Part:
     """A region with nodes that have much room, and slots that wait for one."""
     region = await world.region(**fields)
-    puts: tuple[c.Shipped, ...] = (
-        *[c.ClassShipped(one) for one in CLASSES],
-        c.TemplateShipped(DIGEST, TEMPLATE),
-        c.AssignmentShipped(an_assignment(uid=UID, template=TEMPLATE, count=1_000)),
-        c.GrantShipped("quota/acme", 1, Resources(10**6, 10**6, 10**6, 0), world.clock.wall() + 86_400_000),
+    puts: tuple[c.ShippedItem, ...] = (
+        *[c.ShippedPriorityClass(one) for one in CLASSES],
+        c.ShippedTemplate(DIGEST, TEMPLATE),
+        c.ShippedAssignment(an_assignment(uid=UID, template=TEMPLATE, count=1_000)),
+        c.ShippedGrant("quota/acme", 1, Resources(10**6, 10**6, 10**6, 0), world.clock.wall() + 86_400_000),
     )
     await region.submit(LINK, c.Ship("log-platform", 1, 1, 2, puts))
     for number in range(nodes):

@@ -9,7 +9,7 @@ from random import Random
 from typing import Protocol
 
 from holdfast.core.ledger.codec import chain
-from holdfast.host.ports.store import Conflict, Head, Log, Outcome, Store, Stored, Written
+from holdfast.host.ports.store import Head, LogStore, Store, StoredBatch, WriteConflict, WriteOk, WriteOutcome
 from holdfast.sim.world.disk import SimDisk
 from holdfast.sim.world.store import SimStore
 from holdfast.stores.memory import MemoryStore
@@ -66,25 +66,25 @@ def sqlite_opening(folder: Path) -> Opening:
     return opened
 
 
-def a_batch(after: Head, text: str = "batch", *, log_id: str = LOG, size_bytes: int = 0) -> Stored:
+def a_batch(after: Head, text: str = "batch", *, log_id: str = LOG, size_bytes: int = 0) -> StoredBatch:
     """A batch that follows `after`, chained to it, padded to a size."""
     raw = f"{after.seq + 1} {text} ".encode().ljust(size_bytes, b".")
-    return Stored(after.log_id or log_id, after.seq + 1, chain(after.digest, raw), raw)
+    return StoredBatch(after.log_id or log_id, after.seq + 1, chain(after.digest, raw), raw)
 
 
-def written(outcome: Outcome) -> Head:
+def written(outcome: WriteOutcome) -> Head:
     """The head of an append, touch or trim that must have worked."""
-    assert isinstance(outcome, Written), outcome
+    assert isinstance(outcome, WriteOk), outcome
     return outcome.head
 
 
-def conflicting(outcome: Outcome) -> Head:
+def conflicting(outcome: WriteOutcome) -> Head:
     """The head that was found instead."""
-    assert isinstance(outcome, Conflict), outcome
+    assert isinstance(outcome, WriteConflict), outcome
     return outcome.head
 
 
-async def grow(log: Log, count: int, text: str = "batch", *, size_bytes: int = 0) -> list[Stored]:
+async def grow(log: LogStore, count: int, text: str = "batch", *, size_bytes: int = 0) -> list[StoredBatch]:
     """Append batches to what is there."""
     head = await log.head()
     batches = []
@@ -95,17 +95,17 @@ async def grow(log: Log, count: int, text: str = "batch", *, size_bytes: int = 0
     return batches
 
 
-def head_at(batch: Stored, floor: int = 0) -> Head:
+def head_at(batch: StoredBatch, floor: int = 0) -> Head:
     """The head of a log that ends in this batch."""
     return Head(batch.log_id, batch.seq, batch.digest, floor)
 
 
-async def fill(log: Log, *, size_bytes: int) -> tuple[Stored, Outcome]:
+async def fill(log: LogStore, *, size_bytes: int) -> tuple[StoredBatch, WriteOutcome]:
     """Append until a batch is not written: that batch, and what became of it."""
     head = await log.head()
     while True:
         batch = a_batch(head, size_bytes=size_bytes)
         outcome = await log.append(head, batch)
-        if not isinstance(outcome, Written):
+        if not isinstance(outcome, WriteOk):
             return batch, outcome
         head = outcome.head

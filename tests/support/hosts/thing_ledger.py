@@ -9,21 +9,21 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Refused, Repeated, stale
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.reconciler import Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.controllers.controller import Care
-from holdfast.host.controllers.ledger_client import Sight
-from holdfast.host.controllers.manager import Runner
+from holdfast.host.controllers.controller import ControllerOptions
+from holdfast.host.controllers.ledger_client import LedgerView
+from holdfast.host.controllers.manager import ControllerManager
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.watch.key_changes import Touched
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.watch.key_changes import ChangedKeys
 from holdfast.sim.world.virtual_loop import VirtualClock, VirtualLoop
 
 #: A thing's name, and whether it is made.
 Things = dict[str, bool]
-Answered = Landed | Refused | Repeated
+Answered = Committed | Refused | Repeated
 
 
 class Make(Struct, frozen=True):
@@ -43,14 +43,14 @@ class ThingLedger:
         self._clock = clock
         self.listeners: list[Listener] = []
 
-    def view(self) -> Sight[Things]:
-        return Sight(self.things, self._clock.wall(), self.revision)
+    def view(self) -> LedgerView[Things]:
+        return LedgerView(self.things, self._clock.wall(), self.revision)
 
     async def submit(self, envelope: Envelope[Any]) -> Answered:
         self.sent.append((envelope.actor, envelope.command.name))
         answer = await self.judge(envelope) if self.judge is not None else None
         if answer is None:
-            answer = Landed(self.write(envelope.command.name, made=True), b"")
+            answer = Committed(self.write(envelope.command.name, made=True), b"")
         return answer
 
     def changes(self) -> Listener:
@@ -63,7 +63,7 @@ class ThingLedger:
         self.things[name] = made
         self.revision += 1
         for listener in self.listeners:
-            listener.news.put_nowait(Touched(self.revision, () if unheard else (("thing", name),)))
+            listener.news.put_nowait(ChangedKeys(self.revision, () if unheard else (("thing", name),)))
         return self.revision
 
     def leave_out(self) -> None:
@@ -77,9 +77,9 @@ class Listener:
 
     def __init__(self, ledger: ThingLedger) -> None:
         self._ledger = ledger
-        self.news: asyncio.Queue[Touched | None] = asyncio.Queue()
+        self.news: asyncio.Queue[ChangedKeys | None] = asyncio.Queue()
 
-    async def __aiter__(self) -> AsyncIterator[Touched]:
+    async def __aiter__(self) -> AsyncIterator[ChangedKeys]:
         while (change := await self.news.get()) is not None:
             yield change
 
@@ -98,37 +98,37 @@ class Maker:
         self.name = name
         self.letter = letter
         #: Every look: at which key, when.
-        self.looks: list[tuple[Key, Instant]] = []
-        self.trouble: Callable[[Key], None] = lambda key: None
-        self.again: Callable[[Key, Instant], Instant | None] = lambda key, now: None
+        self.looks: list[tuple[ReconcileKey, Instant]] = []
+        self.trouble: Callable[[ReconcileKey], None] = lambda key: None
+        self.again: Callable[[ReconcileKey, Instant], Instant | None] = lambda key, now: None
 
-    def keys(self, state: Things) -> Iterable[Key]:
+    def keys(self, state: Things) -> Iterable[ReconcileKey]:
         return [name for name in sorted(state) if name.startswith(self.letter)]
 
-    def wake(self, state: Things, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: Things, touched: WatchKey) -> Iterable[ReconcileKey]:
         return [touched[1]] if str(touched[1]).startswith(self.letter) else []
 
-    def reconcile(self, state: Things, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: Things, key: ReconcileKey, now: Instant) -> ReconcileResult:
         self.looks.append((key, now))
         self.trouble(key)
-        wanted = () if state.get(str(key), True) else (Wanted(Make(str(key))),)
-        return Outcome(wanted, self.again(key, now))
+        wanted = () if state.get(str(key), True) else (ProposedCommand(Make(str(key))),)
+        return ReconcileResult(wanted, self.again(key, now))
 
 
 class World:
     """A running runner on virtual time, and what a test wants to see of it."""
 
     def __init__(
-        self, *makers: Maker, care: Care | None = None, seed: int = 0, ledger: ThingLedger | None = None
+        self, *makers: Maker, care: ControllerOptions | None = None, seed: int = 0, ledger: ThingLedger | None = None
     ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
         self.clock = VirtualClock(loop)
-        self.meters = Meters()
+        self.meters = Metrics()
         self.ledger = ledger or ThingLedger(self.clock)
         self.gave_up: list[str] = []
-        self.runner: Runner[Things] = Runner(
+        self.runner: ControllerManager[Things] = ControllerManager(
             makers,
             self.ledger,
             self.clock,

@@ -7,15 +7,15 @@ from typing import Any
 
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.reconciler import Outcome, Reconciler, principal
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.reconciler import Reconciler, ReconcileResult, principal
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.assignments import Assignment, Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason, Slot
 from holdfast.core.model.values.ranges import numbers
-from holdfast.core.reconcilers.region.replica import Replicas
-from holdfast.core.reconcilers.region.rollout import Rollout
+from holdfast.core.reconcilers.region.replica import ReplicaReconciler
+from holdfast.core.reconcilers.region.rollout import RolloutReconciler
 from holdfast.core.region import commands as c
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
@@ -39,7 +39,7 @@ _FORWARD = {
 }
 
 
-class Assigned:
+class AssignmentWorld:
     """A region with nodes, a scheduler and one assignment, of the templates in `TEMPLATES`."""
 
     def __init__(self, nodes: int = 1, *, checked: bool = True) -> None:
@@ -47,7 +47,7 @@ class Assigned:
         self.bench.a_scheduler()
         self.nodes = [self.bench.a_node(f"n{number}", memory=10**6, cpu=10**6) for number in range(nodes)]
         self.bench.a_grant()
-        self.bench.ship(*(c.TemplateShipped(DIGESTS[name], template) for name, template in TEMPLATES.items()))
+        self.bench.ship(*(c.ShippedTemplate(DIGESTS[name], template) for name, template in TEMPLATES.items()))
 
     @property
     def state(self) -> RegionState:
@@ -60,7 +60,7 @@ class Assigned:
     def ask(self, counts: dict[str, int], uid: int = UID, **fields: Any) -> None:
         """The platform asks for so many of each template."""
         shares = tuple(Share(DIGESTS[name], number) for name, number in counts.items() if number)
-        self.bench.ship(c.AssignmentShipped(an_assignment(uid, WORKLOAD, shares=shares, **fields)))
+        self.bench.ship(c.ShippedAssignment(an_assignment(uid, WORKLOAD, shares=shares, **fields)))
 
     def slots(self, uid: int = UID) -> list[Slot]:
         return [self.state.slots[WORKLOAD, ordinal] for ordinal in numbers(ordinals_of(self.state, uid))]
@@ -81,7 +81,7 @@ class Assigned:
 
     # What controllers do
 
-    def look(self, reconciler: Reconciler[RegionState], uid: int = UID) -> Outcome:
+    def look(self, reconciler: Reconciler[RegionState], uid: int = UID) -> ReconcileResult:
         return reconciler.reconcile(self.state, uid, self.bench.at)
 
     def send(self, reconciler: Reconciler[RegionState], uid: int = UID) -> list[Any]:
@@ -95,7 +95,11 @@ class Assigned:
         """One look after the other, until nothing is sent any more; what was sent."""
         sent: list[Any] = []
         for _ in range(10):
-            now = [command for one in reconcilers or (Replicas(), Rollout()) for command in self.send(one, uid)]
+            now = [
+                command
+                for one in reconcilers or (ReplicaReconciler(), RolloutReconciler())
+                for command in self.send(one, uid)
+            ]
             if not now:
                 return sent
             sent += now
@@ -119,15 +123,15 @@ class Assigned:
         """The next thing that happens to a slot by itself. Whether anything did."""
         slot = self.slot(ordinal)
         if slot.phase is Phase.PENDING:
-            placement = c.Placement(ordinal, self.nodes[ordinal % len(self.nodes)])
-            group = c.Group(slot.assignment, slot.template, (placement,))
-            return isinstance(self.bench.send(SCHEDULER, c.Propose((group,), self.bench.at + 1_000)), Landed)
+            placement = c.SlotPlacement(ordinal, self.nodes[ordinal % len(self.nodes)])
+            group = c.PlacementGroup(slot.assignment, slot.template, (placement,))
+            return isinstance(self.bench.send(SCHEDULER, c.Propose((group,), self.bench.at + 1_000)), Committed)
         return any(self.move(ordinal, target, cause) for target, cause in _FORWARD.get(slot.phase, ()))
 
     def move(self, ordinal: int, target: Phase, cause: str) -> bool:
         slot = self.slot(ordinal)
         actor = "controller/endpoints" if cause == "published" else f"agent/{self.state.nodes[slot.node].name}"
-        return isinstance(self.bench.move(actor, target, cause, ordinal, WORKLOAD), Landed)
+        return isinstance(self.bench.move(actor, target, cause, ordinal, WORKLOAD), Committed)
 
     def cut(self, node: int) -> None:
         """The agent of a node is silent: what it held is unknown. Then it is back, and says so one by one."""
@@ -143,7 +147,7 @@ class Assigned:
     def report(self, code: str = "capacity") -> None:
         """The scheduler says of all requests why they wait."""
         for request in self.state.requests.get(UID) or ():
-            examined = revision(self.state.facts.seq, INDEX_MAX)
+            examined = pack_revision(self.state.facts.seq, INDEX_MAX)
             reasons = (PendingReason(code, request.open),)
             self.bench.send(SCHEDULER, c.ReportPending(UID, request.template, examined, reasons))
 
@@ -151,11 +155,11 @@ class Assigned:
 _AT_NODE = ("bound", "starting", "running", "ready", "serving", "failed")
 
 
-def serving(count: int, **fields: Any) -> Assigned:
+def serving(count: int, **fields: Any) -> AssignmentWorld:
     """So many replicas of template one that all serve."""
-    found = Assigned()
+    found = AssignmentWorld()
     found.ask({"one": count}, **fields)
-    found.settle(Replicas())
+    found.settle(ReplicaReconciler())
     found.work()
     return found
 

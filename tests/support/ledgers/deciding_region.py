@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode, template_digest
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.decisions import Candidate, Decision, Pass, QuotaSeen
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.decisions import Candidate, DecisionEvidence, QuotaSnapshot, SchedulingPass
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.resources import Resources
@@ -35,10 +35,10 @@ class Sending(Protocol):
     @property
     def state(self) -> RegionState: ...
 
-    async def submit(self, actor: str, command: Any, **fields: Any) -> Landed: ...
+    async def submit(self, actor: str, command: Any, **fields: Any) -> Committed: ...
 
 
-class Deciding:
+class DecidingRegion:
     """One region with nodes n1 to n3 and workloads of tenants; time is the server's."""
 
     def __init__(self, server: Sending, now: Any) -> None:
@@ -50,14 +50,14 @@ class Deciding:
     def state(self) -> RegionState:
         return self.server.state
 
-    async def ship(self, *puts: c.Shipped, gone: tuple[c.Gone, ...] = ()) -> None:
+    async def ship(self, *puts: c.ShippedItem, gone: tuple[c.RemovedObject, ...] = ()) -> None:
         after, self.cursor = self.cursor, self.cursor + 1
         await self.server.submit(LINK, c.Ship("log-platform", 1, after, self.cursor, puts, gone))
 
-    async def prepared(self) -> Deciding:
-        classes = [c.ClassShipped(one) for one in CLASSES]
-        await self.ship(c.RegionShipped("eu", "eu"), *classes, c.PrincipalShipped(a_principal("agent/*")))
-        await self.ship(c.TemplateShipped(DIGEST, TEMPLATE))
+    async def prepared(self) -> DecidingRegion:
+        classes = [c.ShippedPriorityClass(one) for one in CLASSES]
+        await self.ship(c.ShippedRegion("eu", "eu"), *classes, c.ShippedPrincipal(a_principal("agent/*")))
+        await self.ship(c.ShippedTemplate(DIGEST, TEMPLATE))
         for number in (1, 2, 3):
             await self.node(f"n{number}")
         return self
@@ -77,14 +77,14 @@ class Deciding:
             100 + number, number, DIGEST, count, tenant=tenant, workload_name=name, generation=3, **fields
         )
         amount = Resources(10**9, 10**9, 10**9, 0)
-        grant = c.GrantShipped(f"quota/{tenant}", number, amount, self.now() + 86_400_000)
-        await self.ship(grant, c.AssignmentShipped(one))
+        grant = c.ShippedGrant(f"quota/{tenant}", number, amount, self.now() + 86_400_000)
+        await self.ship(grant, c.ShippedAssignment(one))
         await self.server.submit(REPLICA, c.OpenSlots(one.uid, DIGEST, tuple(range(count))))
         return one
 
-    def a_pass(self, *assignments: Assignment, outcome: str = "placed", **fields: Any) -> Pass:
+    def a_pass(self, *assignments: Assignment, outcome: str = "placed", **fields: Any) -> SchedulingPass:
         candidates = [Candidate(uid, 900 - at, (("packing", 900 - at),)) for at, uid in enumerate(self.nodes())]
-        quota = (QuotaSeen(f"quota/{assignments[0].tenant}", Resources(cpu=100), Resources(cpu=1_000)),)
+        quota = (QuotaSnapshot(f"quota/{assignments[0].tenant}", Resources(cpu=100), Resources(cpu=1_000)),)
         said: dict[str, Any] = {
             "examined": 3,
             "rejected": (("capacity", "cpu", 1), ("taint", "gpu", 1)),
@@ -93,33 +93,37 @@ class Deciding:
             **fields,
         }
         requests = tuple((one.uid, one.generation) for one in assignments)
-        return Pass(requests, template_of(assignments[0]), self.now() - 1_500, outcome, "agent", 7, **said)
+        return SchedulingPass(requests, template_of(assignments[0]), self.now() - 1_500, outcome, "agent", 7, **said)
 
     def nodes(self) -> list[int]:
         return [uid for _, uid in sorted(self.state.node_names.items())]
 
-    def group(self, one: Assignment, *placed: tuple[int, str]) -> c.Group:
+    def group(self, one: Assignment, *placed: tuple[int, str]) -> c.PlacementGroup:
         names = self.state.node_names
-        return c.Group(
-            one.uid, template_of(one), tuple(c.Placement(ordinal, names.get(node) or 999) for ordinal, node in placed)
+        return c.PlacementGroup(
+            one.uid,
+            template_of(one),
+            tuple(c.SlotPlacement(ordinal, names.get(node) or 999) for ordinal, node in placed),
         )
 
-    async def propose(self, *groups: c.Group, passes: tuple[Pass, ...] = (), evidence: bytes | None = None) -> Landed:
+    async def propose(
+        self, *groups: c.PlacementGroup, passes: tuple[SchedulingPass, ...] = (), evidence: bytes | None = None
+    ) -> Committed:
         """Place; with what the scheduler says it is based on, or with other bytes."""
-        view = revision(self.state.facts.seq, INDEX_MAX)
-        decision = Decision(view, 0, passes, (1, 2), (("packing", "1"),))
+        view = pack_revision(self.state.facts.seq, INDEX_MAX)
+        decision = DecisionEvidence(view, 0, passes, (1, 2), (("packing", "1"),))
         said = encode(decision) if evidence is None else evidence
         return await self.server.submit(SCHEDULER, c.Propose(groups, self.now() + 1_000), view=view, evidence=said)
 
-    async def place(self, one: Assignment, *placed: tuple[int, str]) -> Landed:
+    async def place(self, one: Assignment, *placed: tuple[int, str]) -> Committed:
         """Place slots of one workload, in one pass."""
         return await self.propose(self.group(one, *placed), passes=(self.a_pass(one),))
 
-    async def wait(self, one: Assignment, reasons: tuple[PendingReason, ...] = REASONS) -> Landed:
+    async def wait(self, one: Assignment, reasons: tuple[PendingReason, ...] = REASONS) -> Committed:
         """Say why a workload waits."""
-        view = revision(self.state.facts.seq, INDEX_MAX)
+        view = pack_revision(self.state.facts.seq, INDEX_MAX)
         found = self.a_pass(one, outcome="waiting", nearest=NEAREST, candidates=())
-        said = encode(Decision(view, 0, (found,)))
+        said = encode(DecisionEvidence(view, 0, (found,)))
         return await self.server.submit(
             SCHEDULER, c.ReportPending(one.uid, template_of(one), view, reasons), evidence=said
         )
@@ -127,9 +131,15 @@ class Deciding:
     async def end(self, one: Assignment) -> None:
         """Let nothing be left of a workload: the region forgets it."""
         ended = an_assignment(
-            one.uid, one.workload, DIGEST, 0, tenant=one.tenant, workload_name=one.workload_name, stage=Stage.ENDED
+            one.uid,
+            one.workload,
+            DIGEST,
+            0,
+            tenant=one.tenant,
+            workload_name=one.workload_name,
+            stage=AssignmentStage.ENDED,
         )
-        await self.ship(c.AssignmentShipped(ended))
+        await self.ship(c.ShippedAssignment(ended))
         slots = [self.state.slots[one.workload, ordinal] for ordinal in numbers(ordinals_of(self.state, one.uid))]
         waiting = tuple(slot.ordinal for slot in slots)
         if waiting:

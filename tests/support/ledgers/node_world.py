@@ -8,24 +8,24 @@ from typing import Any
 from holdfast.core.ledger.builtin.log import RaiseLevel
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.ledger.reconciler import Outcome, Reconciler, principal
+from holdfast.core.ledger.reconciler import Reconciler, ReconcileResult, principal
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NO_MACHINE, Machine, Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.ranges import expanded
-from holdfast.core.reconcilers.region.node_health import NodesHealth
-from holdfast.core.reconcilers.region.repair import Repair
+from holdfast.core.reconcilers.region.node_health import NodeHealthReconciler
+from holdfast.core.reconcilers.region.repair import RepairReconciler
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from tests.support.ledgers.region import REPLICA, ROOT, RegionBench, a_template, an_assignment
 
 TEMPLATE = a_template(cpu=100, memory=100)
-HEALTH, REPAIR = NodesHealth(), Repair()
+HEALTH, REPAIR = NodeHealthReconciler(), RepairReconciler()
 
 
-class Noded:
+class NodeWorld:
     """So many nodes `n0`, `n1`..., each with one replica of workload 1 in a phase: ordinal n stands on node n."""
 
     def __init__(
@@ -43,12 +43,12 @@ class Noded:
             assignment = an_assignment(template=TEMPLATE, count=count, ordinals=tuple(range(count)), **fields)
             digest = assignment.shares[0].template
             if digest not in self.state.templates:
-                self.bench.ship(c.TemplateShipped(digest, TEMPLATE))
-            self.bench.ship(c.AssignmentShipped(assignment))
+                self.bench.ship(c.ShippedTemplate(digest, TEMPLATE))
+            self.bench.ship(c.ShippedAssignment(assignment))
             self.bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, expanded(assignment.ordinals)))
         else:
             assignment = self.bench.a_workload(TEMPLATE, count, **fields)
-        self.bench.place(assignment, *(c.Placement(number, self.uids[number]) for number in range(count)))
+        self.bench.place(assignment, *(c.SlotPlacement(number, self.uids[number]) for number in range(count)))
         if phase is not Phase.BOUND:
             for number in range(count):
                 self.bench.walk(phase, number, assignment.workload)
@@ -84,7 +84,7 @@ class Noded:
             self.bench.open_session(f"agent/n{number}")
             self.bench.a_node(f"n{number}", **fields)
 
-    def look(self, reconciler: Reconciler[RegionState], number: int) -> Outcome:
+    def look(self, reconciler: Reconciler[RegionState], number: int) -> ReconcileResult:
         return reconciler.reconcile(self.state, self.uids[number], self.bench.at)
 
     def send(self, reconciler: Reconciler[RegionState], number: int) -> list[Any]:

@@ -15,12 +15,20 @@ from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.servers import AdmitServer
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode, template_digest
-from holdfast.core.ledger.commit.draft import Draft, Landed, fold
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.ledger.state.invariants import check, check_near
-from holdfast.core.model.objects.policies import Action, PolicyDocument
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Scope, Token, TokenSpec, hashed
+from holdfast.core.ledger.state.invariants import check, check_batch
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
+from holdfast.core.model.objects.principals import (
+    Permission,
+    Principal,
+    PrincipalSpec,
+    Scope,
+    Token,
+    TokenSpec,
+    hash_secret,
+)
 from holdfast.core.model.objects.tenants import (
     PriorityClass,
     PriorityClassSpec,
@@ -33,7 +41,7 @@ from holdfast.core.model.objects.tenants import (
 )
 from holdfast.core.model.objects.topology import NodePool, NodePoolSpec, Region, RegionHealth, RegionSpec
 from holdfast.core.model.objects.workloads import (
-    Failover,
+    FailoverMode,
     OnDisconnect,
     Placement,
     Recovery,
@@ -42,13 +50,13 @@ from holdfast.core.model.objects.workloads import (
     WorkloadSpec,
     name_key,
 )
-from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.grants import Grant, grant_key
-from holdfast.core.model.records.region_reports import Counted, Nodes, Seen, Summary
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, TemplateCounts, WorkloadReport
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.ranges import expanded
-from holdfast.core.model.values.resources import NOTHING, Resources, exceeded
+from holdfast.core.model.values.resources import ZERO, Resources, first_exceeded
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT, PLATFORM, REGION_HEALTH
 from holdfast.core.platform.state.tables import PlatformState
@@ -71,7 +79,7 @@ def a_tenant(name: str = "acme", *classes: str, most: int = 100, **limits: int) 
 
 
 def a_quota(
-    tenant: str = "acme", hard: Resources = NOTHING, protected: Resources = NOTHING, *, reclaimable: int = 0
+    tenant: str = "acme", hard: Resources = ZERO, protected: Resources = ZERO, *, reclaimable: int = 0
 ) -> Quota:
     return Quota(meta=Meta(name=tenant), spec=QuotaSpec(hard=hard, protected=protected, reclaimable=reclaimable))
 
@@ -80,12 +88,12 @@ def a_class(name: str = "normal", priority: int = 50, *, reclaimable: bool = Fal
     return PriorityClass(meta=Meta(name=name), spec=PriorityClassSpec(priority=priority, reclaimable=reclaimable))
 
 
-def a_principal(name: str, *rights: Right, **scope: str) -> Principal:
+def a_principal(name: str, *rights: Permission, **scope: str) -> Principal:
     return Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights, scope=Scope(**scope)))
 
 
 def a_token(name: str = "t1", principal: str = ROOT, expires: int = T0 + HOUR, *, revoked: bool = False) -> Token:
-    spec = TokenSpec(principal=principal, hash=hashed("a secret"), expires=expires, revoked=revoked)
+    spec = TokenSpec(principal=principal, hash=hash_secret("a secret"), expires=expires, revoked=revoked)
     return Token(meta=Meta(name=name), spec=spec)
 
 
@@ -100,7 +108,7 @@ def a_pool(name: str = "small", region: str = "eu", minimum: int = 0, maximum: i
 
 
 def a_budget(
-    name: str = "reserve", regions: tuple[str, ...] = ("eu", "us"), each: Resources = NOTHING, *tenants: str
+    name: str = "reserve", regions: tuple[str, ...] = ("eu", "us"), each: Resources = ZERO, *tenants: str
 ) -> RecoveryBudget:
     return RecoveryBudget(meta=Meta(name=name), spec=RecoveryBudgetSpec(regions=regions, each=each, tenants=tenants))
 
@@ -124,7 +132,7 @@ def a_workload(name: str = "web", tenant: str = "acme", **fields: Any) -> Worklo
 
 def an_exclusive(name: str = "db", *, leased: bool = False, **fields: Any) -> Workload:
     """A workload whose ordinals are identities."""
-    failover = Failover.LEASED if leased else Failover.ACKNOWLEDGED
+    failover = FailoverMode.LEASED if leased else FailoverMode.ACKNOWLEDGED
     disconnect = OnDisconnect.STOP if leased else OnDisconnect.KEEP
     return a_workload(name, exclusive=True, failover=failover, on_disconnect=disconnect, **fields)
 
@@ -169,14 +177,14 @@ class PlatformBench:
             fields.setdefault("key", f"k{self.keys}")
         return Envelope(actor, command, **{"sent": self.at, **fields})
 
-    def give(self, envelope: Envelope[Any]) -> Landed | Refused | Repeated:
+    def give(self, envelope: Envelope[Any]) -> Committed | Refused | Repeated:
         assert PLATFORM.envelopes.read(encode(envelope)) == envelope
         before = dict(self.state.offered_of.items())
-        draft = Draft(self.book, self.state)
+        draft = BatchDraft(self.book, self.state)
         answer = draft.consider(envelope, self.at)
-        if isinstance(answer, Landed):
+        if isinstance(answer, Committed):
             raw, digest = draft.seal()
-            near = check_near(self.state, draft.state, self.book.invariants) if self.checked else []
+            near = check_batch(self.state, draft.state, self.book.invariants) if self.checked else []
             draft.land()
             self.log.append((raw, digest))
             fold(self.book, self.follower, self.book.batches.read(raw, self.follower.facts.digest, digest))
@@ -197,17 +205,17 @@ class PlatformBench:
     def _check_growth(self, before: dict[str, Resources]) -> None:
         for quota in self.state.quotas.values():
             account = f"quota/{quota.meta.name}"
-            old, new = before.get(account, NOTHING), self.state.offered_of.get(account) or NOTHING
-            if exceeded(old, quota.spec.hard):
-                assert not exceeded(new, old), f"{account} was above its limit and has grown"
+            old, new = before.get(account, ZERO), self.state.offered_of.get(account) or ZERO
+            if first_exceeded(old, quota.spec.hard):
+                assert not first_exceeded(new, old), f"{account} was above its limit and has grown"
 
-    def send(self, actor: str, command: Any, **fields: Any) -> Landed | Refused | Repeated:
+    def send(self, actor: str, command: Any, **fields: Any) -> Committed | Refused | Repeated:
         return self.give(self.envelope(actor, command, **fields))
 
     def accept(self, actor: str, command: Any, **fields: Any) -> int:
         """Send what must be accepted; its revision."""
         answer = self.send(actor, command, **fields)
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer.revision
 
     def refuse(self, code: Code, actor: str, command: Any, **fields: Any) -> Refused:
@@ -259,7 +267,7 @@ class PlatformBench:
     def assign(self, workload: int, region: str = "eu", count: int = 0, **fields: Any) -> int:
         """Assign replicas of the workload's present template; the assignment's uid."""
         self.accept(ASSIGNMENT, self.assignment(workload, region, count, **fields))
-        purpose = fields.get("purpose", Purpose.SERVING)
+        purpose = fields.get("purpose", AssignmentPurpose.SERVING)
         found = [a for a in self.assignments(workload) if (a.region, a.purpose) == (region, purpose)]
         return found[0].uid
 
@@ -267,7 +275,7 @@ class PlatformBench:
         digest = template_digest(self.state.workloads[workload].spec.template)
         ordinals = fields.get("ordinals", ())
         shares = (Share(digest, count or len(ordinals)),) if count or ordinals else ()
-        defaults = {"purpose": Purpose.SERVING, "stage": Stage.ACTIVE, "shares": shares}
+        defaults = {"purpose": AssignmentPurpose.SERVING, "stage": AssignmentStage.ACTIVE, "shares": shares}
         return c.Assign(workload, region, **{**defaults, **fields})
 
     def assignments(self, workload: int) -> list[Assignment]:
@@ -282,7 +290,8 @@ class PlatformBench:
     def ask_back(self, workload: int, region: str, *ordinals: int) -> int:
         """List ordinals in the region's assignment no more; the revision by which it is to give their rights back."""
         mine = next(
-            (a for a in self.assignments(workload) if a.region == region and a.purpose is Purpose.SERVING), None
+            (a for a in self.assignments(workload) if a.region == region and a.purpose is AssignmentPurpose.SERVING),
+            None,
         )
         listed = expanded(mine.ordinals) if mine is not None else ()
         uid = self.assign(workload, region, ordinals=tuple(n for n in listed if n not in ordinals))
@@ -293,16 +302,16 @@ class PlatformBench:
         seen = self.ask_back(workload, region, *ordinals)
         self.accept(f"region/{region}", c.ReleaseRights(workload, ordinals, seen))
 
-    def tell(self, region: str, *workloads: int, free: Resources = NOTHING, **fields: Any) -> None:
+    def tell(self, region: str, *workloads: int, free: Resources = ZERO, **fields: Any) -> None:
         """A region says that it has two replicas of each workload, one of them serving, and one node of 8 cpu."""
         position = self.state.summaries[region].position + 1 if region in self.state.summaries else 1
         counts = [(uid, self.state.templates_of[uid][0]) for uid in workloads]
-        seen = tuple(Seen(uid, 1, (Counted(digest, 2, 1, 1),)) for uid, digest in counts)
+        seen = tuple(WorkloadReport(uid, 1, (TemplateCounts(digest, 2, 1, 1),)) for uid, digest in counts)
         nodes = Nodes("small", (), (), (), (), 1, cpu(8_000), free, (cpu(8_000),), (free,))
         report = {
             "position": position,
             "seen": seen,
-            "summary": Summary((nodes,), (("quota/acme", cpu(500)),)),
+            "summary": RegionSummary((nodes,), (("quota/acme", cpu(500)),)),
             **fields,
         }
         self.accept(f"region/{region}", c.Report(region, **report))
@@ -320,7 +329,7 @@ class PlatformBench:
         return self.state.grants[grant_key(region, account)]
 
     def charged(self, account: str = "quota/acme") -> Resources:
-        return self.state.offered_of.get(account) or NOTHING
+        return self.state.offered_of.get(account) or ZERO
 
     def workload(self, name: str = "web", tenant: str = "acme") -> Workload:
         """The live one of that name."""
@@ -329,7 +338,7 @@ class PlatformBench:
     def emergency(self, milli: int, tenant: str = "acme", region: str = "", life: int = HOUR) -> int:
         """An emergency override; its uid."""
         facts = (("cpu", str(milli)), ("tenant", tenant))
-        opened = OpenOverride(Action.EMERGENCY_QUOTA, region, tenant, "a launch", self.at + life, facts)
+        opened = OpenOverride(OverrideAction.EMERGENCY_QUOTA, region, tenant, "a launch", self.at + life, facts)
         return self.accept(ROOT, opened)
 
     def later(self, milliseconds: int) -> None:
@@ -339,7 +348,7 @@ class PlatformBench:
 @cache
 def _world(level: int = LEVEL) -> PlatformBench:
     bench = PlatformBench(level)
-    for principal in (a_principal("region/*"), a_principal("tenant/*", Right.WRITE)):
+    for principal in (a_principal("region/*"), a_principal("tenant/*", Permission.WRITE)):
         bench.put(principal)
     for priority_class in (a_class("normal", 50), a_class("critical", 100)):
         bench.put(priority_class)
@@ -365,7 +374,7 @@ def _full_platform() -> PlatformBench:
     bench.put(a_pool())
     web, db = bench.put(a_workload(budget="reserve")), bench.put(an_exclusive(leased=True))
     bench.assign(web, "eu", 2, disruption=1)
-    bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     bench.hold(db, "eu", 0, 1)
     bench.tell("eu", web, free=cpu(3_000))
     bench.accept("region/eu", c.OfferBack(bench.assignments(web)[0].uid, 1, "no node has room"))
@@ -373,7 +382,7 @@ def _full_platform() -> PlatformBench:
     bench.offer("eu", cpu(1_000), "recovery/reserve")
     bench.put(a_quota("acme", cpu(4_000)))
     bench.put(a_budget("spare", ("eu",), cpu(1_000)))
-    bench.offer("eu", NOTHING, "recovery/spare")
+    bench.offer("eu", ZERO, "recovery/spare")
     bench.accept(ROOT, c.Delete("RecoveryBudget", "spare"))
     policy = bench.accept(ROOT, c.PublishPolicy("packed", PolicyDocument(scores=(("packing", 3),))))
     bench.accept(ROOT, c.ActivatePolicy(policy, "eu"))

@@ -8,14 +8,14 @@ from holdfast.core.ledger.answers import Refused, Repeated
 from holdfast.core.ledger.builtin.log import StartLog, StartTerm
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Draft, Landed, fold
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed, fold
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.ledger.state.invariants import check, check_near
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right
+from holdfast.core.ledger.state.invariants import check, check_batch
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec
 from holdfast.core.model.objects.tenants import PriorityClass, PriorityClassSpec
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.records.slots import Slot
@@ -47,8 +47,8 @@ def an_assignment(
     defaults: dict[str, Any] = {
         "workload_name": f"w{workload}",
         "region": "eu",
-        "purpose": Purpose.SERVING,
-        "stage": Stage.ACTIVE,
+        "purpose": AssignmentPurpose.SERVING,
+        "stage": AssignmentStage.ACTIVE,
         "generation": 1,
         "shares": (Share(digest, count),),
         "accounts": (f"quota/{tenant}",),
@@ -62,7 +62,7 @@ def a_class(name: str, priority: int, *, reclaimable: bool = False, may_preempt:
     return PriorityClass(meta=Meta(name=name), spec=spec)
 
 
-def a_principal(name: str, *rights: Right, **scope: str) -> Principal:
+def a_principal(name: str, *rights: Permission, **scope: str) -> Principal:
     from holdfast.core.model.objects.principals import Scope
 
     return Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights, scope=Scope(**scope)))
@@ -91,10 +91,10 @@ class RegionBench:
         self.accept("ledger", StartLog(f"log-{name}", f"region/{name}", ROOT))
         self.accept("ledger", StartTerm(1, "server-1", level))
         self.ship(
-            c.RegionShipped(name, name),
-            *(c.ClassShipped(cls) for cls in CLASSES),
-            c.PrincipalShipped(a_principal("agent/*")),
-            c.PrincipalShipped(a_principal("scheduler/*")),
+            c.ShippedRegion(name, name),
+            *(c.ShippedPriorityClass(cls) for cls in CLASSES),
+            c.ShippedPrincipal(a_principal("agent/*")),
+            c.ShippedPrincipal(a_principal("scheduler/*")),
         )
 
     def envelope(self, actor: str, command: Any, **fields: Any) -> Envelope[Any]:
@@ -109,24 +109,24 @@ class RegionBench:
         fields.setdefault("sent", self.at)
         return Envelope(actor, command, **fields)
 
-    def give(self, envelope: Envelope[Any]) -> Landed | Refused | Repeated:
-        draft = Draft(self.book, self.state)
+    def give(self, envelope: Envelope[Any]) -> Committed | Refused | Repeated:
+        draft = BatchDraft(self.book, self.state)
         answer = draft.consider(envelope, self.at)
-        if isinstance(answer, Landed) and len(draft):
+        if isinstance(answer, Committed) and len(draft):
             raw, digest = draft.seal()
-            near = check_near(self.state, draft.state, self.book.invariants) if self.checked else []
+            near = check_batch(self.state, draft.state, self.book.invariants) if self.checked else []
             draft.land()
             self.log.append((raw, digest))
             if self.checked:
                 assert near == check(self.state, self.book.invariants) == []
         return answer
 
-    def send(self, actor: str, command: Any, **fields: Any) -> Landed | Refused | Repeated:
+    def send(self, actor: str, command: Any, **fields: Any) -> Committed | Refused | Repeated:
         return self.give(self.envelope(actor, command, **fields))
 
-    def accept(self, actor: str, command: Any, **fields: Any) -> Landed:
+    def accept(self, actor: str, command: Any, **fields: Any) -> Committed:
         answer = self.send(actor, command, **fields)
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer
 
     def refuse(self, actor: str, command: Any, **fields: Any) -> Refused:
@@ -134,7 +134,9 @@ class RegionBench:
         assert isinstance(answer, Refused), answer
         return answer
 
-    def ship(self, *puts: Any, gone: tuple[c.Gone, ...] = (), full: bool = False, proof: str = "") -> Landed:
+    def ship(
+        self, *puts: Any, gone: tuple[c.RemovedObject, ...] = (), full: bool = False, proof: str = ""
+    ) -> Committed:
         after = self._cursor
         self._cursor += 1
         return self.accept(LINK, c.Ship("log-platform", 1, after, self._cursor, puts, gone, full, proof=proof))
@@ -182,7 +184,7 @@ class RegionBench:
     def a_grant(self, account: str = "quota/acme", cpu: int = 1_000_000, version: int = 1, **fields: Any) -> None:
         target = fields.pop("target", Resources(cpu, 10**9, 10**9, 10**9, (("fpga", 10**6),)))
         ends = fields.pop("ends", self.at + 86_400_000)
-        self.ship(c.GrantShipped(account, version, target, ends, **fields))
+        self.ship(c.ShippedGrant(account, version, target, ends, **fields))
 
     def a_workload(
         self, template: Template | None = None, count: int = 10, ordinals: int | None = None, **fields: Any
@@ -192,22 +194,22 @@ class RegionBench:
         assignment = an_assignment(template=template, count=count, **fields)
         digest = template_digest(template)
         if digest not in self.state.templates:
-            self.ship(c.TemplateShipped(digest, template))
-        self.ship(c.AssignmentShipped(assignment))
+            self.ship(c.ShippedTemplate(digest, template))
+        self.ship(c.ShippedAssignment(assignment))
         number = count if ordinals is None else ordinals
-        if assignment.stage is Stage.ACTIVE and number:
+        if assignment.stage is AssignmentStage.ACTIVE and number:
             wanted = expanded(assignment.ordinals) if assignment.exclusive else tuple(range(number))
             self.accept(REPLICA, c.OpenSlots(assignment.uid, digest, wanted))
         return assignment
 
-    def proposal(self, assignment: Assignment, *placements: c.Placement, **fields: Any) -> c.Propose:
-        group = c.Group(assignment.uid, assignment.shares[0].template, placements)
+    def proposal(self, assignment: Assignment, *placements: c.SlotPlacement, **fields: Any) -> c.Propose:
+        group = c.PlacementGroup(assignment.uid, assignment.shares[0].template, placements)
         return c.Propose((group,), fields.pop("valid_until", self.at + 1000), **fields)
 
-    def place(self, assignment: Assignment, *placements: c.Placement, **fields: Any) -> Landed:
+    def place(self, assignment: Assignment, *placements: c.SlotPlacement, **fields: Any) -> Committed:
         return self.accept(SCHEDULER, self.proposal(assignment, *placements, **fields))
 
-    def refuse_place(self, assignment: Assignment, *placements: c.Placement, **fields: Any) -> Refused:
+    def refuse_place(self, assignment: Assignment, *placements: c.SlotPlacement, **fields: Any) -> Refused:
         return self.refuse(SCHEDULER, self.proposal(assignment, *placements, **fields))
 
     def slot(self, ordinal: int = 0, workload: int = 1) -> Slot:
@@ -215,7 +217,7 @@ class RegionBench:
 
     def move(
         self, actor: str, target: Phase, cause: str, ordinal: int = 0, workload: int = 1, detail: str = ""
-    ) -> Landed | Refused | Repeated:
+    ) -> Committed | Refused | Repeated:
         epoch = self.slot(ordinal, workload).epoch
         return self.send(actor, c.Move((c.MoveSlot((workload, ordinal), epoch, target, cause, detail),)))
 
@@ -230,7 +232,7 @@ class RegionBench:
         )
         for target, cause, actor in steps:
             answer = self.move(actor, target, cause, ordinal, workload)
-            assert isinstance(answer, Landed), answer
+            assert isinstance(answer, Committed), answer
             if target is phase:
                 return
 

@@ -12,22 +12,22 @@ import msgspec
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.draft import fold
-from holdfast.core.ledger.commit.watch import Key
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.commit.watch import WatchKey
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.region.watch import KEYS
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.region.watch import WATCH_KEYS
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import Sight, Waits
+from holdfast.core.scheduling.cycle import SchedulerView, UnplacedRequest
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep
-from holdfast.core.scheduling.scheduler import WATCHES, Attempt, Scheduler
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
+from holdfast.core.scheduling.scheduler import WATCHES, Proposal, Scheduler
 from tests.support.ledgers.region import SCHEDULER, RegionBench
 
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class Follower:
@@ -40,10 +40,10 @@ class Follower:
         self.state = RegionState()
         self.age_ms = 0
         #: What the state shows and nobody has told of yet.
-        self.unheard: dict[Key, None] = {}
+        self.unheard: dict[WatchKey, None] = {}
         #: Every part of a proposal that was refused.
-        self.refused: list[Unmet] = []
-        self.waits: list[Waits] = []
+        self.refused: list[RefusedPart] = []
+        self.waits: list[UnplacedRequest] = []
         self._read(len(bench.log))
         self.scheduler.load(self.state)
 
@@ -64,51 +64,53 @@ class Follower:
         """The state is the newest, but nobody has told yet what changed in it."""
         self.unheard.update(self._read(len(self.bench.log)))
 
-    def hear(self, keys: dict[Key, None]) -> None:
+    def hear(self, keys: dict[WatchKey, None]) -> None:
         keys = {**self.unheard, **keys}
         self.unheard = {}
-        at = revision(self.state.facts.seq, INDEX_MAX)
+        at = pack_revision(self.state.facts.seq, INDEX_MAX)
         self.scheduler.hear(self.state, keys, at, self.bench.at)
 
-    def _read(self, to: int) -> dict[Key, None]:
+    def _read(self, to: int) -> dict[WatchKey, None]:
         """Fold the log up to this batch; what it touched of what a scheduler watches."""
-        touched: dict[Key, None] = {}
+        touched: dict[WatchKey, None] = {}
         for raw, digest in self.bench.log[self.state.facts.seq : to]:
             batch = REGION.batches.read(raw, self.state.facts.digest, digest)
             fold(REGION, self.state, batch)
-            keys = [key for record in batch.records for event in record.events for key in KEYS[type(event)](event, 0)]
+            keys = [
+                key for record in batch.records for event in record.events for key in WATCH_KEYS[type(event)](event, 0)
+            ]
             touched.update(dict.fromkeys(key for key in keys if key[0] in WATCHES))
         return touched
 
     # What it does
 
-    def look(self) -> Attempt | None:
+    def look(self) -> Proposal | None:
         """The next proposal. A look that leaves somebody for the next one is followed by that."""
         attempt = None
         while attempt is None:
-            attempt, waits = self.scheduler.look(Sight(self.state, self.bench.at, self.age_ms))
+            attempt, waits = self.scheduler.look(SchedulerView(self.state, self.bench.at, self.age_ms))
             self.waits = [*self.waits, *waits]
             if not self.scheduler.has_more:
                 break
         return attempt
 
-    def send(self, attempt: Attempt) -> list[Unmet]:
+    def send(self, attempt: Proposal) -> list[RefusedPart]:
         """Propose, and take the answer as a host does; what was refused."""
         answer = self.bench.send(
             self.name, attempt.command, view=attempt.view, policy=attempt.policy, evidence=encode(attempt.decision)
         )
         if isinstance(answer, Refused):
-            unmet = [Unmet(*one) for one in answer.facts.get("refused", ())]
+            unmet = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
             behind = max([one.catch_up_to for one in unmet], default=int(answer.facts.get("catch_up_to", 0)))
             self.scheduler.lost(attempt, answer.code, unmet, behind)
-            unmet = unmet or [Unmet(0, 0, answer.code.value, answer.message)]
+            unmet = unmet or [RefusedPart(0, 0, answer.code.value, answer.message)]
         else:
             unmet = _unmet.decode(answer.answer) if answer.answer else []
             self.scheduler.landed(attempt, answer.revision, unmet)
         self.refused += unmet
         return unmet
 
-    def step(self) -> Attempt | None:
+    def step(self) -> Proposal | None:
         """Hear, look, propose and hear again; what was proposed."""
         self.catch_up()
         attempt = self.look()
@@ -134,18 +136,18 @@ class Follower:
     def codes(self, assignment: int = 100) -> list[str]:
         return [reason.code for reason in self.reasons(assignment)]
 
-    def asleep(self, assignment: int = 100) -> Asleep | None:
+    def asleep(self, assignment: int = 100) -> BlockedGroup | None:
         """How a request sleeps; None: it is awake, or waits for nothing."""
         for group in self.scheduler.queue.groups.values():
             if any(key[0] == assignment for key in group.entries):
                 return self.scheduler.queue.asleep.get(group.key)
         return None
 
-    def asks(self) -> list[Ask]:
+    def asks(self) -> list[SlotAsk]:
         return [group.ask for group in self.scheduler.queue.groups.values()]
 
 
-def nodes_of(attempt: Attempt | None) -> list[int]:
+def nodes_of(attempt: Proposal | None) -> list[int]:
     """The node of each placement, in the order of the proposal."""
     assert attempt is not None
     return [placement.node for group in attempt.command.groups for placement in group.placements]

@@ -9,16 +9,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.dedup import remember
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.watch import Key
+from holdfast.core.ledger.commit.dedup import remember_answer
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.watch import WatchKey
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.slots import Slot
 
 #: (the key of a row, the row, the state it is in) -> the keys under which a change of it is told.
-Told = Callable[[Any, Any, Any], list[Key]]
+Told = Callable[[Any, Any, Any], list[WatchKey]]
 
 COMMON: dict[str, Told] = {
     "principals": lambda name, _row, _: [("principal", name)],
@@ -31,16 +31,16 @@ COMMON: dict[str, Told] = {
 }
 
 
-def _of_hold(uid: int, hold: Any, _: Any) -> list[Key]:
-    mine: list[Key] = [("hold", uid), ("node", hold.node)]
+def _of_hold(uid: int, hold: Any, _: Any) -> list[WatchKey]:
+    mine: list[WatchKey] = [("hold", uid), ("node", hold.node)]
     return [*mine, ("assignment", hold.assignment)] if hold.assignment else mine
 
 
-def _of_slot(key: tuple[int, int], slot: Slot, _: Any) -> list[Key]:
+def _of_slot(key: tuple[int, int], slot: Slot, _: Any) -> list[WatchKey]:
     return [("workload", key[0]), *([("node", slot.node)] if slot.node else [])]
 
 
-def _of_breach(key: tuple[str, str], _row: Any, _: Any) -> list[Key]:
+def _of_breach(key: tuple[str, str], _row: Any, _: Any) -> list[WatchKey]:
     kind, uid = key[1].split("/")[:2]
     return [("breach", "/".join(key)), (kind, int(uid))]
 
@@ -67,10 +67,10 @@ REGION_TOLD: dict[str, Told] = {
 }
 
 
-def _of_platform_breach(key: tuple[str, str], _row: Any, _: Any) -> list[Key]:
+def _of_platform_breach(key: tuple[str, str], _row: Any, _: Any) -> list[WatchKey]:
     invariant, what = key
     account = what.rpartition("/")[0].partition("|")[0]  # of a budget: in one region
-    about: Key = ("account", account) if invariant == "platform.escrow" else ("workload", int(what))
+    about: WatchKey = ("account", account) if invariant == "platform.escrow" else ("workload", int(what))
     return [("breach", f"{invariant}/{what}"), about]
 
 
@@ -105,9 +105,9 @@ TOLD = {"region": REGION_TOLD, "platform": PLATFORM_TOLD}
 BOOKKEEPING = {"answered", "keys", "grant_versions"}
 
 
-def untold(book: Book[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:
+def untold(book: LedgerDefinition[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:
     """Fold a batch event by event; a sentence for each row that changed and is not told by the event's keys."""
-    position = revision(batch.header.seq)
+    position = pack_revision(batch.header.seq)
     for record in batch.records:
         first = position
         for event in record.events:
@@ -121,12 +121,14 @@ def untold(book: Book[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[s
                 yield f"{name} at {position} carries {keys}, and not {missing}"
             position += 1
         if record.session or record.key:
-            remember(state, record, first)
+            remember_answer(state, record, first)
     facts = replace(state.facts, seq=batch.header.seq, digest=batch.digest, at=batch.records[-1].at)
     state.facts = facts
 
 
-def _missing(book: Book[Any], before: LedgerState, after: LedgerState, keys: tuple[Key, ...]) -> Iterator[str]:
+def _missing(
+    book: LedgerDefinition[Any], before: LedgerState, after: LedgerState, keys: tuple[WatchKey, ...]
+) -> Iterator[str]:
     for spec in after.TABLES:
         if spec.derived or spec.name in BOOKKEEPING:
             continue
@@ -158,7 +160,7 @@ def _only_heir(old: Any, new: Any) -> bool:
     return isinstance(old, Slot) and isinstance(new, Slot) and replace(old, heir=new.heir) == new
 
 
-def _goes_unsaid(table: str, old: Any, new: Any, keys: tuple[Key, ...]) -> bool:
+def _goes_unsaid(table: str, old: Any, new: Any, keys: tuple[WatchKey, ...]) -> bool:
     """A template that was leaving goes with its last use, which is told under whatever used it. What a list has named
     goes with its end, or with the beginning of another one, which may be of another log."""
     if table == "listed" and old is not None:

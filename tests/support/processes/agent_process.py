@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from holdfast.agent.drivers.driver import Work
+from holdfast.agent.drivers.driver import RunSpec
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.settings import ProcessSettings
 from holdfast.host.ports.clock import SystemClock
@@ -24,7 +24,7 @@ async def main(folder: str, cgroups: bool, namespaces: bool, lease_ms: int, grac
     await driver.open()
     deadline = CLOCK.boot() + lease_ms
     await driver.start(
-        Work(
+        RunSpec(
             (7, 0),
             11,
             "web/eu/0",

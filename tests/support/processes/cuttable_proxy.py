@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 
-class Cut:
+class CuttableProxy:
     """Hands on what comes in at `port` to another port, in a thread of its own."""
 
     def __init__(self, target: int) -> None:

@@ -16,32 +16,32 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench.fixtures.ledger_load import prepared
+from holdfast.bench.fixtures.ledger_load import prepared_region
 from holdfast.bench.fixtures.region import BenchRegion
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.store import Head, Outcome, Stored
-from holdfast.host.storage.snapshots import Keeping
+from holdfast.host.ports.store import Head, StoredBatch, WriteOutcome
+from holdfast.host.storage.snapshots import SnapshotPolicy
 from holdfast.stores.sqlite.store import SqliteStore
 
 NODES = 400
 WRITERS = 32
 #: Small, so that kills also hit snapshots.
-KEEPING = Keeping(log_bytes=1 << 20, log_batches=500)
+KEEPING = SnapshotPolicy(log_bytes=1 << 20, log_batches=500)
 
 
 def say(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-class Telling:
+class ReportingStore:
     """A store that tells when an append begins and ends. Everything else is the store's own."""
 
     def __init__(self, store: SqliteStore) -> None:
@@ -50,14 +50,14 @@ class Telling:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         say("begin", batch.seq)
         outcome = await self._store.append(after, batch)
         say("end", batch.seq)
         return outcome
 
 
-class Life:
+class ServerLife:
     """One life of the server and of the scheduler beside it."""
 
     def __init__(self, ledger: Ledger[RegionState], number: int) -> None:
@@ -78,9 +78,9 @@ class Life:
     def _now(self) -> int:
         return self._ledger.clock.wall()
 
-    async def _send(self, envelope: Envelope[Any]) -> Landed:
+    async def _send(self, envelope: Envelope[Any]) -> Committed:
         answer = await self._ledger.submit(envelope)
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
         return answer
 
     async def _beat(self) -> None:
@@ -97,12 +97,12 @@ class Life:
         while True:
             assignment, digest, ordinal = await self._next()
             for node in (nodes[ordinal % len(nodes) :] + nodes)[: len(nodes)]:
-                if await self._place(c.Group(assignment, digest, (c.Placement(ordinal, node),))):
+                if await self._place(c.PlacementGroup(assignment, digest, (c.SlotPlacement(ordinal, node),))):
                     break
             else:
                 await asyncio.Event().wait()  # all is full: whoever is to kill it takes his time
 
-    async def _place(self, group: c.Group) -> bool:
+    async def _place(self, group: c.PlacementGroup) -> bool:
         """Propose it until it lands, since its node may have changed after the view; False: its node is full, or
         silent, as it may be after a life in which nobody could renew it in time."""
         while True:
@@ -115,7 +115,7 @@ class Life:
                 continue
             if isinstance(answer, Refused) and answer.code in (Code.NODE_UNAVAILABLE, Code.CAPACITY):
                 return False
-            assert isinstance(answer, Landed), answer
+            assert isinstance(answer, Committed), answer
             say("ack", self._session, sequence, answer.revision)
             return True
 
@@ -141,15 +141,15 @@ async def main(folder: Path, life: int) -> None:
     clock = SystemClock()
     store = await SqliteStore.open(folder)
     if (await store.head()).seq == 0:
-        await prepared(store, NODES, clock)
-    telling: Any = Telling(store)
-    ledger = Ledger(REGION, telling, clock, Identity(f"life-{life}"), keeping=KEEPING)
+        await prepared_region(store, NODES, clock)
+    telling: Any = ReportingStore(store)
+    ledger = Ledger(REGION, telling, clock, ServerIdentity(f"life-{life}"), keeping=KEEPING)
     serving = asyncio.create_task(ledger.run())
     try:
         while ledger.role is not Role.LEADING:
             assert not serving.done(), serving.exception()
             await asyncio.sleep(0.001)
-        await Life(ledger, life).run()
+        await ServerLife(ledger, life).run()
     finally:
         serving.cancel()
         await asyncio.wait({serving})

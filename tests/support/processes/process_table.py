@@ -22,7 +22,7 @@ class Sighted(NamedTuple):
     last: float
 
 
-class Table:
+class ProcessTable:
     """Samples `/proc` in a thread for as long as it is open. Knows replicas by `HOLDFAST_SLOT` in their environment,
     and which are meant by where they work, below this folder: other agents may have slots of that name."""
 
@@ -36,7 +36,7 @@ class Table:
         self._latest = 0.0
         self.samples = 0
 
-    def __enter__(self) -> Table:
+    def __enter__(self) -> ProcessTable:
         self._thread.start()
         return self
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Binding, Driver, Live, State, Work
+from holdfast.agent.drivers.driver import Driver, RunKey, RunSpec, RunState, RunStatus
 from holdfast.agent.drivers.process.cgroups import Cgroups
 from holdfast.agent.drivers.process.driver import ProcessDriver
-from holdfast.agent.drivers.process.guard_files import Record, Unreadable, read_record
+from holdfast.agent.drivers.process.guard_files import GuardRecord, UnreadableGuardFile, read_record
 from holdfast.agent.drivers.process.launch import why_no_namespaces
-from holdfast.agent.drivers.process.leftovers import end_once
-from holdfast.agent.drivers.process.run_folders import name_of
+from holdfast.agent.drivers.process.leftovers import kill_once
+from holdfast.agent.drivers.process.run_folders import run_name
 from holdfast.agent.drivers.process.settings import TENANT_USERS, ProcessSettings
 from holdfast.agent.guard import kernel
 from holdfast.core.model.values.settings import DEFAULT_TIMES
@@ -34,7 +34,7 @@ LEASE_MS = 1_500
 #: So late may it be seen on a busy machine that something has ended: far below what it would take to end by itself.
 LATE_MS = 20_000
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes as another user")
-BINDING: Binding = ((7, 0), 11)
+BINDING: RunKey = ((7, 0), 11)
 #: Whose work is, if nothing else is said; and the user that this tenant has where it is the first.
 TENANT = "shop"
 FIRST_USER = TENANT_USERS[0]
@@ -56,13 +56,13 @@ libc.pthread_exit(None)
 """
 
 
-def a_work(script: str, **fields: Any) -> Work:
+def a_work(script: str, **fields: Any) -> RunSpec:
     """A shell script as work. Its grace is short."""
     given = {"slot": BINDING[0], "epoch": BINDING[1], "name": "web/eu/0", "command": ("sh", "-c", script), **fields}
-    return Work(**{"grace_ms": 300, "tenant": TENANT, **given})
+    return RunSpec(**{"grace_ms": 300, "tenant": TENANT, **given})
 
 
-class Yard:
+class ProcessFolder:
     """A folder that users of tenants can pass through, and the drivers that use it one after the other."""
 
     def __init__(self, root: Path, *, cgroups: bool, namespaces: bool = False) -> None:
@@ -88,18 +88,18 @@ class Yard:
         finally:
             await driver.close()
 
-    def slot(self, binding: Binding = BINDING) -> Path:
-        return self.data / "slots" / name_of(binding)
+    def slot(self, binding: RunKey = BINDING) -> Path:
+        return self.data / "slots" / run_name(binding)
 
-    def record(self, binding: Binding = BINDING) -> Record:
+    def record(self, binding: RunKey = BINDING) -> GuardRecord:
         record = read_record(self.slot(binding))
         assert record is not None
         return record
 
-    def log(self, stream: str = "stdout", binding: Binding = BINDING) -> str:
+    def log(self, stream: str = "stdout", binding: RunKey = BINDING) -> str:
         return kernel.read(str(self.slot(binding) / "logs" / stream))
 
-    def pids(self, binding: Binding = BINDING) -> list[int]:
+    def pids(self, binding: RunKey = BINDING) -> list[int]:
         """The pids that a process has written, by which it knows others, as they are seen from here."""
         words = [int(word) for word in self.log(binding=binding).split()]
         if not self.namespaces:
@@ -110,8 +110,8 @@ class Yard:
             seen |= {int(word): pid for word in own}
         return [seen[word] for word in words]
 
-    def working(self, binding: Binding = BINDING) -> Path:
-        return self.data / "work" / str(self.record(binding).uid) / name_of(binding)
+    def working(self, binding: RunKey = BINDING) -> Path:
+        return self.data / "work" / str(self.record(binding).uid) / run_name(binding)
 
     async def until_empty(self) -> None:
         """See that nothing is on record, nor where processes worked; what they left may take a while to be removed."""
@@ -125,9 +125,9 @@ class Yard:
         if self.cgroups:
             groups.find()
         for slot in (self.data / "slots").glob("*"):
-            with suppress(Unreadable):
+            with suppress(UnreadableGuardFile):
                 record = read_record(slot)
-                while record is not None and end_once(record):
+                while record is not None and kill_once(record):
                     time.sleep(0.01)
                 groups.remove(record.groups if record is not None else ())
         groups.leave()
@@ -135,12 +135,12 @@ class Yard:
 
 
 @contextmanager
-def a_yard(*, cgroups: bool, namespaces: bool = False, where: str | None = None) -> Iterator[Yard]:
+def a_process_folder(*, cgroups: bool, namespaces: bool = False, where: str | None = None) -> Iterator[ProcessFolder]:
     """A yard; skips the test where it asks for cgroups and none can be written to, or for namespaces and there are
     none to be had."""
     root = Path(tempfile.mkdtemp(prefix="holdfast-", dir=where if os.geteuid() == 0 else None))
     root.chmod(0o711)
-    yard = Yard(root, cgroups=cgroups, namespaces=namespaces)
+    yard = ProcessFolder(root, cgroups=cgroups, namespaces=namespaces)
     try:
         if cgroups and not can_use_cgroups(yard.data):
             pytest.skip("no cgroup for memory, cpu and pids can be written to on this machine")
@@ -164,15 +164,15 @@ def can_use_cgroups(owner: Path) -> bool:
     return len(groups.controllers) == 3
 
 
-def found(driver: Driver, binding: Binding = BINDING) -> Live | None:
+def found(driver: Driver, binding: RunKey = BINDING) -> RunStatus | None:
     """What the driver says of a binding."""
     return next((live for live in driver.lives() if (live.slot, live.epoch) == binding), None)
 
 
-async def until(driver: Driver, state: State, binding: Binding = BINDING, limit: float = 60) -> Live:
+async def until(driver: Driver, state: RunState, binding: RunKey = BINDING, limit: float = 60) -> RunStatus:
     """Wait until the driver says so."""
 
-    async def wait() -> Live:
+    async def wait() -> RunStatus:
         while (live := found(driver, binding)) is None or live.state is not state:
             await driver.changed()
         return live

@@ -17,11 +17,11 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.client.blocking_client import HoldfastSync
+from holdfast.client.blocking_client import Client
 from holdfast.wiring.config.private_files import read_private
-from holdfast.wiring.config.token_files import token_in
+from holdfast.wiring.config.token_files import read_or_create_token
 from holdfast.wiring.dev import documents as dev_documents
-from holdfast.wiring.dev.data_folder import address, ready_in, token_file
+from holdfast.wiring.dev.data_folder import address, read_ready_file, token_file
 from tests.support.api.api_cluster import a_class, a_tenant
 
 CHECKOUT = Path(__file__).parents[3]
@@ -68,7 +68,7 @@ def free_ports(count: int) -> int:
     raise AssertionError("no ports are free")
 
 
-class Field:
+class RealCluster:
     """What was started in a folder, on ports of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -92,7 +92,7 @@ class Field:
         listen = address(name, self.port).removeprefix("http://")
         words = ("holdfast.cli.main", "server", "--data", str(self.folder / name), "--listen", listen, *flags)
         process = self.start(name, *words)
-        self.until(lambda: ready_in(self.folder / name) is not None, f"{name} is not ready")
+        self.until(lambda: read_ready_file(self.folder / name) is not None, f"{name} is not ready")
         return process
 
     def log(self, name: str) -> str:
@@ -108,7 +108,7 @@ class Field:
             time.sleep(0.05)
 
     @contextmanager
-    def client(self) -> Iterator[HoldfastSync]:
+    def client(self) -> Iterator[Client]:
         """The operator's."""
         token = read_private(self.folder / "platform" / "operator.token") or ""
         with dev_documents.operator(address("platform", self.port), token) as client:
@@ -117,7 +117,7 @@ class Field:
     def tell(self, *documents: dev_documents.Document) -> None:
         """Apply these."""
         with self.client() as client:
-            dev_documents.tell(client, documents)
+            dev_documents.apply_documents(client, documents)
 
     def replicas(self) -> list[dict[str, Any]]:
         """All of them, as the region has them."""
@@ -127,15 +127,15 @@ class Field:
     def open(self, *flags: str, platform: tuple[str, ...] = ()) -> None:
         """Start platform and region, let machines speak, and make a tenant with much quota."""
         self.server("platform", "--role", "platform", *platform)
-        token_in(f"region-{PLACE}", self.folder / "region.token")
+        read_or_create_token(f"region-{PLACE}", self.folder / "region.token")
         now = datetime.now(UTC)
         with self.client() as client:
-            dev_documents.introduce(
-                client, {PLACE: dev_documents.Place(address(PLACE, self.port), self.folder / "region.token")}, now
+            dev_documents.apply_regions(
+                client, {PLACE: dev_documents.RegionEntry(address(PLACE, self.port), self.folder / "region.token")}, now
             )
-            agents = dev_documents.Machine("agent/*", "", "agents", token_file(self.folder))
-            schedulers = dev_documents.Machine("scheduler/*", "", "schedulers", self.folder / "schedulers.token")
-            dev_documents.admit(client, [agents, schedulers], now)
+            agents = dev_documents.MachineEntry("agent/*", "", "agents", token_file(self.folder))
+            schedulers = dev_documents.MachineEntry("scheduler/*", "", "schedulers", self.folder / "schedulers.token")
+            dev_documents.apply_machines(client, [agents, schedulers], now)
         where = ("--platform", address("platform", self.port), "--token-file", str(self.folder / "region.token"))
         self.server(PLACE, "--role", "region", "--region", PLACE, *where, *flags)
         self.tell(a_class(), a_tenant(), dev_documents.document("Quota", "shop", QUOTA))

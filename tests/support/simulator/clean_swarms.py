@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.runs.swarm import Result, swarm
-from holdfast.sim.scenario import all_in
+from holdfast.sim.runs.swarm import SwarmResult, swarm
+from holdfast.sim.scenario import read_folder
 
 ROOT = Path(__file__).parents[3]
 
 
 def clean(
     seeds: range, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, *, jobs: int = 1
-) -> Result:
+) -> SwarmResult:
     """What became of the swarm, in which no run failed."""
     caplog.set_level(logging.CRITICAL, logger="holdfast")
-    scenarios = {name: one for name, one in all_in(ROOT / "scenarios").items() if not one.absent}
+    scenarios = {name: one for name, one in read_folder(ROOT / "scenarios").items() if not one.absent}
     result = swarm(scenarios, seeds, jobs=jobs)
     with capsys.disabled():
         hours = result.simulated_ms / 3_600_000

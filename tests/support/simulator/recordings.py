@@ -20,23 +20,23 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Refused, Repeated
-from holdfast.core.ledger.codec import Batch, Record, read_evidence
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.codec import Batch, LogRecord, read_evidence
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import revision, seq_of
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.ledger.revision import pack_revision, seq_of
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.model.values.structs import Revision, SlotKey
-from holdfast.core.region.commands import Group, Propose
+from holdfast.core.region.commands import PlacementGroup, Propose
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ports.store import Stored
-from holdfast.host.protocol.session_client import ASK_MS
+from holdfast.host.ports.store import StoredBatch
+from holdfast.host.protocol.session_client import REQUEST_MS
 from holdfast.replay.recording import SUFFIX, LedgerRecording, Recording, write
-from holdfast.replay.refold import BOOKS
-from holdfast.replay.run_plan import Plan
-from holdfast.sim.checks.ledger_audit import Audit
+from holdfast.replay.refold import LEDGER_DEFINITIONS
+from holdfast.replay.run_plan import RunPlan
+from holdfast.sim.checks.ledger_audit import LedgerAudit
 from holdfast.sim.runs.record import record_run
 from holdfast.sim.runs.run import run
 from holdfast.sim.scenario import Scenario, parse, span
@@ -79,10 +79,10 @@ def batches_of(ledger: LedgerRecording) -> list[Batch[Any]]:
 def told_by_repeat(recording: Recording) -> Iterator[Told]:
     """Reservations that were in the log before they were repeated, by the logs alone, and of which some was given back.
 
-    Who is not answered within `ASK_MS` asks again, and who is told of its reservation goes on with it at once: what it
-    does not want it gives back. So whoever sends that more than `ASK_MS` after the reservation was told by a repeat.
-    And the first packet had done it: it was judged less than `ASK_MS` of ledger time, in one term, after what its
-    sender had already seen.
+    Who is not answered within `REQUEST_MS` asks again, and who is told of its reservation goes on with it at once: what
+    it does not want it gives back. So whoever sends that more than `REQUEST_MS` after the reservation was told by a
+    repeat. And the first packet had done it: it was judged less than `REQUEST_MS` of ledger time, in one term, after
+    what its sender had already seen.
     """
     for ledger in recording.ledgers:
         if ledger.book == "region":
@@ -99,13 +99,13 @@ def _told(ledger: LedgerRecording, batches: list[Batch[Any]], batch: Batch[Any],
     slots = frozenset((event.workload, one.ordinal) for event in placed for one in event.placements)
     later = ((one, step) for one in batches[seq:] for step in one.records if slots & _slots_of(step))
     after, step = next(later, (batch, record))
-    if step.command != "unreserve" or step.session != record.session or step.sent - record.sent <= ASK_MS:
+    if step.command != "unreserve" or step.session != record.session or step.sent - record.sent <= REQUEST_MS:
         return
     decision, valid_until = _decision(ledger, seq, index), record.at + DEFAULTS.proposal_life
     seen = batches[seq_of(decision.view) - 1]
-    if seen.header.term == batch.header.term and record.at - seen.records[-1].at < ASK_MS and step.at < valid_until:
-        groups = tuple(Group(event.assignment, event.template, event.placements) for event in placed)
-        place = revision(seq, sum(len(one.events) for one in batch.records[:index]))
+    if seen.header.term == batch.header.term and record.at - seen.records[-1].at < REQUEST_MS and step.at < valid_until:
+        groups = tuple(PlacementGroup(event.assignment, event.template, event.placements) for event in placed)
+        place = pack_revision(seq, sum(len(one.events) for one in batch.records[:index]))
         envelope = Envelope(
             record.actor, Propose(groups, valid_until, bind=False), record.sent, record.session, record.sequence,
             view=decision.view, policy=decision.policy,
@@ -113,7 +113,7 @@ def _told(ledger: LedgerRecording, batches: list[Batch[Any]], batch: Batch[Any],
         yield Told(ledger, place, envelope, slots, after.header.seq)
 
 
-def _slots_of(record: Record[Any]) -> set[SlotKey]:
+def _slots_of(record: LogRecord[Any]) -> set[SlotKey]:
     """The slots that a command placed, bound or released."""
     found: set[SlotKey] = set()
     for event in record.events:
@@ -127,33 +127,33 @@ def _slots_of(record: Record[Any]) -> set[SlotKey]:
     return found
 
 
-def _decision(ledger: LedgerRecording, seq: int, index: int) -> Decision:
+def _decision(ledger: LedgerRecording, seq: int, index: int) -> DecisionEvidence:
     """What a command was based on."""
     evidence = {one.record: one.payload for one in REGION.batches.evidence(ledger.entries[seq - 1].raw)}
     found = read_evidence(evidence[index])
-    assert isinstance(found, Decision)
+    assert isinstance(found, DecisionEvidence)
     return found
 
 
 # What a ledger says to the repeat
 
 
-def audit_of(ledger: LedgerRecording, until: int | None = None) -> Audit[RegionState]:
+def audit_of(ledger: LedgerRecording, until: int | None = None) -> LedgerAudit[RegionState]:
     """What an observer makes of a log, up to and with a batch."""
-    audit: Audit[RegionState] = Audit(BOOKS[ledger.book], MemoryStore())
+    audit: LedgerAudit[RegionState] = LedgerAudit(LEDGER_DEFINITIONS[ledger.book], MemoryStore())
     for seq, entry in enumerate(ledger.entries[:until], start=1):
-        assert audit.landed(Stored("", seq, entry.digest, entry.raw))
+        assert audit.landed(StoredBatch("", seq, entry.digest, entry.raw))
     audit.check_in_full()
     return audit
 
 
-def repeat(told: Told, audit: Audit[RegionState]) -> Landed | Refused | Repeated:
+def repeat(told: Told, audit: LedgerAudit[RegionState]) -> Committed | Refused | Repeated:
     """The answer to the reservation if it comes again now. What is accepted is the next batch, and is judged, too."""
-    draft = Draft(REGION, audit.state)
+    draft = BatchDraft(REGION, audit.state)
     answer = draft.consider(told.envelope, audit.state.facts.at)
     if len(draft):
         raw, digest = draft.seal()
-        audit.landed(Stored("", audit.state.facts.seq + 1, digest, raw))
+        audit.landed(StoredBatch("", audit.state.facts.seq + 1, digest, raw))
     return answer
 
 
@@ -161,7 +161,7 @@ def _is_done_again(told: Told, *guards: str) -> bool:
     """Whether the repeat is accepted just before its sender goes on."""
     with guarded_by(*guards):
         try:
-            return isinstance(repeat(told, audit_of(told.ledger, told.given_back - 1)), Landed)
+            return isinstance(repeat(told, audit_of(told.ledger, told.given_back - 1)), Committed)
         except AssertionError:
             return False
 
@@ -171,7 +171,7 @@ def _is_done_again(told: Told, *guards: str) -> bool:
 
 def story_of(scenario: Scenario, text: str, seed: int) -> Recording | None:
     """The recording of a run with the wanted story: nobody acts and nothing else goes wrong, the weather is enough."""
-    plan = Plan(span(scenario.length)[1], (), ())
+    plan = RunPlan(span(scenario.length)[1], (), ())
     report, recording = record_run(scenario, text, seed, plan)
     told = next(told_by_repeat(recording), None)
     if told is None or report.findings or report.unsettled:

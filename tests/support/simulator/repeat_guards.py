@@ -16,35 +16,35 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.commit import authorization
-from holdfast.core.ledger.commit.dedup import earlier_answer
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.dedup import find_duplicate
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import SlotKey
-from holdfast.core.region.commands import Placement, Propose
+from holdfast.core.region.commands import Propose, SlotPlacement
 from holdfast.core.region.decide import coalesced_proposals, proposals
-from holdfast.core.region.decide.proposal_scratch import Trial
-from holdfast.core.region.decide.proposal_terms import Terms
+from holdfast.core.region.decide.proposal_scratch import ProposalScratch
+from holdfast.core.region.decide.proposal_terms import GroupTerms
 from holdfast.core.region.queries import feasibility
 from holdfast.core.region.state import evolve_placements
 from holdfast.core.region.state.indexes import count_open
-from holdfast.sim.runs.run import Report
+from holdfast.sim.runs.run import RunReport
 
 
 def number_ignored(patch: pytest.MonkeyPatch) -> None:
     """RULES 12: nobody looks whether a proposal was answered before. Every other command is looked at."""
 
-    def planted(state: Any, case: Case) -> Any:
-        return None if isinstance(case.command, Propose) else earlier_answer(state, case)
+    def planted(state: Any, case: CommandContext) -> Any:
+        return None if isinstance(case.command, Propose) else find_duplicate(state, case)
 
-    patch.setattr(authorization, "earlier_answer", planted)
+    patch.setattr(authorization, "find_duplicate", planted)
 
 
 def phase_ignored(patch: pytest.MonkeyPatch) -> None:
     """The ledger believes schedulers that a slot waits."""
-    place = proposals.place
+    place = proposals.check_placement
 
-    def planted(trial: Trial, terms: Terms, placement: Placement) -> Any:
+    def planted(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement) -> Any:
         said, slot_of = (terms.workload, placement.ordinal), trial.slot_of
 
         def as_said(key: SlotKey) -> Slot | None:
@@ -58,7 +58,7 @@ def phase_ignored(patch: pytest.MonkeyPatch) -> None:
             trial.slot_of = slot_of
 
     for where in (proposals, coalesced_proposals):
-        patch.setattr(where, "place", planted)
+        patch.setattr(where, "check_placement", planted)
 
 
 def port_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -94,6 +94,6 @@ def guarded_by(*names: str) -> Iterator[None]:
         yield
 
 
-def done_twice(report: Report) -> list[str]:
+def done_twice(report: RunReport) -> list[str]:
     """The proposals that a run has twice in its logs."""
     return [one.detail for one in report.findings if one.promise == "once" and one.detail.startswith("propose ")]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.errors import misused, tell
-from holdfast.cli.options import note
+from holdfast.cli.errors import print_error, usage_error
+from holdfast.cli.options import print_note
 from holdfast.observe import log_output
 from holdfast.wiring.config.private_files import NotPrivate, read_private, write_private
 
@@ -55,7 +55,7 @@ def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
     root, level = logging.getLogger(), logging.getLogger().level
     handlers, hooks = list(root.handlers), (sys.excepthook, threading.excepthook, sys.unraisablehook)
     try:
-        log_output.set_up("info", form, out)
+        log_output.configure_logging("info", form, out)
         spoken = f"hf_operator-1_{SECRET}"
         logging.getLogger("holdfast.x").warning("got %s", spoken, extra={"event": "got", "fields": {"it": spoken}})
         root.handlers[0].flush()
@@ -69,8 +69,10 @@ def test_a_token_that_slips_into_a_log_is_blotted_out(form: str) -> None:
 
 
 def test_a_token_that_slips_into_what_the_command_line_says_is_blotted_out(capsys: pytest.CaptureFixture[str]) -> None:
-    note(f"GET http://127.0.0.1/?x=hf_operator-1_{SECRET}")
-    tell(misused(f"token0hf_operator-1_{SECRET}", f"not hf_operator-1_{SECRET}", [f"hf_operator-1_{SECRET}"]))
+    print_note(f"GET http://127.0.0.1/?x=hf_operator-1_{SECRET}")
+    print_error(
+        usage_error(f"token0hf_operator-1_{SECRET}", f"not hf_operator-1_{SECRET}", [f"hf_operator-1_{SECRET}"])
+    )
     said = capsys.readouterr().err
     assert SECRET not in said
     assert said.count("hf_operator-1_(secret)") == 4

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields
 
 from holdfast.wiring.config.server_settings import SETTINGS, ServerSettings
-from holdfast.wiring.config.sources import BadSetting, Gathered, gather, shown
+from holdfast.wiring.config.sources import BadSetting, LoadedSettings, load_settings, settings_table
 
 
 def settings_file(folder: Path, text: str) -> str:
@@ -17,8 +17,8 @@ def settings_file(folder: Path, text: str) -> str:
     return str(path)
 
 
-def gathered(file: str = "", environment: dict[str, str] | None = None, **flags: object) -> Gathered:
-    return gather(file, {"XDG_DATA_HOME": "/data", **(environment or {})}, flags)
+def gathered(file: str = "", environment: dict[str, str] | None = None, **flags: object) -> LoadedSettings:
+    return load_settings(file, {"XDG_DATA_HOME": "/data", **(environment or {})}, flags)
 
 
 def test_the_table_has_one_row_for_each_setting_in_the_same_order() -> None:
@@ -34,7 +34,7 @@ def test_the_file_is_over_defaults_the_environment_over_the_file_and_flags_over_
     environment = {"HOLDFAST_SERVER_LISTEN": "127.0.0.1:2", "HOLDFAST_SERVER_WATCHES": "8"}
     found = gathered(file, environment, watches="9")
     assert (found.settings.listen, found.settings.watches, found.settings.log_level) == ("127.0.0.1:2", 9, "error")
-    sources = {key: source for key, _, source in shown(found)}
+    sources = {key: source for key, _, source in settings_table(found)}
     assert sources["watches"] == "flag --watches"
     assert sources["listen"] == "environment HOLDFAST_SERVER_LISTEN"
     assert sources["logLevel"] == f"file {file}"
@@ -106,7 +106,7 @@ def test_flags_give_lists_and_pairs_one_by_one_or_with_commas() -> None:
 
 def test_what_is_shown_can_be_read_back(tmp_path: Path) -> None:
     found = gathered(role="region", region="eu", platform=["http://a:1"], retention="90m", insecure=True)
-    text = "".join(f"{key}: '{value}'\n" for key, value, _ in shown(found) if value)
+    text = "".join(f"{key}: '{value}'\n" for key, value, _ in settings_table(found) if value)
     assert gathered(settings_file(tmp_path, text)).settings == found.settings
 
 

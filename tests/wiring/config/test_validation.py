@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.wiring.config.addresses import address, is_loopback
+from holdfast.wiring.config.addresses import is_loopback, parse_listen
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.config.sources import gather
-from holdfast.wiring.config.validation import contradictions, ledger_settings
+from holdfast.wiring.config.sources import load_settings
+from holdfast.wiring.config.validation import invalid_settings, ledger_settings
 
 REGION: dict[str, object] = {"role": "region", "region": "eu", "platform": ["http://127.0.0.1:7400"], "token_file": "t"}
 PLATFORM: dict[str, object] = {"role": "platform"}
 
 
 def settings(said: dict[str, object], **more: object) -> ServerSettings:
-    return gather("", {}, {"listen": "127.0.0.1:7401", **said, **more}).settings
+    return load_settings("", {}, {"listen": "127.0.0.1:7401", **said, **more}).settings
 
 
 @pytest.mark.parametrize("said", [PLATFORM, REGION])
 def test_the_least_that_must_be_said_is_enough(said: dict[str, object]) -> None:
-    assert contradictions(settings(said)) == []
+    assert invalid_settings(settings(said)) == []
 
 
 @pytest.mark.parametrize(
@@ -76,25 +76,25 @@ def test_the_least_that_must_be_said_is_enough(said: dict[str, object]) -> None:
 def test_a_contradictory_set_is_refused_and_says_the_way_out(
     said: dict[str, object], more: dict[str, object], why: str
 ) -> None:
-    found = contradictions(settings(said, **more))
+    found = invalid_settings(settings(said, **more))
     assert any(why in one for one in found), found
 
 
 def test_a_region_without_a_certificate_may_believe_an_authority() -> None:
-    assert contradictions(settings(PLATFORM, tls_trust="a")) == []
+    assert invalid_settings(settings(PLATFORM, tls_trust="a")) == []
 
 
 def test_tls_or_a_word_of_the_operator_opens_the_door_to_others() -> None:
     there: dict[str, object] = {"listen": "0.0.0.0:7400", "advertise": "http://hf.example:7400"}
-    assert contradictions(settings(PLATFORM, **there, insecure=True)) == []
+    assert invalid_settings(settings(PLATFORM, **there, insecure=True)) == []
     tls: dict[str, object] = {"tls_certificate": "c", "tls_key": "k", "advertise": "https://hf.example:7400"}
-    assert contradictions(settings(PLATFORM, listen="0.0.0.0:7400", **tls)) == []
+    assert invalid_settings(settings(PLATFORM, listen="0.0.0.0:7400", **tls)) == []
 
 
 def test_addresses_are_read_with_and_without_brackets() -> None:
-    assert address("127.0.0.1:7400") == ("127.0.0.1", 7400)
-    assert address("[::1]:7400") == ("::1", 7400)
-    assert address("::") is None
+    assert parse_listen("127.0.0.1:7400") == ("127.0.0.1", 7400)
+    assert parse_listen("[::1]:7400") == ("::1", 7400)
+    assert parse_listen("::") is None
     assert is_loopback("[::1]:7400")
     assert is_loopback("localhost:7400")
     assert not is_loopback("hf.example:7400")

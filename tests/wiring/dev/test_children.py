@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.wiring.dev.children import Part, Parts, Patience, cut, ended
+from holdfast.wiring.dev.children import ChildProcess, ChildRestartOptions, ChildSupervisor, describe_exit, truncate_log
 from tests.support.event_loop import in_a_loop
 
-HASTY = Patience(first=0.05, most=0.2, stop=1.0, look=0.05)
+HASTY = ChildRestartOptions(first=0.05, most=0.2, stop=1.0, look=0.05)
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); {SLEEP}"
 
 
-def a_part(folder: Path, program: str, name: str = "one") -> Part:
-    return Part(name, [sys.executable, "-c", program], folder / "logs" / f"{name}.log")
+def a_part(folder: Path, program: str, name: str = "one") -> ChildProcess:
+    return ChildProcess(name, [sys.executable, "-c", program], folder / "logs" / f"{name}.log")
 
 
 async def until(true: Callable[[], object], seconds: float = 10) -> None:
@@ -41,7 +41,7 @@ def is_alive(pid: int) -> bool:
 @in_a_loop
 async def test_a_part_that_is_killed_comes_back_as_another_process_and_that_is_said(tmp_path: Path) -> None:
     said: list[str] = []
-    parts = Parts(said.append, os.environ, HASTY)
+    parts = ChildSupervisor(said.append, os.environ, HASTY)
     parts.start([a_part(tmp_path, SLEEP)])
     try:
         await until(lambda: parts.pid("one"))
@@ -59,7 +59,7 @@ async def test_a_part_that_is_killed_comes_back_as_another_process_and_that_is_s
 @in_a_loop
 async def test_one_that_keeps_failing_is_started_less_and_less_often(tmp_path: Path) -> None:
     said: list[str] = []
-    parts = Parts(said.append, os.environ, HASTY)
+    parts = ChildSupervisor(said.append, os.environ, HASTY)
     parts.start([a_part(tmp_path, "raise SystemExit(3)")])
     await until(lambda: len(said) >= 4)
     await parts.stop()
@@ -72,7 +72,7 @@ async def test_one_that_keeps_failing_is_started_less_and_less_often(tmp_path: P
 async def test_one_that_does_not_stop_is_killed_after_a_bounded_time(tmp_path: Path) -> None:
     said: list[str] = []
     part = a_part(tmp_path, STUBBORN)
-    parts = Parts(said.append, os.environ, HASTY)
+    parts = ChildSupervisor(said.append, os.environ, HASTY)
     parts.start([part])
     await until(lambda: part.log.exists() and b"deaf" in part.log.read_bytes())
     pid = parts.pid("one")
@@ -87,7 +87,7 @@ async def test_one_that_does_not_stop_is_killed_after_a_bounded_time(tmp_path: P
 @in_a_loop
 async def test_stopping_between_two_lives_starts_no_other(tmp_path: Path) -> None:
     said: list[str] = []
-    parts = Parts(said.append, os.environ, Patience(first=30))
+    parts = ChildSupervisor(said.append, os.environ, ChildRestartOptions(first=30))
     parts.start([a_part(tmp_path, "pass")])
     await until(lambda: said)
     began = time.monotonic()
@@ -99,10 +99,10 @@ def test_when_the_supervisor_is_killed_its_children_end_too(tmp_path: Path) -> N
     supervisor = f"""
 import asyncio, os, sys
 from pathlib import Path
-from holdfast.wiring.dev.children import Part, Parts
+from holdfast.wiring.dev.children import ChildProcess, ChildSupervisor
 async def main():
-    parts = Parts(print, os.environ)
-    parts.start([Part("one", [sys.executable, "-c", {SLEEP!r}], Path({str(tmp_path / "log")!r}))])
+    parts = ChildSupervisor(print, os.environ)
+    parts.start([ChildProcess("one", [sys.executable, "-c", {SLEEP!r}], Path({str(tmp_path / "log")!r}))])
     while parts.pid("one") is None:
         await asyncio.sleep(0.01)
     print(parts.pid("one"), flush=True)
@@ -124,14 +124,14 @@ def test_a_log_that_has_grown_is_moved_aside_while_its_writer_goes_on(tmp_path: 
     log = tmp_path / "one.log"
     with open(log, "ab", buffering=0) as writer:
         writer.write(b"x" * 100)
-        cut(log, most_bytes=50)
+        truncate_log(log, most_bytes=50)
         writer.write(b"new")
-        cut(log, most_bytes=50)
+        truncate_log(log, most_bytes=50)
     assert log.read_bytes() == b"new"
     assert (tmp_path / "one.log.1").read_bytes() == b"x" * 100
 
 
 def test_how_a_process_ended_is_said_in_words() -> None:
-    assert ended(1) == "ended with exit code 1"
-    assert ended(-9) == "was ended by SIGKILL"
-    assert ended(-100) == "was ended by signal 100"
+    assert describe_exit(1) == "ended with exit code 1"
+    assert describe_exit(-9) == "was ended by SIGKILL"
+    assert describe_exit(-100) == "was ended by signal 100"

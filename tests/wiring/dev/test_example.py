@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.api.kinds import place_in_order
-from holdfast.api.resources.writable import read_object
+from holdfast.api.kinds import apply_order
+from holdfast.api.resources.writable import parse_object
 from holdfast.core.model.objects.policies import SCORES
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.tenants import PriorityClass
-from holdfast.core.model.objects.workloads import Failover, OnDeadline, Workload
-from holdfast.core.model.values.resources import exceeded, times, total
+from holdfast.core.model.objects.workloads import FailoverMode, OnDeadline, Workload
+from holdfast.core.model.values.resources import first_exceeded, times, total
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.wiring.dev.data_folder import REGIONS, documents_in
@@ -31,7 +31,7 @@ def applied(objects: list[Any]) -> PlatformBench:
 
 def applied_example() -> PlatformBench:
     """A platform to which the example was applied in the order of the file."""
-    return applied([read_object(tree) for tree in documents_in(FILE)])
+    return applied([parse_object(tree) for tree in documents_in(FILE)])
 
 
 @cache
@@ -54,8 +54,8 @@ def test_the_file_is_in_an_order_in_which_everything_that_is_named_is_there() ->
 def test_what_dev_sorts_first_is_in_such_an_order_too() -> None:
     trees = documents_in(FILE)
     trees.reverse()
-    trees.sort(key=lambda tree: place_in_order(tree["kind"]))
-    sorted_by_kind = applied([read_object(tree) for tree in trees]).state
+    trees.sort(key=lambda tree: apply_order(tree["kind"]))
+    sorted_by_kind = applied([parse_object(tree) for tree in trees]).state
     assert len(list(sorted_by_kind.workloads.items())) == 5
 
 
@@ -84,18 +84,18 @@ def test_risk_api_is_critical_in_every_region_with_four_to_recover_from_room_tha
     one, budget = workload("risk-api"), example().budgets["critical-failover"]
     assert one.spec.placement.regions == REGIONS == budget.spec.regions
     assert one.spec.recovery.min_serving == 4
-    assert exceeded(times(one.spec.template.need, 4), budget.spec.each) == ""
+    assert first_exceeded(times(one.spec.template.need, 4), budget.spec.each) == ""
     assert [rule.key for rule in one.spec.template.spread] == ["zone"]
     assert class_of(one).spec.may_preempt
 
 
 def test_billing_api_is_one_of_each_kept_apart_in_one_jurisdiction_with_its_own_room() -> None:
     one = workload("billing-api")
-    assert (one.spec.exclusive, one.spec.failover, one.spec.disruption_max) == (True, Failover.ACKNOWLEDGED, 1)
+    assert (one.spec.exclusive, one.spec.failover, one.spec.disruption_max) == (True, FailoverMode.ACKNOWLEDGED, 1)
     assert one.spec.placement.jurisdictions == ("eu",)
     assert one.spec.template.apart
     protected = example().quotas["billing"].spec.protected
-    assert exceeded(times(one.spec.template.need, one.spec.replicas), protected) == ""
+    assert first_exceeded(times(one.spec.template.need, one.spec.replicas), protected) == ""
 
 
 def test_indexing_asks_for_much_memory_and_for_nodes_of_that_shape() -> None:
@@ -122,7 +122,7 @@ def test_every_workload_fits_its_tenants_quota() -> None:
         own = [one.spec for _, one in state.workloads.items() if one.meta.tenant == name]
         wanted = total(times(spec.template.need, spec.replicas) for spec in own)
         # What a quota does not name is not granted at all.
-        assert exceeded(wanted, state.quotas[name].spec.hard) == "", name
+        assert first_exceeded(wanted, state.quotas[name].spec.hard) == "", name
 
 
 def test_each_tenant_has_a_person_of_its_own_and_nobody_in_the_example_can_break_the_glass() -> None:
@@ -130,11 +130,11 @@ def test_each_tenant_has_a_person_of_its_own_and_nobody_in_the_example_can_break
     people = {p.meta.name: p.spec for _, p in state.principals.items() if p.meta.name != ROOT}
     for tenant in state.tenants.values():
         assert people[f"person/{tenant.meta.name}"].scope.tenant == tenant.meta.name
-    assert not any(Right.BREAK_GLASS in spec.rights for spec in people.values())
+    assert not any(Permission.BREAK_GLASS in spec.rights for spec in people.values())
     assert list(state.tokens.items()) == []
 
 
 def test_the_policy_is_one_that_the_platform_publishes_and_names_every_score_of_its_strategy() -> None:
-    [policy] = [read_object(tree) for tree in documents_in(POLICY)]
+    [policy] = [parse_object(tree) for tree in documents_in(POLICY)]
     applied_example().accept(ROOT, c.PublishPolicy(policy.meta.name, policy.spec))
     assert {name for name, _ in policy.spec.scores} == {*SCORES} - {"emptiness"}

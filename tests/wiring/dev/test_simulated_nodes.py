@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.region.commands import RegisterNode
-from holdfast.host.protocol.session_client import Sender
+from holdfast.host.protocol.session_client import SessionConfig
 from holdfast.wiring.dev.data_folder import REGIONS, documents_in, example
-from holdfast.wiring.dev.simulated_nodes import nodes_of, played
+from holdfast.wiring.dev.simulated_nodes import nodes_of, simulated_agent
 from tests.support.api.api_cluster import Part, World, bearer, in_world
 
 
@@ -33,12 +33,12 @@ def test_one_is_registered_kept_alive_and_registered_again_after_its_session() -
     async def story(world: World) -> None:
         region = await world.region()
         wanted = nodes_of("eu-central", 1)[0]
-        sender = Sender(
+        sender = SessionConfig(
             f"agent/{wanted.name}",
             (region.name,),
             lambda: (("authorization", bearer("agents")), ("holdfast-actor", f"agent/{wanted.name}")),
         )
-        node = played(world.caller, world.clock, sender, wanted)
+        node = simulated_agent(world.caller, world.clock, sender, wanted)
         life = asyncio.create_task(node.run())
         await node.is_registered.wait()
         first = the_node(region, wanted)

@@ -15,19 +15,19 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.core.model.objects.workloads import Driver as Kind
-from holdfast.core.model.values.resources import NOTHING, Resources
-from holdfast.core.model.values.settings import Times
+from holdfast.core.model.objects.workloads import DriverKind as Kind
+from holdfast.core.model.values.resources import ZERO, Resources
+from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.model.values.structs import Revision, SlotKey
 
 #: Errors of whoever looks, and not of what is looked at: no descriptors, no memory. Nobody is dead or ill by them.
-OF_OURSELVES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+OWN_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 #: Which process: of which slot, under which binding.
-Binding = tuple[SlotKey, Revision]
+RunKey = tuple[SlotKey, Revision]
 
 
-class Work(Struct, frozen=True):
+class RunSpec(Struct, frozen=True):
     """What is to run, complete: nothing is looked up later.
 
     `folder` and `user` empty: the driver's own for the slot, and its tenant's. `need` is the limit of what is named in
@@ -43,7 +43,7 @@ class Work(Struct, frozen=True):
     environment: tuple[tuple[str, str], ...] = ()
     folder: str = ""
     user: str = ""
-    need: Resources = NOTHING
+    need: Resources = ZERO
     pids: int = 0
     ports: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class Work(Struct, frozen=True):
     tenant: str = ""
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """What a process is doing, as far as its driver has a say in it."""
 
     RUNNING = "running"
@@ -62,7 +62,7 @@ class State(StrEnum):
     ENDED = "ended"
 
 
-class Why(StrEnum):
+class ExitReason(StrEnum):
     """Why a process ends or has ended. A guard knows some of these words, too."""
 
     NOT_YET = ""
@@ -83,21 +83,21 @@ class Why(StrEnum):
     REBOOTED = "rebooted"
 
 
-class Live(Struct, frozen=True):
+class RunStatus(Struct, frozen=True):
     """A process that a driver has started, until it is forgotten. `pid` 0: unknown; `code` None and `signal` 0: it
     has not ended in that way. `detail` is a sentence for people."""
 
     slot: SlotKey
     epoch: Revision
     name: str
-    state: State
+    state: RunState
     since: int
     pid: int = 0
     leased: bool = False
     deadline: int = 0
     code: int | None = None
     signal: int = 0
-    why: Why = Why.NOT_YET
+    why: ExitReason = ExitReason.NOT_YET
     detail: str = ""
 
 
@@ -124,11 +124,11 @@ class CannotStart(Exception):
         self.message = message
 
 
-class Unheard(Exception):
+class ExecNotRun(Exception):
     """Whoever would run a command does not answer: nothing is known of the process."""
 
 
-class Means(StrEnum):
+class LimitMethod(StrEnum):
     """How a limit is kept: by the kernel, by looking every so often, or not at all."""
 
     CGROUP = "cgroup"
@@ -141,10 +141,10 @@ class Capabilities(Struct, frozen=True):
     killed. `users`: each tenant has a user of its own. `namespaces`: each replica has pids, mounts and a
     `/tmp` of its own, and sees nothing of the agent's or of other replicas'. `missing` are sentences for people."""
 
-    memory: Means
-    cpu: Means
-    pids: Means
-    disk: Means
+    memory: LimitMethod
+    cpu: LimitMethod
+    pids: LimitMethod
+    disk: LimitMethod
     whole: bool
     users: bool
     namespaces: bool
@@ -164,21 +164,21 @@ class Driver(Protocol):
     def capabilities(self) -> Capabilities:
         """What this driver can promise here; after `open`."""
 
-    def lives(self) -> Sequence[Live]:
+    def lives(self) -> Sequence[RunStatus]:
         """What there is, by binding; what has ended, too, until it is forgotten."""
 
-    async def start(self, work: Work) -> None:
+    async def start(self, work: RunSpec) -> None:
         """Start it; returns when it runs. Raises `CannotStart`. Whoever stops waiting does not undo it."""
 
     async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
         """Begin to end it: it is asked to, and killed after the grace. Of what is not there nothing is to be ended."""
 
-    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
+    async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
         """Run a command beside a process, as it runs itself and as a part of it; its exit code, or minus the signal
-        that ended it. Raises `CannotStart`, and `Unheard`. It ends with all it started when its time is over, with its
-        process, and when whoever waits for it stops."""
+        that ended it. Raises `CannotStart`, and `ExecNotRun`. It ends with all it started when its time is over,
+        with its process, and when whoever waits for it stops."""
 
-    def keep(self, times: Times) -> int:
+    def keep(self, times: AgentTimes) -> int:
         """Act by these numbers of the region from now on; what runs already does so with its next extension. Returns
         for how long at most leased work lives on after its deadline then: more than they say, if they cannot be kept.
         """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.agent.drivers.driver import Capabilities, Means
+from holdfast.agent.drivers.driver import Capabilities, LimitMethod
 from holdfast.core.model.objects.isolation import Capability
 
 #: How a limit may be kept that only holds most of the time: what is looked at now and then is over it in between.
-_LOOSE = (Means.SAMPLED, Means.NOT_LIMITED)
+_LOOSE = (LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED)
 
 
-def enforced(can: Capabilities) -> tuple[Capability, ...]:
+def enforced_capabilities(can: Capabilities) -> tuple[Capability, ...]:
     """What is enforced between tenants, sorted."""
     found = {
         Capability.USERS: can.users,

@@ -3,6 +3,8 @@
 A machine holds what runs, and outlives its agents; a driver is one agent's hold on it. Nothing runs by itself: what has
 become of a process is worked out when somebody looks, from when it began, how it is, and what was asked of it. Guards
 are there in effect: leased work ends at its deadline, whoever looks.
+
+Size: the machine, its processes and the driver; each is of no use without the others.
 """
 
 from __future__ import annotations
@@ -12,18 +14,28 @@ from collections.abc import Callable, Collection, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Why, Work
-from holdfast.core.model.objects.workloads import Driver as Kind
+from holdfast.agent.drivers.driver import (
+    CannotStart,
+    Capabilities,
+    ExitReason,
+    LimitMethod,
+    RunKey,
+    RunSpec,
+    RunState,
+    RunStatus,
+    StartFault,
+)
+from holdfast.core.model.objects.workloads import DriverKind as Kind
 from holdfast.core.model.records.nodes import OVERRUN_MS
-from holdfast.core.model.values.settings import Times
+from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.clock_event import ClockEvent
 
 NEVER = 2**62
 
 
-class Habit(Struct, frozen=True):
+class SimulatedBehavior(Struct, frozen=True):
     """How a process behaves, in milliseconds.
 
     How long it takes to start; after how long it ends by itself, with which code and why, `runs_ms` 0: never; how long
@@ -36,7 +48,7 @@ class Habit(Struct, frozen=True):
     start_ms: int = 0
     runs_ms: int = 0
     code: int = 0
-    why: Why = Why.EXIT
+    why: ExitReason = ExitReason.EXIT
     stop_ms: int = 0
     slowest: bool = False
     late_ms: int = 0
@@ -45,10 +57,10 @@ class Habit(Struct, frozen=True):
     fault: StartFault | None = None
 
 
-class Played:
+class SimulatedRun:
     """One process: what it was begun as, and what was asked of it."""
 
-    def __init__(self, work: Work, habit: Habit, began: int, overrun: int = OVERRUN_MS) -> None:
+    def __init__(self, work: RunSpec, habit: SimulatedBehavior, began: int, overrun: int = OVERRUN_MS) -> None:
         self.work = work
         self.habit = habit
         self.began = began
@@ -79,32 +91,39 @@ class Played:
         first, last = self.habit.unwell
         return self.habit.ready_ms <= ran and not first <= ran < last and now < min(self.asked_at(), self.ends_at())
 
-    def seen(self, now: int) -> Live:
+    def seen(self, now: int) -> RunStatus:
         """What it is at this time."""
         work = self.work
         deadline = self.deadline if work.leased else 0
-        live = Live(work.slot, work.epoch, work.name, State.RUNNING, self.began, 0, work.leased, deadline)
+        live = RunStatus(work.slot, work.epoch, work.name, RunState.RUNNING, self.began, 0, work.leased, deadline)
         if now < min(self.asked_at(), self.ends_at()):
             return live
         habit = self.habit
         if self.by_itself_at() <= min(self.asked_at(), now):
-            return replace(live, state=State.ENDED, code=habit.code, why=habit.why, detail="it ended by itself")
-        why = Why.STOPPED if self.asked < self.deadline else Why.DEADLINE
+            return replace(live, state=RunState.ENDED, code=habit.code, why=habit.why, detail="it ended by itself")
+        why = ExitReason.STOPPED if self.asked < self.deadline else ExitReason.DEADLINE
         if now < self.ends_at():
-            return replace(live, state=State.STOPPING, why=why)
+            return replace(live, state=RunState.STOPPING, why=why)
         if self.asked_at() + habit.stop_ms <= self.ends_at():
-            return replace(live, state=State.ENDED, code=habit.code, why=why, detail="it was asked to end")
-        why = Why.KILLED if why is Why.STOPPED else why
-        return replace(live, state=State.ENDED, signal=9, why=why, detail="it did not end within its grace")
+            return replace(live, state=RunState.ENDED, code=habit.code, why=why, detail="it was asked to end")
+        why = ExitReason.KILLED if why is ExitReason.STOPPED else why
+        return replace(live, state=RunState.ENDED, signal=9, why=why, detail="it did not end within its grace")
 
 
 #: What a machine of root's agent can enforce.
 EVERYTHING = Capabilities(
-    Means.CGROUP, Means.CGROUP, Means.CGROUP, Means.CGROUP, whole=True, users=True, namespaces=True
+    LimitMethod.CGROUP,
+    LimitMethod.CGROUP,
+    LimitMethod.CGROUP,
+    LimitMethod.CGROUP,
+    whole=True,
+    users=True,
+    namespaces=True,
 )
 #: What one can of an agent that is not root: all runs as its user, and is looked at now and then.
-OF_ONE_USER = Capabilities(
-    Means.SAMPLED, Means.NOT_LIMITED, Means.SAMPLED, Means.NOT_LIMITED, whole=False, users=False, namespaces=False,
+ONE_USER = Capabilities(
+    LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED, LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED, whole=False,
+    users=False, namespaces=False,
     missing=("the agent is not root",),
 )  # fmt: skip
 
@@ -112,21 +131,25 @@ OF_ONE_USER = Capabilities(
 class SimulatedMachine:
     """What runs on one machine. `habit` says of each work how its process behaves; `can` is what is enforced there."""
 
-    def __init__(self, clock: Clock, habit: Callable[[Work], Habit], can: Capabilities = EVERYTHING) -> None:
+    def __init__(
+        self, clock: Clock, habit: Callable[[RunSpec], SimulatedBehavior], can: Capabilities = EVERYTHING
+    ) -> None:
         self.clock = clock
         self.habit = habit
         self.can = can
-        self.processes: dict[Binding, Played] = {}
+        self.processes: dict[RunKey, SimulatedRun] = {}
         #: For how long leased work lives on after its deadline, by the numbers that were told last.
         self.overrun = OVERRUN_MS
         #: What ran when the power was lost, as it is told from then on.
-        self.lost: dict[Binding, Live] = {}
+        self.lost: dict[RunKey, RunStatus] = {}
 
-    def begin(self, work: Work, habit: Habit) -> None:
+    def begin(self, work: RunSpec, habit: SimulatedBehavior) -> None:
         """A process begins; it runs once it has started."""
-        self.processes[work.slot, work.epoch] = Played(work, habit, self.clock.boot() + habit.start_ms, self.overrun)
+        self.processes[work.slot, work.epoch] = SimulatedRun(
+            work, habit, self.clock.boot() + habit.start_ms, self.overrun
+        )
 
-    def ask_to_end(self, process: Played, grace_ms: int) -> None:
+    def ask_to_end(self, process: SimulatedRun, grace_ms: int) -> None:
         """A process is asked to end; after its grace it is killed."""
         now = self.clock.boot()
         process.asked = min(process.asked, now)
@@ -137,8 +160,8 @@ class SimulatedMachine:
         now = self.clock.boot()
         for binding, process in self.processes.items():
             seen = process.seen(now)
-            gone = replace(seen, state=State.ENDED, why=Why.REBOOTED, detail="the machine was started anew")
-            self.lost[binding] = seen if seen.state is State.ENDED else gone
+            gone = replace(seen, state=RunState.ENDED, why=ExitReason.REBOOTED, detail="the machine was started anew")
+            self.lost[binding] = seen if seen.state is RunState.ENDED else gone
             process.killed = min(process.killed, now)
         self.processes.clear()
 
@@ -149,9 +172,9 @@ class SimulatedDriver:
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
         self._clock = machine.clock
-        self._changed = Signal()
+        self._changed = ClockEvent()
         #: What was seen when `changed` last returned.
-        self._known: Sequence[Live] = ()
+        self._known: Sequence[RunStatus] = ()
 
     async def open(self) -> None:
         """Whatever the machine has is found."""
@@ -166,13 +189,13 @@ class SimulatedDriver:
         """What the machine is said to be able to enforce."""
         return self._machine.can
 
-    def lives(self) -> Sequence[Live]:
+    def lives(self) -> Sequence[RunStatus]:
         """What there is at this time, by binding."""
         now = self._clock.boot()
         seen = {binding: process.seen(now) for binding, process in self._machine.processes.items()}
         return [live for _, live in sorted((seen | self._machine.lost).items())]
 
-    async def start(self, work: Work) -> None:
+    async def start(self, work: RunSpec) -> None:
         """Start it, in the time that its habit takes."""
         machine, binding = self._machine, (work.slot, work.epoch)
         habit = machine.habit(work)
@@ -195,13 +218,13 @@ class SimulatedDriver:
             self._machine.ask_to_end(process, grace_ms)
             self._changed.set()
 
-    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
+    async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
         """A command beside a process ends well as long as that runs."""
         del command, limit_ms
         process = self._machine.processes.get((work.slot, work.epoch))
-        return 0 if process is not None and process.seen(self._clock.boot()).state is State.RUNNING else 1
+        return 0 if process is not None and process.seen(self._clock.boot()).state is RunState.RUNNING else 1
 
-    def keep(self, times: Times) -> int:
+    def keep(self, times: AgentTimes) -> int:
         """Whatever the numbers are, they are kept."""
         self._machine.overrun = times.grace + times.kill_margin
         return self._machine.overrun

@@ -34,7 +34,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from holdfast.agent.guard.namespaces import Shared
+    from holdfast.agent.guard.namespaces import SharedNamespaces
 
 #: How soon to look again while something that was killed is not gone.
 HURRY_MS = 20
@@ -51,7 +51,7 @@ def become(
     streams: tuple[int, int, int],
     go: int | None = None,
     entries: list[int] | None = None,
-    namespaces: Shared | None = None,
+    namespaces: SharedNamespaces | None = None,
 ) -> NoReturn:
     """In the child: turn into what was ordered, once the guard says go; or tell at which step that failed, and end.
 
@@ -120,7 +120,7 @@ def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
     raise OSError(failed, "exec")
 
 
-def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: Shared) -> NoReturn:
+def keep(order: dict[str, Any], limit_ms: int, line: int, namespaces: SharedNamespaces) -> NoReturn:
     """In the child: run a command until it ends, its time is over, or whoever is on the line asks for no more; end what
     it has left; then say its code there, or at which step it failed."""
     guard = os.getppid()

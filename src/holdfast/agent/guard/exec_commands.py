@@ -19,13 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.agent.guard.namespaces import Shared
+    from holdfast.agent.guard.namespaces import SharedNamespaces
 
 #: So many at a time: a replica has three probes.
 COMMANDS_MAX = 16
 
 
-class Command:
+class ExecCommand:
     """One that runs: who asked for it under which number, its keeper, and the line to that."""
 
     def __init__(self, agent: socket.socket, number: int, keeper: int, line: socket.socket) -> None:
@@ -42,14 +42,14 @@ class Command:
             self.line.shutdown(socket.SHUT_WR)
 
 
-class Commands:
+class ExecCommands:
     """Those of one guard, by the line on which their keepers speak."""
 
-    def __init__(self, order: dict[str, Any], poll: select.poll, namespaces: Shared) -> None:
+    def __init__(self, order: dict[str, Any], poll: select.poll, namespaces: SharedNamespaces) -> None:
         self._order = order
         self._poll = poll
         self._namespaces = namespaces
-        self.by_line: dict[int, Command] = {}
+        self.by_line: dict[int, ExecCommand] = {}
 
     def keepers(self) -> list[int]:
         """The pids of all keepers: they are the guard's own, and use nothing of the replica's."""
@@ -74,7 +74,7 @@ class Commands:
             if keeper == 0:
                 order = {**self._order, "command": asked["command"]}
                 keep(order, asked["limit"], theirs.fileno(), self._namespaces)
-        self.by_line[line.fileno()] = Command(agent, asked["run"], keeper, line)
+        self.by_line[line.fileno()] = ExecCommand(agent, asked["run"], keeper, line)
         self._poll.register(line, select.POLLIN)
 
     def hear(self, file: int) -> None:

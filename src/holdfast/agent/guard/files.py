@@ -9,7 +9,7 @@ from contextlib import suppress
 RECORD, RESULT, WHO, SOCKET, LOGS = "record.json", "result.json", "who", "guard.sock", "logs"
 
 
-def write_whole(path: str, said: dict[str, object]) -> None:
+def write_atomically(path: str, said: dict[str, object]) -> None:
     """Put this there, durably, so that a reader sees all of it or what was there before."""
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump(said, file)
@@ -18,7 +18,7 @@ def write_whole(path: str, said: dict[str, object]) -> None:
     os.replace(f"{path}.new", path)
 
 
-class Log:
+class RunLog:
     """One stream of the process in files of bounded size: NAME, then NAME.1 and so on, which are older."""
 
     def __init__(self, path: str, size_bytes: int, files: int) -> None:

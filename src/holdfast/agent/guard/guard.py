@@ -31,10 +31,10 @@ from contextlib import suppress
 
 from holdfast.agent.guard import kernel
 from holdfast.agent.guard.child import HURRY_MS, LATE, become
-from holdfast.agent.guard.exec_commands import Commands
-from holdfast.agent.guard.files import LOGS, RECORD, RESULT, SOCKET, WHO, Log, write_whole
+from holdfast.agent.guard.exec_commands import ExecCommands
+from holdfast.agent.guard.files import LOGS, RECORD, RESULT, SOCKET, WHO, RunLog, write_atomically
 from holdfast.agent.guard.kernel import boot_ms
-from holdfast.agent.guard.namespaces import Namespaces, Shared, trial
+from holdfast.agent.guard.namespaces import Namespaces, SharedNamespaces, trial
 
 TYPE_CHECKING = False  # `typing` would be the slowest import, and nothing needs it to run
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Guard:
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self.door.bind(SOCKET)
         self.door.listen(16)
-        self.namespaces = Namespaces(self.order) if self.order["namespaces"] else Shared()
-        self.commands = Commands(self.order, self.poll, self.namespaces)
+        self.namespaces = Namespaces(self.order) if self.order["namespaces"] else SharedNamespaces()
+        self.commands = ExecCommands(self.order, self.poll, self.namespaces)
         (go, let_go), (self.said, said), (out, to_out), (err, to_err) = (os.pipe() for _ in range(4))
         self.nothing = os.open(os.devnull, os.O_RDWR)
         self.pid = self.namespaces.fork()
@@ -108,8 +108,8 @@ class Guard:
         pids = (("guard", os.getpid()), ("process", self.pid), ("first", self.namespaces.first))
         who = {name: [pid, one.start] for name, pid in pids if pid and (one := kernel.seen(pid))}
         os.symlink(json.dumps({**who, "boot": self.order["record"]["boot"]}), WHO)  # never torn; if the record is lost
-        write_whole(RECORD, {**self.order["record"], **who, "since": self.since})
-        logs = {out: Log(f"{LOGS}/stdout", *self.order["logs"]), err: Log(f"{LOGS}/stderr", *self.order["logs"])}
+        write_atomically(RECORD, {**self.order["record"], **who, "since": self.since})
+        logs = {out: RunLog(f"{LOGS}/stdout", *self.order["logs"]), err: RunLog(f"{LOGS}/stderr", *self.order["logs"])}
         self.logs = [threading.Thread(target=log.keep, args=(pipe,), daemon=True) for pipe, log in logs.items()]
         for thread in self.logs:
             thread.start()
@@ -185,7 +185,7 @@ class Guard:
             self.ended = True
         self.gone |= bool(self.failed) or not os.path.exists(RECORD)  # without a record nobody will ever ask
         with suppress(OSError):
-            write_whole(RESULT, self.what_is())
+            write_atomically(RESULT, self.what_is())
             self.gone = True
         self.tell(*self.agents.values())
         self.report(self.failed)

@@ -36,7 +36,7 @@ CGROUPS = "/sys/fs/cgroup"
 READY = "ready"
 
 
-class Shared:
+class SharedNamespaces:
     """The node's own, where a replica has none."""
 
     first = 0
@@ -52,7 +52,7 @@ class Shared:
         """End all that is in there, as far as the kernel does that."""
 
 
-class Namespaces(Shared):
+class Namespaces(SharedNamespaces):
     """Those of one replica, held by the first process in them, once all is mounted. Raises `OSError` where the kernel
     allows none."""
 

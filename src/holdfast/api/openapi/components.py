@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.openapi.schemas import COUNT, INSTANT, REVISION, TEXT, like, ref
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.openapi.schemas import COUNT, INSTANT, REVISION, TEXT, pattern_schema, ref
 from holdfast.api.resources.decision import NODE_PATTERN, SLOT_PATTERN, WORKLOAD_PATTERN
 from holdfast.api.serialization.json_schema import Schema, name_pattern
 from holdfast.api.serialization.scalars import KEY_PATTERN, PLACE_PATTERN, TOKEN_PATTERN
-from holdfast.core.model.records.decisions import Outcome
+from holdfast.core.model.records.decisions import DecisionOutcome
 
 JSON, PROBLEM, LINES = "application/json", "application/problem+json", "application/x-ndjson"
 MSGPACK, FRAMES = "application/msgpack", "application/vnd.holdfast.frames"
@@ -61,7 +61,7 @@ def _headers(*more: str) -> Schema:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in (*_ANSWER_HEADERS, *more)}
 
 
-def answer(text: str, content: Schema, *headers: str) -> Schema:
+def response(text: str, content: Schema, *headers: str) -> Schema:
     """One answer: what it means, what it holds by media type, and its headers beside those of every answer."""
     return {
         "description": text,
@@ -74,12 +74,12 @@ def problem_parts() -> Schema:
     """The component for each way to be refused."""
     ref = {"$ref": "#/components/schemas/Problem"}
     return {
-        f"Problem{status}": answer(text, {PROBLEM: ref}, *(["Retry-After"] if status in (429, 503) else []))
+        f"Problem{status}": response(text, {PROBLEM: ref}, *(["Retry-After"] if status in (429, 503) else []))
         for status, text in PROBLEMS.items()
     }
 
 
-def problems() -> Schema:
+def problem_responses() -> Schema:
     """By status: a reference to its component."""
     return {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in PROBLEMS}
 
@@ -100,12 +100,14 @@ def path_parameter(name: str, text: str, schema: Schema) -> Schema:
 #: More digits than these are no number that anybody means.
 _NUMBER = {"type": "integer", "minimum": 1, "maximum": 999_999_999}
 _TIMEOUT = {**_NUMBER, "default": 10_000}
-_READ = like(f"^(any|linear|at-least={TOKEN_PATTERN[1:-1]})$", default="any")
-_TAG = like(rf'^(\*|(W/)?"?{PLACE_PATTERN[1:-1]}"?)$', examples=['"41.3"'])
+_READ = pattern_schema(f"^(any|linear|at-least={TOKEN_PATTERN[1:-1]})$", default="any")
+_TAG = pattern_schema(rf'^(\*|(W/)?"?{PLACE_PATTERN[1:-1]}"?)$', examples=['"41.3"'])
 
 _LABEL, _VALUE = r"[^\x00-\x20\x7f!=,]+", r"[^\x00-\x1f\x7f=,]*"
 _TERM = f" *(!?{_LABEL}|{_LABEL} *(=|==|!=){_VALUE}) *"
-_SELECTOR = like(f"^( *|{_TERM}(,{_TERM}){{0,31}})$", maxLength=4_096, examples=["app=web,tier!=back,canary,!old"])
+_SELECTOR = pattern_schema(
+    f"^( *|{_TERM}(,{_TERM}){{0,31}})$", maxLength=4_096, examples=["app=web,tier!=back,canary,!old"]
+)
 
 PARAMETERS: dict[str, Schema] = {
     "timeout": _header(
@@ -118,7 +120,7 @@ PARAMETERS: dict[str, Schema] = {
     "key": _header(
         "Idempotency-Key",
         "The same key is the same request: it is done once, and answered again.",
-        like(KEY_PATTERN),
+        pattern_schema(KEY_PATTERN),
         required=True,
     ),
     "sent": _header("Holdfast-Sent", "When a write that is repeated later was first sent.", INSTANT),
@@ -128,27 +130,27 @@ PARAMETERS: dict[str, Schema] = {
     "selector": _query("selector", "By labels: `a=b,c!=d,e,!f`.", _SELECTOR),
     "tenant": _query("tenant", "Of this tenant only.", TEXT),
     "watch": _query("watch", "Go on with every change, one JSON object in a line.", {"type": "boolean"}),
-    "since": _query("since", "Go on from this token.", like(TOKEN_PATTERN)),
+    "since": _query("since", "Go on from this token.", pattern_schema(TOKEN_PATTERN)),
     "initial": _query("initial", "Begin with what is there.", {"type": "boolean"}),
     "actor": _query("actor", "What this principal did.", TEXT),
     "command": _query("command", "Commands of this tag.", TEXT),
     "outcome": _query("outcome", "`accepted`, or the code of a refusal.", TEXT),
     "notBefore": _query("since", "Nothing older than this.", INSTANT),
-    "before": _query("continue", "Where the page before ended.", like("^[0-9]{1,15}[.][0-9]{1,15}$")),
+    "before": _query("continue", "Where the page before ended.", pattern_schema("^[0-9]{1,15}[.][0-9]{1,15}$")),
 }
 
 #: Of what waits in a region and was decided there alone, so that they stand with their operations.
 SCHEDULING_PARAMETERS: dict[str, Schema] = {
-    "workload": _query("workload", "Of this workload: `[TENANT/]NAME`, or its uid.", like(WORKLOAD_PATTERN)),
-    "slot": _query("slot", "Of this slot: `[TENANT/]WORKLOAD/REGION/ORDINAL`.", like(SLOT_PATTERN)),
-    "node": _query("node", "What went to this node, by name or uid.", like(NODE_PATTERN)),
+    "workload": _query("workload", "Of this workload: `[TENANT/]NAME`, or its uid.", pattern_schema(WORKLOAD_PATTERN)),
+    "slot": _query("slot", "Of this slot: `[TENANT/]WORKLOAD/REGION/ORDINAL`.", pattern_schema(SLOT_PATTERN)),
+    "node": _query("node", "What went to this node, by name or uid.", pattern_schema(NODE_PATTERN)),
     "notAfter": _query("until", "Nothing newer than this.", INSTANT),
-    "decided": _query("outcome", "What became of it.", {"type": "string", "enum": list(Outcome)}),
+    "decided": _query("outcome", "What became of it.", {"type": "string", "enum": list(DecisionOutcome)}),
     "older": _query("continue", "Where the page before ended.", REVISION),
 }
 
 #: Of endpoints alone, so that it stands with their operation.
-OF_WORKLOAD = _query("workload", "Of this workload: `[TENANT/]NAME`.", like(WORKLOAD_PATTERN))
+WORKLOAD_PARAMETER = _query("workload", "Of this workload: `[TENANT/]NAME`.", pattern_schema(WORKLOAD_PATTERN))
 
 #: Of the link alone, so that they stand with their operation.
 LINK_PARAMETERS = [
@@ -182,7 +184,7 @@ def page_of(item: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def name_parts(kind: Kind) -> list[tuple[str, str]]:
+def name_parts(kind: ResourceKind) -> list[tuple[str, str]]:
     """The parts of a path that name an object."""
     inner = {
         "Assignment": [("workload", "A workload."), ("region", "A region."), ("purpose", "serving or recovery.")],
@@ -192,7 +194,7 @@ def name_parts(kind: Kind) -> list[tuple[str, str]]:
     return [("tenant", "A tenant."), *inner] if kind.tenanted else inner
 
 
-def part_schema(kind: Kind, part: str) -> Schema:
+def part_schema(kind: ResourceKind, part: str) -> Schema:
     """What a part of a path looks like: names of what people write as they write them."""
     # The name of a principal holds a slash, of which a path says nothing: it may as well part two parameters.
     if part == "tenant" or (part == "name" and kind.writable and kind.name != "Principal"):

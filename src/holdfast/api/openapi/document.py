@@ -14,33 +14,41 @@ from holdfast.api.openapi.components import (
     PARAMETERS,
     PROBLEM,
     SCHEDULING_PARAMETERS,
-    answer,
     body,
     header_parts,
     parameters,
     path_parameter,
     problem_parts,
+    response,
 )
 from holdfast.api.openapi.operations import (
-    _ANYTHING,
-    _READ,
-    _batch,
-    _bindings,
-    _commands,
-    _get,
-    _in_regions,
-    _kind,
-    _log,
-    _machines,
-    _open,
-    _operation,
-    _shipments,
+    ANY_OBJECT,
+    READ_PARAMETERS,
+    batch_paths,
+    binding_paths,
+    command_paths,
+    kind_paths,
+    log_paths,
+    machine_paths,
+    make_operation,
+    read_operation,
+    region_paths,
+    shipment_paths,
+    without_auth,
 )
-from holdfast.api.openapi.schemas import ON_PLATFORM, SCHEMAS, decision_page, question, queue_list, ref, repair_list
+from holdfast.api.openapi.schemas import (
+    PLATFORM_SCHEMAS,
+    SCHEMAS,
+    can_i_request,
+    decision_page,
+    queue_list,
+    ref,
+    repair_list,
+)
 from holdfast.api.resources.command_catalog import tags
 from holdfast.api.resources.decision import Decision
-from holdfast.api.serialization.json_schema import DIALECT, Schema, Schemas, name_pattern
-from holdfast.api.serialization.registry import fields_of
+from holdfast.api.serialization.json_schema import DIALECT, Schema, SchemaBuilder, name_pattern
+from holdfast.api.serialization.registry import struct_serializer_for
 from holdfast.core.model.records.breaches import Repair
 from holdfast.core.scheduling.queue.queue_view import Queued
 
@@ -48,17 +56,17 @@ from holdfast.core.scheduling.queue.queue_view import Queued
 @cache
 def description(ledger: str) -> Schema:
     """Everything that a server of this ledger (`platform` or `region`) answers."""
-    schemas = Schemas("#/components/schemas/")
-    paths: Schema = {**_health(), **_about(ledger), **_machines(), **_lists(schemas)}
+    schemas = SchemaBuilder("#/components/schemas/")
+    paths: Schema = {**_health(), **_about(ledger), **machine_paths(), **_lists(schemas)}
     for kind in KINDS.values():
         if ledger in kind.ledger:
-            paths |= _kind(kind, ledger, schemas)
-    paths |= {**_batch(ledger, schemas), **_commands(ledger, schemas)}
+            paths |= kind_paths(kind, ledger, schemas)
+    paths |= {**batch_paths(ledger, schemas), **command_paths(ledger, schemas)}
     if ledger == "platform":
-        paths |= {**_in_regions(), **_shipments(), **_quota()}
+        paths |= {**region_paths(), **shipment_paths(), **_quota()}
     else:
-        paths |= {**_scheduling(schemas), **_log(), **_bindings()}
-    fixed = SCHEMAS | ON_PLATFORM if ledger == "platform" else SCHEMAS
+        paths |= {**_scheduling(schemas), **log_paths(), **binding_paths()}
+    fixed = SCHEMAS | PLATFORM_SCHEMAS if ledger == "platform" else SCHEMAS
     assert not schemas.named.keys() & fixed.keys(), "two schemas have one name"
     return {
         "openapi": "3.1.0",
@@ -84,8 +92,8 @@ def _health() -> Schema:
         ("/healthz", "health", "The process lives.", ref("Alive")),
         ("/readyz", "ready", "Reads are served; the body has the conditions.", ref("Readiness")),
     ):
-        operation = _open(_get(name, text, schema))
-        not_yet = answer("Not now.", {JSON: schema, PROBLEM: ref("Problem")}, "Retry-After")
+        operation = without_auth(read_operation(name, text, schema))
+        not_yet = response("Not now.", {JSON: schema, PROBLEM: ref("Problem")}, "Retry-After")
         operation["responses"]["503"] = not_yet
         paths[path] = {"get": operation}
     return paths
@@ -94,23 +102,29 @@ def _health() -> Schema:
 def _about(ledger: str) -> Schema:
     names = [kind.name for kind in KINDS.values()]
     kind = path_parameter("kind", "A kind.", {"type": "string", "enum": names})
-    asked = body({JSON: question(tags(ledger))})
-    verdict = {"200": answer("Whether the sender may.", {JSON: ref("Verdict")})}
+    asked = body({JSON: can_i_request(tags(ledger))})
+    verdict = {"200": response("Whether the sender may.", {JSON: ref("Verdict")})}
     return {
-        "/openapi.json": {"get": _open(_get("openapi", "This description.", _ANYTHING))},
-        "/v1/schemas": {"get": _open(_get("listSchemas", "The kinds that have a schema.", ref("KindNames")))},
-        "/v1/schemas/{kind}": {"get": _open(_get("getSchema", "The JSON Schema of a kind.", _ANYTHING, more=[kind]))},
-        "/v1/status": {"get": _get("status", "How this server and its ledger are.", ref("ServerStatus"))},
-        "/v1/whoami": {"get": _get("whoami", "Who the sender is, and what it may do.", ref("WhoAmI"))},
-        "/v1/can-i": {"post": _operation("canI", "May the sender do that?", parameters(), verdict, asked)},
+        "/openapi.json": {"get": without_auth(read_operation("openapi", "This description.", ANY_OBJECT))},
+        "/v1/schemas": {
+            "get": without_auth(read_operation("listSchemas", "The kinds that have a schema.", ref("KindNames")))
+        },
+        "/v1/schemas/{kind}": {
+            "get": without_auth(read_operation("getSchema", "The JSON Schema of a kind.", ANY_OBJECT, more=[kind]))
+        },
+        "/v1/status": {"get": read_operation("status", "How this server and its ledger are.", ref("ServerStatus"))},
+        "/v1/whoami": {"get": read_operation("whoami", "Who the sender is, and what it may do.", ref("WhoAmI"))},
+        "/v1/can-i": {"post": make_operation("canI", "May the sender do that?", parameters(), verdict, asked)},
     }
 
 
-def _lists(schemas: Schemas) -> Schema:
-    item = schemas.of(fields_of(Repair))
+def _lists(schemas: SchemaBuilder) -> Schema:
+    item = schemas.of(struct_serializer_for(Repair))
     asked = ("notBefore", "actor", "command", "outcome", "limit", "before")
-    done = _get("audit", "What people did, newest first.", ref("AuditPage"), *asked)
-    hangs = _get("repairs", "What waits to be ended or put right.", repair_list(item), *_READ, "limit", "tenant")
+    done = read_operation("audit", "What people did, newest first.", ref("AuditPage"), *asked)
+    hangs = read_operation(
+        "repairs", "What waits to be ended or put right.", repair_list(item), *READ_PARAMETERS, "limit", "tenant"
+    )
     return {"/v1/audit": {"get": done}, "/v1/repairs": {"get": hangs}}
 
 
@@ -119,18 +133,18 @@ def _quota() -> Schema:
     asked = ("readHeader", "read")
     tenant = path_parameter("tenant", "A tenant.", {"type": "string", "pattern": name_pattern("Tenant")})
     return {
-        "/v1/quota": {"get": _get("quotas", summary, ref("QuotaReport"), *asked)},
-        "/v1/quota/{tenant}": {"get": _get("quota", summary, ref("QuotaReport"), *asked, more=[tenant])},
+        "/v1/quota": {"get": read_operation("quotas", summary, ref("QuotaReport"), *asked)},
+        "/v1/quota/{tenant}": {"get": read_operation("quota", summary, ref("QuotaReport"), *asked, more=[tenant])},
     }
 
 
-def _scheduling(schemas: Schemas) -> Schema:
+def _scheduling(schemas: SchemaBuilder) -> Schema:
     """What waits in a region, and what its schedulers decided."""
-    waiting = queue_list(schemas.of(fields_of(Queued)))
-    decided = decision_page(schemas.of(fields_of(Decision)))
-    own, asked = SCHEDULING_PARAMETERS, (*_READ, "tenant", "limit")
+    waiting = queue_list(schemas.of(struct_serializer_for(Queued)))
+    decided = decision_page(schemas.of(struct_serializer_for(Decision)))
+    own, asked = SCHEDULING_PARAMETERS, (*READ_PARAMETERS, "tenant", "limit")
     first = "What waits, and why: first what is looked at first."
-    queue = _get("queue", first, waiting, *asked, more=[own["workload"]])
+    queue = read_operation("queue", first, waiting, *asked, more=[own["workload"]])
     newest = "What schedulers decided, newest first."
-    decisions = _get("decisions", newest, decided, *asked, "notBefore", more=list(own.values()))
+    decisions = read_operation("decisions", newest, decided, *asked, "notBefore", more=list(own.values()))
     return {"/v1/queue": {"get": queue}, "/v1/decisions": {"get": decisions}}

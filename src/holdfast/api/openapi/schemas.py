@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.api.serialization.json_schema import Schema, closed
+from holdfast.api.serialization.json_schema import Schema, closed_object
 from holdfast.api.serialization.scalars import INSTANT_PATTERN, REVISION_PATTERN
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 
 
-def like(pattern: str, **more: Any) -> Schema:
+def pattern_schema(pattern: str, **more: Any) -> Schema:
     """Text that looks so."""
     return {"type": "string", "pattern": pattern, **more}
 
@@ -21,8 +21,8 @@ def ref(name: str) -> Schema:
 
 TEXT: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
-INSTANT = like(INSTANT_PATTERN, format="date-time")
-REVISION = like(REVISION_PATTERN, examples=["41.3"])
+INSTANT = pattern_schema(INSTANT_PATTERN, format="date-time")
+REVISION = pattern_schema(REVISION_PATTERN, examples=["41.3"])
 
 _ERROR = {
     "type": "object",
@@ -105,7 +105,7 @@ ABOUT: dict[str, Schema] = {
     "WhoAmI": _with(
         {
             "principal": TEXT,
-            "rights": _many({"type": "string", "enum": list(Right)}),
+            "rights": _many({"type": "string", "enum": list(Permission)}),
             "scope": _with({"tenant": TEXT, "region": TEXT, "node": TEXT}),
             "via": TEXT,
             "token": TEXT,
@@ -125,7 +125,7 @@ ABOUT: dict[str, Schema] = {
 }
 
 #: What the platform alone is asked for.
-ON_PLATFORM: dict[str, Schema] = {
+PLATFORM_SCHEMAS: dict[str, Schema] = {
     "QuotaReport": _with(
         {
             "kind": {"const": "QuotaReport"},
@@ -169,7 +169,9 @@ SCHEMAS: dict[str, Schema] = {
         "properties": {"command": TEXT, "revision": REVISION, "repeated": {"type": "boolean"}},
         "required": ["command", "revision", "repeated"],
     },
-    "Renewal": closed({"session": REVISION}, ["session"], "A machine asks for its session to be worth some time more."),
+    "Renewal": closed_object(
+        {"session": REVISION}, ["session"], "A machine asks for its session to be worth some time more."
+    ),
     "Renewed": {
         "type": "object",
         "properties": {"worthMs": {"type": "integer"}, "term": COUNT, "logId": TEXT, "at": {"type": "integer"}},
@@ -185,11 +187,11 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 
-def question(commands: tuple[str, ...]) -> Schema:
+def can_i_request(commands: tuple[str, ...]) -> Schema:
     """What may be asked of one's own rights: about a command, or about a right."""
     where = {"tenant": TEXT, "region": TEXT, "node": TEXT}
-    of_command = closed({"command": {"type": "string", "enum": list(commands)}, **where}, ["command"])
-    of_right = closed({"right": {"type": "string", "enum": list(Right)}, **where}, ["right"])
+    of_command = closed_object({"command": {"type": "string", "enum": list(commands)}, **where}, ["command"])
+    of_right = closed_object({"right": {"type": "string", "enum": list(Permission)}, **where}, ["right"])
     return {
         "description": "May the sender send this command, or has it this right, there?",
         "oneOf": [of_command, of_right],

@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.api.kinds import PLATFORM
-from holdfast.api.serialization.registry import fields_of, read
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.rules import Rule
+from holdfast.api.serialization.registry import parse, struct_serializer_for
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.rules import CommandRule
 
 #: Kinds of senders that are people.
 _PEOPLE = frozenset({"person", "tenant"})
 
 
 @cache
-def rules(ledger: str) -> dict[str, Rule[Any]]:
+def rules(ledger: str) -> dict[str, CommandRule[Any]]:
     """By tag: the rule of every command of this ledger (`platform` or `region`) that people may send."""
     from holdfast.core.platform.definition import RULES as PLATFORM_RULES
     from holdfast.core.region.definition import RULES as REGION_RULES
@@ -28,7 +28,7 @@ def rules(ledger: str) -> dict[str, Rule[Any]]:
 
 
 @cache
-def by_name(ledger: str) -> dict[str, Rule[Any]]:
+def named_commands(ledger: str) -> dict[str, CommandRule[Any]]:
     """By tag: those of them that are sent by name. The others store and end objects, and are sent as documents."""
     from holdfast.core.platform.commands import Delete, DeleteWorkload, PublishPolicy, Put, PutWorkload
 
@@ -51,18 +51,18 @@ def tag_of(command: type[Struct]) -> str:
     return str(command.__struct_config__.tag)
 
 
-def read_command(ledger: str, tag: str, tree: object) -> Any:
-    """The command with these fields, or `Faulty`; `KeyError` for a tag that people may not send there."""
-    return read(rules(ledger)[tag].command, tree)
+def parse_command(ledger: str, tag: str, tree: object) -> Any:
+    """The command with these fields, or `InvalidDocument`; `KeyError` for a tag that people may not send there."""
+    return parse(rules(ledger)[tag].command, tree)
 
 
-def show_command(command: Any) -> dict[str, Any]:
+def render_command(command: Any) -> dict[str, Any]:
     """A command's fields as people write them; secrets are left out."""
     of: Any = type(command)
-    shown: dict[str, Any] = fields_of(of).show(command)
+    shown: dict[str, Any] = struct_serializer_for(of).show(command)
     return shown
 
 
-def rule_of(book: Book[Any], tag: str) -> Rule[Any] | None:
+def rule_of(book: LedgerDefinition[Any], tag: str) -> CommandRule[Any] | None:
     """The rule of the command with this tag."""
     return next((rule for rule in book.rules.values() if tag_of(rule.command) == tag), None)

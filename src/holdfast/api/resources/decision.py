@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.core.ledger.revision import show as show_revision
-from holdfast.core.model.records.decisions import Outcome, Pass
+from holdfast.core.ledger.revision import format_revision as show_revision
+from holdfast.core.model.records.decisions import DecisionOutcome, SchedulingPass
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.decision_store import Page, Told
+from holdfast.host.ports.decision_store import DecisionPage, DecisionRecord
 
 _PART = r"[^/\x00-\x1f\x7f]+"
 #: How they are asked for: a workload by `[TENANT/]NAME` or its uid, a slot by `[TENANT/]WORKLOAD/REGION/ORDINAL`, a
@@ -71,7 +71,7 @@ class Decision(Struct, frozen=True, rename="camel"):
     revision: Revision
     at: Instant
     scheduler: str
-    outcome: Outcome
+    outcome: DecisionOutcome
     tenant: str
     requests: tuple[OfRequest, ...]
     request_count: int
@@ -94,10 +94,10 @@ class Decision(Struct, frozen=True, rename="camel"):
     next_owner: str = ""
 
 
-_SILENT = Pass((), "", 0, "", "")
+_SILENT = SchedulingPass((), "", 0, "", "")
 
 
-def decision_of(page: Page, told: Told, region: str, *, nodes: bool) -> Decision:
+def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, nodes: bool) -> Decision:
     """A decision of a page; with the names of the nodes that were compared where they may be told."""
     decided = told.decided
     found = decided.found or _SILENT
@@ -133,7 +133,7 @@ def decision_of(page: Page, told: Told, region: str, *, nodes: bool) -> Decision
     )
 
 
-def _request(page: Page, told: Told) -> list[OfRequest]:
+def _request(page: DecisionPage, told: DecisionRecord) -> list[OfRequest]:
     found = []
     for one in told.parts:
         named = page.assignments.get(one.assignment)
@@ -143,10 +143,10 @@ def _request(page: Page, told: Told) -> list[OfRequest]:
     return found
 
 
-def _workload(page: Page, assignment: Revision) -> str:
+def _workload(page: DecisionPage, assignment: Revision) -> str:
     named = page.assignments.get(assignment)
     return named.name if named is not None else show_revision(assignment)
 
 
-def _node(page: Page, uid: Revision) -> str:
+def _node(page: DecisionPage, uid: Revision) -> str:
     return page.nodes.get(uid) or show_revision(uid)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.api.kinds import Kind
+from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources.tables import (
     DIGEST_SHOWN,
-    FROM_PLATFORM,
-    Found,
+    PLATFORM_PREFIX,
+    KeyedRow,
     assignment_name,
     is_region,
     ledger_of,
     table_of,
 )
-from holdfast.core.ledger.revision import parse as parse_revision
+from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY
 from holdfast.core.model.records.assignments import Assignment
@@ -25,7 +25,7 @@ from holdfast.core.region.queries.endpoints import is_listed
 from holdfast.core.region.state.tables import RegionState
 
 
-def row(kind: Kind, state: LedgerState, name: str) -> Found | None:
+def find_row(kind: ResourceKind, state: LedgerState, name: str) -> KeyedRow | None:
     """The object that people call so (`tenant/name` where the kind is tenanted), with its key; None: there is none."""
     if ledger_of(state) not in kind.ledger:
         return None
@@ -36,13 +36,13 @@ def row(kind: Kind, state: LedgerState, name: str) -> Found | None:
     return None if found is None else (name, found)
 
 
-def _by_uid(state: Any, table: str, name: str) -> Found | None:
+def _by_uid(state: Any, table: str, name: str) -> KeyedRow | None:
     uid = parse_revision(name)
     found = None if uid is None else state.table(table).get(uid)
     return None if found is None else (uid, found)
 
 
-def _workload(state: PlatformState, name: str) -> Found | None:
+def _workload(state: PlatformState, name: str) -> KeyedRow | None:
     """The living one of that name; where there is none, the youngest of those that are being deleted."""
     uid = state.workload_names.get(name)
     if uid is not None:
@@ -72,7 +72,7 @@ def _live_assignments(state: Any, tenant: str, workload: str) -> list[tuple[int,
     return [(key, state.assignments[key]) for key in state.assignments_of.get(uid) or ()] if uid is not None else []
 
 
-def _assignment(state: Any, name: str) -> Found | None:
+def _assignment(state: Any, name: str) -> KeyedRow | None:
     tenant, _, rest = name.partition("/")
     workload, _, place = rest.rpartition("/")[0].rpartition("/")
     for look in (_live_assignments, _assignments) if workload and place else ():
@@ -82,7 +82,7 @@ def _assignment(state: Any, name: str) -> Found | None:
     return None
 
 
-def _replica(state: RegionState, name: str) -> Found | None:
+def _replica(state: RegionState, name: str) -> KeyedRow | None:
     tenant, _, rest = name.partition("/")
     workload, _, tail = rest.rpartition("/")[0].rpartition("/")
     number = rest.rpartition("/")[2]
@@ -95,12 +95,12 @@ def _replica(state: RegionState, name: str) -> Found | None:
     return None
 
 
-def _endpoint(state: RegionState, name: str) -> Found | None:
+def _endpoint(state: RegionState, name: str) -> KeyedRow | None:
     found = _replica(state, name)
     return found if found is not None and is_listed(state, found[1]) else None
 
 
-def _request(state: RegionState, name: str) -> Found | None:
+def _request(state: RegionState, name: str) -> KeyedRow | None:
     found = _assignment(state, name.rpartition("/")[0])
     if found is None:
         return None
@@ -112,7 +112,7 @@ def _request(state: RegionState, name: str) -> Found | None:
     )
 
 
-def _grant(state: Any, name: str) -> Found | None:
+def _grant(state: Any, name: str) -> KeyedRow | None:
     region, _, account = name.partition("/")
     if isinstance(state, PlatformState):
         key, found = grant_key(region, account), state.grants.get(grant_key(region, account))
@@ -121,7 +121,7 @@ def _grant(state: Any, name: str) -> Found | None:
     return None if found is None else (key, found)
 
 
-def _policy(state: Any, name: str) -> Found | None:
+def _policy(state: Any, name: str) -> KeyedRow | None:
     """By its revision; by its name the newest."""
     if name == BUILT_IN_POLICY.name or parse_revision(name) == BUILT_IN_POLICY.revision:
         return BUILT_IN_POLICY.revision, BUILT_IN_POLICY
@@ -129,30 +129,30 @@ def _policy(state: Any, name: str) -> Found | None:
     return called[-1] if called else _by_uid(state, "policies", name)
 
 
-def _override(state: Any, name: str) -> Found | None:
-    if not name.startswith(FROM_PLATFORM):
+def _override(state: Any, name: str) -> KeyedRow | None:
+    if not name.startswith(PLATFORM_PREFIX):
         return _by_uid(state, "overrides", name)
-    found = _by_uid(state, "platform_overrides", name.removeprefix(FROM_PLATFORM)) if is_region(state) else None
+    found = _by_uid(state, "platform_overrides", name.removeprefix(PLATFORM_PREFIX)) if is_region(state) else None
     return None if found is None else (name, found[1])
 
 
-def _breach(state: Any, name: str) -> Found | None:
+def _breach(state: Any, name: str) -> KeyedRow | None:
     invariant, _, key = name.partition("/")
     found = state.breaches.get((invariant, key))
     return None if found is None else ((invariant, key), found)
 
 
-def _session(state: Any, name: str) -> Found | None:
+def _session(state: Any, name: str) -> KeyedRow | None:
     uid = state.session_of.get(name)
     return None if uid is None else (uid, state.sessions[uid])
 
 
-def _node(state: RegionState, name: str) -> Found | None:
+def _node(state: RegionState, name: str) -> KeyedRow | None:
     uid = state.node_names.get(name)
     return None if uid is None else (uid, state.nodes[uid])
 
 
-_FINDERS: dict[str, Callable[[Any, str], Found | None]] = {
+_FINDERS: dict[str, Callable[[Any, str], KeyedRow | None]] = {
     "Workload": _workload,
     "Assignment": _assignment,
     "Grant": _grant,

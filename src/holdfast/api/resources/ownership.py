@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.api.kinds import Kind
+from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources.tables import is_region
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.override_effects import EmergencyQuota, PauseScheduling, effect_of
 
 
-def tenant_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:
+def tenant_of(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> str:
     """The name of the tenant whose object it is; empty where it is nobody's or everybody's."""
     owner = _OWNERS.get(kind.name)
     return "" if owner is None else owner(state, row)

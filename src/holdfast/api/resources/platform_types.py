@@ -8,10 +8,10 @@ Size: one list of what can be seen, in one place.
 
 from __future__ import annotations
 
-from holdfast.core.model.objects.policies import Action, PolicyDocument, PolicyStage
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument, PolicyStage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.values.metadata import Labels, Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Document, Instant, Revision
 
 
@@ -21,8 +21,8 @@ class AssignmentSpec(Document, frozen=True):
     workload: str
     workload_uid: Revision
     region: str
-    purpose: Purpose
-    stage: Stage
+    purpose: AssignmentPurpose
+    stage: AssignmentStage
     generation: int
     shares: tuple[Share, ...]
     accounts: tuple[str, ...]
@@ -62,7 +62,7 @@ class GrantSpec(Document, frozen=True):
     version: int
     target: Resources
     ends: Instant
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
 
 
 class GrantStatus(Document, frozen=True):
@@ -71,8 +71,8 @@ class GrantStatus(Document, frozen=True):
     `settled` is the limit that the region has settled on, `acknowledged` the version it has logged.
     """
 
-    charged: Resources = NOTHING
-    settled: Resources = NOTHING
+    charged: Resources = ZERO
+    settled: Resources = ZERO
     acknowledged: int = 0
 
 
@@ -115,7 +115,7 @@ class SchedulerPolicy(Document, frozen=True, tag="SchedulerPolicy"):
 class OverrideSpec(Document, frozen=True):
     """What a person decided, for whom, why and until when."""
 
-    action: Action
+    action: OverrideAction
     region: str
     target: str
     reason: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 from holdfast.core.model.objects import topology
 from holdfast.core.model.objects.isolation import Capability
 from holdfast.core.model.records import nodes
-from holdfast.core.model.records.assignments import Purpose
+from holdfast.core.model.records.assignments import AssignmentPurpose
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import Failure, HoldPurpose, PendingReason
+from holdfast.core.model.records.slots import Failure, PendingReason, ReservationPurpose
 from holdfast.core.model.values.conditions import Condition
 from holdfast.core.model.values.metadata import Labels, Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Document, Instant, Percent, Revision
 
 
@@ -58,11 +58,11 @@ class NodeStatus(Document, frozen=True):
     zone: str = ""
     health: nodes.NodeHealth = nodes.READY
     usable: bool = False
-    capacity: Resources = NOTHING
-    firm: Resources = NOTHING
-    taken: Resources = NOTHING
-    held: Resources = NOTHING
-    free: Resources = NOTHING
+    capacity: Resources = ZERO
+    firm: Resources = ZERO
+    taken: Resources = ZERO
+    held: Resources = ZERO
+    free: Resources = ZERO
     devices: tuple[nodes.Device, ...] = ()
     ports: tuple[int, int] = (0, 0)
     reported_labels: Labels = ()
@@ -170,7 +170,7 @@ class RequestSpec(Document, frozen=True):
 
     workload: str
     region: str
-    purpose: Purpose
+    purpose: AssignmentPurpose
     template: str
     priority_class: str
 
@@ -196,7 +196,7 @@ class SchedulingRequest(Document, frozen=True, tag="SchedulingRequest"):
 class ReservationSpec(Document, frozen=True):
     """Room held on a node without a replica, until an end."""
 
-    purpose: HoldPurpose
+    purpose: ReservationPurpose
     owner: str
     node: str
     need: Resources

@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.api.kinds import Kind
+from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources import platform_types as s
 from holdfast.api.resources import region_types, reported_types
-from holdfast.api.resources.tables import FROM_PLATFORM, assignment_name, is_region, name_of
-from holdfast.api.serialization.registry import show
-from holdfast.core.ledger.revision import show as show_revision
+from holdfast.api.resources.tables import PLATFORM_PREFIX, assignment_name, is_region, name_of
+from holdfast.api.serialization.registry import render
+from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.isolation import shares_a_user
 from holdfast.core.model.objects.policies import Validity
 from holdfast.core.model.records import nodes
 from holdfast.core.model.records.lifecycle import PENDING, PHASES, RESERVED
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, slot_keys
 from holdfast.core.model.records.slots import changed_at
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.ranges import shown, size
-from holdfast.core.model.values.resources import NOTHING, add, greatest, subtract
+from holdfast.core.model.values.ranges import count_numbers, format_ranges
+from holdfast.core.model.values.resources import ZERO, add, elementwise_max, subtract
 from holdfast.core.region.queries.node_conditions import node_conditions
 
 
-def view(kind: Kind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
+def render_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> dict[str, Any]:
     """The object as people see it who see all of it."""
-    tree: dict[str, Any] = show(document(kind, state, key, row))
+    tree: dict[str, Any] = render(view_of_row(kind, state, key, row))
     return tree
 
 
-def document(kind: Kind, state: LedgerState, key: Any, row: Any) -> Any:
+def view_of_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> Any:
     """The object as a document of its kind, whole."""
     build = _BUILDERS.get(kind.name)
     return row if build is None else build(state, name_of(kind, state, key, row), key, row)
@@ -54,14 +54,17 @@ def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
         priority_class=row.priority_class,
         disruption=row.disruption,
         exclusive=row.exclusive,
-        ordinals=tuple(shown(row.ordinals)),
+        ordinals=tuple(format_ranges(row.ordinals)),
         right_until=row.right_until,
         jurisdictions=row.jurisdictions,
         batch=row.batch,
         deadline=row.deadline,
         fails_late=row.fails_late,
     )
-    replicas, rights = sum(share.count for share in row.shares), size(row.ordinals) + size(row.returning)
+    replicas, rights = (
+        sum(share.count for share in row.shares),
+        count_numbers(row.ordinals) + count_numbers(row.returning),
+    )
     status = s.AssignmentStatus(replicas=replicas, phases=tuple(phases), rights=rights)
     meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
     return s.Assignment(meta=meta, spec=spec, status=status)
@@ -78,7 +81,7 @@ def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
         status = s.GrantStatus(charged=row.offered, settled=row.settled, acknowledged=row.acknowledged)
         return s.Grant(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
     use = state.uses.get(row.account)
-    status = s.GrantStatus(charged=use.charged if use else NOTHING, settled=row.limit, acknowledged=row.version)
+    status = s.GrantStatus(charged=use.charged if use else ZERO, settled=row.limit, acknowledged=row.version)
     return s.Grant(meta=Meta(name=name), spec=spec, status=status)
 
 
@@ -98,7 +101,7 @@ def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
 
 
 def _override(state: Any, name: str, key: Any, row: Any) -> s.Override:
-    source = "platform" if name.startswith(FROM_PLATFORM) or not is_region(state) else "region"
+    source = "platform" if name.startswith(PLATFORM_PREFIX) or not is_region(state) else "region"
     spec = s.OverrideSpec(
         action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.facts
     )
@@ -136,7 +139,7 @@ def _session(state: Any, name: str, key: Any, row: Any) -> s.Session:
 
 
 def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
-    room = state.rooms.get(row.uid) or EMPTY_ROOM
+    room = state.rooms.get(row.uid) or EMPTY_USAGE
     report = state.node_reports.get(row.uid) or nodes.NO_REPORT
     spec = region_types.NodeSpec(
         cordoned=row.cordoned, draining=row.draining, taints=row.taints, labels=row.labels, tenancy=row.tenancy,
@@ -151,13 +154,13 @@ def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
         firm=room.firm,
         taken=room.all,
         held=room.held,
-        free=subtract(row.capacity, greatest(room.all, add(room.firm, room.held))),
+        free=subtract(row.capacity, elementwise_max(room.all, add(room.firm, room.held))),
         devices=row.devices,
         ports=row.ports,
         reported_labels=row.reported_labels,
         session=row.session,
         session_ended=row.session_ended,
-        replicas=len(standing(room)),
+        replicas=len(slot_keys(room)),
         reservations=len(room.holds),
         waiting=room.waiting,
         address=row.address,
@@ -254,8 +257,8 @@ def _reservation(state: Any, name: str, key: Any, row: Any) -> region_types.Rese
 
 
 _BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {
-    "Region": reported_types.show_region,
-    "Workload": reported_types.show_workload,
+    "Region": reported_types.region_view,
+    "Workload": reported_types.workload_view,
     "Assignment": _assignment,
     "Grant": _grant,
     "SchedulerPolicy": _policy,

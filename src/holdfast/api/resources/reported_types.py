@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.model.objects import topology, workloads
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.region_reports import Failing, Nodes, Summarised, Trouble, Waiting
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.region_reports import Failing, Nodes, StoredSummary, Trouble, Waiting
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING, Resources, add
+from holdfast.core.model.values.resources import ZERO, Resources, add
 from holdfast.core.model.values.structs import Document, Instant
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
@@ -82,10 +82,10 @@ class Region(Document, frozen=True, tag="Region"):
 
 
 #: By kind: what is shown instead of what people write.
-SHOWN: dict[str, type[Document]] = {"Workload": Workload, "Region": Region}
+VIEWS_BY_KIND: dict[str, type[Document]] = {"Workload": Workload, "Region": Region}
 
 
-def show_workload(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> Workload:
+def workload_view(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> Workload:
     """A workload with where it stands in each region."""
     said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
     return Workload(meta=row.meta, spec=row.spec, status=WorkloadStatus(**said, regions=_in_regions(state, row)))
@@ -95,7 +95,7 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion
     uid = row.meta.uid
     assigned: dict[tuple[str, str], int] = {}
     for assignment in assignments_of(state, uid):
-        for share in assignment.shares if assignment.stage is Stage.ACTIVE else ():
+        for share in assignment.shares if assignment.stage is AssignmentStage.ACTIVE else ():
             place = (assignment.region, share.template)
             assigned[place] = assigned.get(place, 0) + share.count
     said = {one.region: one.seen for one in state.observed.get(uid) or ()}
@@ -126,7 +126,7 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion
     return tuple(found)
 
 
-def show_region(state: PlatformState, name: str, key: Any, row: topology.Region) -> Region:
+def region_view(state: PlatformState, name: str, key: Any, row: topology.Region) -> Region:
     """A region with its last summary."""
     said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
     known = state.summaries.get(row.meta.name)
@@ -134,11 +134,11 @@ def show_region(state: PlatformState, name: str, key: Any, row: topology.Region)
     return Region(meta=row.meta, spec=row.spec, status=RegionStatus(**said, summary=summary))
 
 
-def _summary(known: Summarised) -> ShownSummary:
+def _summary(known: StoredSummary) -> ShownSummary:
     uses: dict[str, Resources] = {}
     for account, charged in known.summary.uses:
         kind = account.partition("/")[0]
         name = kind if kind in _OF_TENANTS else account
-        uses[name] = add(uses.get(name, NOTHING), charged)
+        uses[name] = add(uses.get(name, ZERO), charged)
     shown = known.summary
     return ShownSummary(at=known.at, nodes=shown.nodes, uses=tuple(sorted(uses.items())), troubles=shown.troubles)

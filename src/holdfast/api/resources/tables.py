@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.core.ledger.revision import show
+from holdfast.api.kinds import ResourceKind
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY
@@ -21,7 +21,7 @@ from holdfast.core.model.records.slots import Slot
 from holdfast.core.region.queries.endpoints import is_listed
 from holdfast.core.region.state.tables import RegionState
 
-Found = tuple[Any, Any]
+KeyedRow = tuple[Any, Any]
 
 _PLATFORM_TABLES = {
     "Tenant": "tenants",
@@ -59,7 +59,7 @@ _REGION_TABLES = {
 #: So much of a template's digest tells the few templates of one assignment apart.
 DIGEST_SHOWN = 12
 #: Before the uid of an override that the platform opened, where a region shows it beside its own.
-FROM_PLATFORM = "platform/"
+PLATFORM_PREFIX = "platform/"
 
 
 def is_region(state: LedgerState) -> bool:
@@ -72,12 +72,12 @@ def ledger_of(state: LedgerState) -> str:
     return "region" if is_region(state) else "platform"
 
 
-def table_of(kind: Kind, state: LedgerState) -> Table[Any, Any]:
+def table_of(kind: ResourceKind, state: LedgerState) -> Table[Any, Any]:
     """The table that holds the kind in this ledger."""
     return state.table((_REGION_TABLES if is_region(state) else _PLATFORM_TABLES)[kind.name])
 
 
-def rows(kind: Kind, state: LedgerState) -> Iterable[Found]:
+def iter_rows(kind: ResourceKind, state: LedgerState) -> Iterable[KeyedRow]:
     """Every object of the kind, as (key, row), sorted by key; none where this ledger has no such kind."""
     if ledger_of(state) not in kind.ledger:
         return []
@@ -85,7 +85,10 @@ def rows(kind: Kind, state: LedgerState) -> Iterable[Found]:
     if kind.name == "SchedulerPolicy":
         return [(BUILT_IN_POLICY.revision, BUILT_IN_POLICY), *found]
     if kind.name == "Override" and isinstance(state, RegionState):
-        return [*found, *((f"{FROM_PLATFORM}{show(uid)}", row) for uid, row in state.platform_overrides.items())]
+        return [
+            *found,
+            *((f"{PLATFORM_PREFIX}{format_revision(uid)}", row) for uid, row in state.platform_overrides.items()),
+        ]
     if kind.name == "SchedulingRequest":
         return [((uid, request.template), request) for uid, requests in found for request in requests]
     if kind.name == "Endpoint" and isinstance(state, RegionState):
@@ -93,7 +96,7 @@ def rows(kind: Kind, state: LedgerState) -> Iterable[Found]:
     return found
 
 
-def unordered_rows(kind: Kind, state: LedgerState) -> Iterator[Found]:
+def iter_rows_unordered(kind: ResourceKind, state: LedgerState) -> Iterator[KeyedRow]:
     """Every object of a kind of which there may be very many, as (key, row), in no order."""
     assert kind.name not in ("SchedulerPolicy", "Override"), f"{kind.plural} are few, and not all of one table"
     for key, row in table_of(kind, state).unordered():
@@ -104,15 +107,17 @@ def unordered_rows(kind: Kind, state: LedgerState) -> Iterator[Found]:
             yield key, row
 
 
-def name_of(kind: Kind, state: LedgerState, key: Any, row: Any) -> str:
+def name_of(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> str:
     """What people call the object, without its tenant."""
     name = _NAMES.get(kind.name)
     return str(row.meta.name) if name is None else name(state, key, row)
 
 
-def is_called(kind: Kind, state: LedgerState, key: Any, row: Any, name: str) -> bool:
+def has_name(kind: ResourceKind, state: LedgerState, key: Any, row: Any, name: str) -> bool:
     """Whether people call the object so."""
-    return name == name_of(kind, state, key, row) or (kind.name == "SchedulerPolicy" and name == show(row.revision))
+    return name == name_of(kind, state, key, row) or (
+        kind.name == "SchedulerPolicy" and name == format_revision(row.revision)
+    )
 
 
 def assignment_name(assignment: Assignment) -> str:
@@ -141,14 +146,14 @@ _NAMES: dict[str, Callable[[Any, Any, Any], str]] = {
     "Assignment": lambda _state, _key, row: assignment_name(row),
     "Grant": _grant_name,
     "SchedulerPolicy": lambda _state, _key, row: str(row.name),
-    "Override": lambda _state, key, row: key if isinstance(key, str) else show(row.uid),
+    "Override": lambda _state, key, row: key if isinstance(key, str) else format_revision(row.uid),
     "Breach": lambda _state, _key, row: f"{row.invariant}/{row.key}",
     "Session": lambda _state, _key, row: str(row.principal),
     "Node": lambda _state, _key, row: str(row.name),
     "Replica": _slot_name,
     "Endpoint": _slot_name,
     "SchedulingRequest": _request_name,
-    "Reservation": lambda _state, _key, row: show(row.uid),
+    "Reservation": lambda _state, _key, row: format_revision(row.uid),
 }
 
 

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from holdfast.api.resources.platform_types import SchedulerPolicy
 from holdfast.api.resources.region_types import Node, NodeSpec
-from holdfast.api.serialization.composites import Fields, MapOf, Maybe
-from holdfast.api.serialization.field_errors import Fault, step
-from holdfast.api.serialization.registry import camel, fields_of
+from holdfast.api.serialization.composites import MapSerializer, OptionalSerializer, StructSerializer
+from holdfast.api.serialization.field_errors import FieldError, child_pointer
+from holdfast.api.serialization.registry import camel, struct_serializer_for
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.commit.size_limits import excess_in, refuse_excess
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.commit.size_limits import find_excess, refuse_excess
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Scope, Token
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Scope, Token
 from holdfast.core.model.objects.tenants import (
     PriorityClass,
     PriorityClassSpec,
@@ -34,7 +34,7 @@ from holdfast.core.model.objects.topology import NodePool, Region, RegionSpec
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.nodes import Node as NodeRow
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.platform.commands import PublishPolicy
 from holdfast.core.platform.decide import object_kinds, workloads
 from holdfast.core.platform.decide.checks import refuse_marks, refuse_name
@@ -52,18 +52,21 @@ _PLENTY = 2**40
 _STORED = "0" * 64
 
 
-def check(obj: Any) -> list[Fault]:
+def validate_object(obj: Any) -> list[FieldError]:
     """Everything that any ledger would refuse in this object, with the place where it is known."""
     kind, meta = type(obj).__name__, obj.meta
     if isinstance(obj, Node):
-        return [*_excess(administer(obj, _NODE_UID)), *(_fault(one, obj) for one in _answers((_administered(obj),)))]
+        return [
+            *_excess(administer_command(obj, _NODE_UID)),
+            *(_fault(one, obj) for one in _answers((_administered(obj),))),
+        ]
     if isinstance(obj, SchedulerPolicy):
         return _policy_faults(obj)
     found = [_named(refused) for refused in _answers((refuse_name(kind, meta.name),))]
     for part in ("labels", "annotations"):
         alone = Meta(name=meta.name, **{part: getattr(meta, part)})
         refused = refuse_excess(alone) or refuse_marks(alone)
-        found.extend(Fault(f"/metadata/{part}", refused.message) for refused in _answers((refused,)))
+        found.extend(FieldError(f"/metadata/{part}", refused.message) for refused in _answers((refused,)))
     found.extend(_excess(obj.spec))
     for refused in _answers(_judged(kind, obj)):
         messages = refused.facts.get("contradictions") or [refused.message]
@@ -71,24 +74,24 @@ def check(obj: Any) -> list[Fault]:
     return found
 
 
-def _excess(spec: Any) -> Iterator[Fault]:
+def _excess(spec: Any) -> Iterator[FieldError]:
     """What is too much in it, and where."""
-    excess, refused = excess_in(spec), refuse_excess(spec)
+    excess, refused = find_excess(spec), refuse_excess(spec)
     if excess is not None and refused is not None:
-        yield Fault(f"/spec/{excess.field.replace('.', '/')}", refused.message)
+        yield FieldError(f"/spec/{excess.field.replace('.', '/')}", refused.message)
 
 
-def administer(node: Node, uid: int) -> AdministerNode:
+def administer_command(node: Node, uid: int) -> AdministerNode:
     """The command that says of the node with this uid what the document says."""
     return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
 
 
-def publication(policy: SchedulerPolicy) -> PublishPolicy:
+def publish_command(policy: SchedulerPolicy) -> PublishPolicy:
     """The command that publishes what the document says."""
     return PublishPolicy(policy.meta.name, policy.spec)
 
 
-def _policy_faults(policy: SchedulerPolicy) -> list[Fault]:
+def _policy_faults(policy: SchedulerPolicy) -> list[FieldError]:
     found = [_named(refused) for refused in _answers((refuse_policy_name(policy.meta.name),))]
     return [*found, *(_fault(refused, policy) for refused in _answers((refuse_weights(policy.spec),)))]
 
@@ -97,9 +100,9 @@ def _answers(answers: Iterable[Any]) -> Iterator[Refused]:
     return (answer for answer in answers if isinstance(answer, Refused))
 
 
-def _case(command: Any) -> Case:
-    case = Case(Envelope(actor="person/somebody", command=command, sent=_ONCE), _ONCE, 1)
-    case.principal = Principal(meta=Meta(name="person/somebody"), spec=PrincipalSpec(rights=tuple(Right)))
+def _case(command: Any) -> CommandContext:
+    case = CommandContext(Envelope(actor="person/somebody", command=command, sent=_ONCE), _ONCE, 1)
+    case.principal = Principal(meta=Meta(name="person/somebody"), spec=PrincipalSpec(rights=tuple(Permission)))
     return case
 
 
@@ -115,8 +118,8 @@ def _judged(kind: str, obj: Any) -> list[Refused | None]:
 
 def _administered(node: Node) -> Any:
     world = RegionState()
-    world.nodes.put(_NODE_UID, NodeRow(node.meta.name, _NODE_UID, 0, "pool", "zone", NOTHING, note="before"))
-    command = administer(node, _NODE_UID)
+    world.nodes.put(_NODE_UID, NodeRow(node.meta.name, _NODE_UID, 0, "pool", "zone", ZERO, note="before"))
+    command = administer_command(node, _NODE_UID)
     answer = administer_node(world, command, _case(command))
     # That nothing would change is no fault of a document.
     return None if isinstance(answer, Refused) and answer.code == "already" else answer
@@ -133,7 +136,7 @@ def _world_of(obj: Any) -> PlatformState:
             named = spec.placement.regions or ("anywhere",)
             _regions(world, named, (spec.placement.jurisdictions or ("",))[0])
             _regions(world, [name for name, _ in spec.placement.weights if name not in named], "")
-            held = RecoveryBudgetSpec(regions=(), each=NOTHING)
+            held = RecoveryBudgetSpec(regions=(), each=ZERO)
             world.budgets.put(budget, RecoveryBudget(meta=Meta(name=budget), spec=held))
         case Tenant():
             _tenants(world, (), spec.priority_classes)
@@ -165,13 +168,13 @@ def _regions(world: PlatformState, names: Iterable[str], jurisdiction: str) -> N
         world.regions.put(name, Region(meta=Meta(name=name), spec=RegionSpec(jurisdiction=jurisdiction)))
 
 
-def _named(refused: Refused) -> Fault:
+def _named(refused: Refused) -> FieldError:
     """A refusal of a name as a fault."""
     form = refused.facts.get("form")
-    return Fault("/metadata/name", refused.message, f"a name looks like {form}" if form else "")
+    return FieldError("/metadata/name", refused.message, f"a name looks like {form}" if form else "")
 
 
-def _fault(refused: Refused, obj: Any) -> Fault:
+def _fault(refused: Refused, obj: Any) -> FieldError:
     """A refusal as a fault, with a pointer to the first field that its facts or its words name.
 
     A field is named `readiness.http.path` where it is in others, and `scores.packing` where it is a member of a map.
@@ -180,10 +183,10 @@ def _fault(refused: Refused, obj: Any) -> Fault:
     words = [word.strip(",;:.") for word in refused.message.split()]
     facts = [camel(fact) for fact in refused.facts]
     of: Any = type(obj)
-    places = _places(fields_of(of).fields["spec"].form, "/spec")
+    places = _places(struct_serializer_for(of).fields["spec"].form, "/spec")
     named = (word.split(".") for word in (field, *words, *facts))
     place = next((_within(places[first], rest) for first, *rest in named if first in places), "/spec")
-    return Fault(place, refused.message.removeprefix(f"{field}: ") if "." in field else refused.message)
+    return FieldError(place, refused.message.removeprefix(f"{field}: ") if "." in field else refused.message)
 
 
 class _Place(NamedTuple):
@@ -193,7 +196,7 @@ class _Place(NamedTuple):
 
 def _places(form: Any, at: str) -> dict[str, _Place]:
     """By the name of a field: where it is. Those further out win."""
-    if not isinstance(form, Fields):
+    if not isinstance(form, StructSerializer):
         return {}
     inner = {
         name: place
@@ -207,10 +210,10 @@ def _within(place: _Place, names: list[str]) -> str:
     """The pointer to a field in this one, as far as the names go that there are."""
     pointer, form = place
     for depth, name in enumerate(names):
-        form = form.item if isinstance(form, Maybe) else form
-        if isinstance(form, MapOf):
-            return step(pointer, ".".join(names[depth:]))
-        if not isinstance(form, Fields) or name not in form.fields:
+        form = form.item if isinstance(form, OptionalSerializer) else form
+        if isinstance(form, MapSerializer):
+            return child_pointer(pointer, ".".join(names[depth:]))
+        if not isinstance(form, StructSerializer) or name not in form.fields:
             break
         pointer, form = f"{pointer}/{name}", form.fields[name].form
     return pointer

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from holdfast.api.resources.platform_types import SchedulerPolicy
 from holdfast.api.resources.region_types import Node
-from holdfast.api.serialization.field_errors import Faults, Faulty
-from holdfast.api.serialization.objects import AnyObject
-from holdfast.api.serialization.registry import form_of, refuse_depth, show, written_form_of
+from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
+from holdfast.api.serialization.objects import AnyObjectSerializer
+from holdfast.api.serialization.registry import refuse_depth, render, serializer_for, writable_serializer_for
 from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
 from holdfast.core.model.objects.topology import NodePool, Region
@@ -21,36 +21,36 @@ _STRUCTS: tuple[type[Struct], ...] = (
     Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicy, Workload, Node,
 )  # fmt: skip
 #: By kind: the struct of what people write.
-WRITTEN: dict[str, type[Struct]] = {struct.__name__: struct for struct in _STRUCTS}
+WRITABLE: dict[str, type[Struct]] = {struct.__name__: struct for struct in _STRUCTS}
 
 
 @cache
-def _written() -> AnyObject:
-    return AnyObject(tuple(written_form_of(struct) for struct in WRITTEN.values()))
+def _writable_serializer() -> AnyObjectSerializer:
+    return AnyObjectSerializer(tuple(writable_serializer_for(struct) for struct in WRITABLE.values()))
 
 
 @cache
-def _whole() -> AnyObject:
-    return AnyObject(tuple(form_of(struct) for struct in WRITTEN.values()))  # type: ignore[misc]
+def _object_serializer() -> AnyObjectSerializer:
+    return AnyObjectSerializer(tuple(serializer_for(struct) for struct in WRITABLE.values()))  # type: ignore[misc]
 
 
-def read_object(tree: object, *, whole: bool = False) -> Any:
-    """The object that the document describes, or `Faulty` with everything that is wrong with it.
+def parse_object(tree: object, *, whole: bool = False) -> Any:
+    """The object that the document describes, or `InvalidDocument` with everything that is wrong with it.
 
     What the ledger alone says is passed over, so that a document that was read can be written back: status, and all
     metadata but name, tenant, labels, annotations, uid and revision. `whole` reads that too. A token's hash that is
     not given is empty, which stands for the one that is stored.
     """
-    faults = Faults()
+    faults = FieldErrors()
     refuse_depth(tree, "", faults)
     if not faults.found:
-        value = (_whole() if whole else _written()).read(tree, "", faults)
+        value = (_object_serializer() if whole else _writable_serializer()).read(tree, "", faults)
         if not faults.found:
             return value
-    raise Faulty(faults.found)
+    raise InvalidDocument(faults.found)
 
 
-def show_object(obj: Any, *, secrets: bool = False) -> dict[str, Any]:
+def render_object(obj: Any, *, secrets: bool = False) -> dict[str, Any]:
     """The whole document: metadata without what is empty, spec and status in full."""
-    tree: dict[str, Any] = show(obj, secrets=secrets)
+    tree: dict[str, Any] = render(obj, secrets=secrets)
     return tree

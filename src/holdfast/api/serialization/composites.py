@@ -7,108 +7,108 @@ from typing import Any, NamedTuple
 from msgspec import NODEFAULT, Struct
 
 from holdfast.api.serialization import scalars
-from holdfast.api.serialization.field_errors import Faults, step
-from holdfast.api.serialization.scalars import BAD, Form
+from holdfast.api.serialization.field_errors import FieldErrors, child_pointer
+from holdfast.api.serialization.scalars import INVALID, Serializer
 from holdfast.api.spelling import did_you_mean
 from holdfast.core.model.objects.workloads import with_implied
 
-_TEXT = scalars.Text()
+_TEXT = scalars.TextSerializer()
 #: Forms whose values are plain JSON already.
-_AS_THEY_ARE = (scalars.Text, scalars.Flag, scalars.Whole)
+_AS_THEY_ARE = (scalars.TextSerializer, scalars.BoolSerializer, scalars.IntSerializer)
 
 
-class ListOf:
+class ListSerializer:
     """Any number of one form."""
 
-    def __init__(self, item: Form) -> None:
+    def __init__(self, item: Serializer) -> None:
         self.item = item
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, list | tuple):
             faults.expected(at, "a list", tree)
-            return BAD
+            return INVALID
         read = self.item.read
-        return _unless_bad(tuple([read(item, step(at, index), faults) for index, item in enumerate(tree)]))
+        return _unless_bad(tuple([read(item, child_pointer(at, index), faults) for index, item in enumerate(tree)]))
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
         return [self.item.show(item, secrets) for item in value]
 
 
-class Pair:
+class TupleSerializer:
     """So many values, each of its own form."""
 
-    def __init__(self, items: tuple[Form, ...]) -> None:
+    def __init__(self, items: tuple[Serializer, ...]) -> None:
         self.items = items
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, list | tuple) or len(tree) != len(self.items):
             faults.expected(at, f"a list of {len(self.items)}", tree)
-            return BAD
+            return INVALID
         pairs = enumerate(zip(self.items, tree, strict=True))
-        return _unless_bad(tuple([form.read(item, step(at, index), faults) for index, (form, item) in pairs]))
+        return _unless_bad(tuple([form.read(item, child_pointer(at, index), faults) for index, (form, item) in pairs]))
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
         return [form.show(item, secrets) for form, item in zip(self.items, value, strict=True)]
 
 
-class MapOf:
+class MapSerializer:
     """Text to one form. The order in which people write a map means nothing: it is read in the order of its keys."""
 
-    def __init__(self, item: Form) -> None:
+    def __init__(self, item: Serializer) -> None:
         self.item = item
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a map", tree)
-            return BAD
+            return INVALID
         found = []
         for key, item in tree.items():
-            if _TEXT.read(key, at, faults) is not BAD:
-                found.append((key, self.item.read(item, step(at, key), faults)))
+            if _TEXT.read(key, at, faults) is not INVALID:
+                found.append((key, self.item.read(item, child_pointer(at, key), faults)))
             else:
-                found.append(("", BAD))
-        bad = any(value is BAD for _, value in found)
-        return BAD if bad else tuple(sorted(found, key=lambda pair: pair[0]))
+                found.append(("", INVALID))
+        bad = any(value is INVALID for _, value in found)
+        return INVALID if bad else tuple(sorted(found, key=lambda pair: pair[0]))
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
         return {key: self.item.show(item, secrets) for key, item in value}
 
 
-class Maybe:
+class OptionalSerializer:
     """A form, or null."""
 
-    def __init__(self, item: Form) -> None:
+    def __init__(self, item: Serializer) -> None:
         self.item = item
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         return None if tree is None else self.item.read(tree, at, faults)
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
         return None if value is None else self.item.show(value, secrets)
 
 
-class Field(NamedTuple):
+class StructField(NamedTuple):
     """One field of a struct: its name outside and inside, its form, and its default where it has one."""
 
     name: str
     inside: str
-    form: Form
+    form: Serializer
     required: bool
     default: Any
 
 
-class Fields:
+class StructSerializer:
     """A struct."""
 
     def __init__(self, struct: type[Struct]) -> None:
         self.struct = struct
-        self.fields: dict[str, Field] = {}
+        self.fields: dict[str, StructField] = {}
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         values = self.values(tree, at, faults)
-        return BAD if values is None else self.struct(**values)
+        return INVALID if values is None else self.struct(**values)
 
-    def values(self, tree: object, at: str, faults: Faults) -> dict[str, Any] | None:
+    def values(self, tree: object, at: str, faults: FieldErrors) -> dict[str, Any] | None:
         """By the names inside: what was given. None when anything is wrong."""
         if not isinstance(tree, dict):
             faults.expected(at, f"a map of {', '.join(self.fields)}" if self.fields else "an empty map", tree)
@@ -117,9 +117,9 @@ class Fields:
         values = {}
         for name, field in self.fields.items():
             if name in tree:
-                values[field.inside] = field.form.read(tree[name], step(at, name), faults)
+                values[field.inside] = field.form.read(tree[name], child_pointer(at, name), faults)
             elif field.required:
-                faults.add(step(at, name), f"{name} is missing")
+                faults.add(child_pointer(at, name), f"{name} is missing")
             elif field.default is NODEFAULT:
                 values[field.inside] = ""
         refuse_unknown(tree, self.fields, at, faults)
@@ -131,20 +131,20 @@ class Fields:
             mine, form = getattr(value, field.inside), field.form
             if type(form) in _AS_THEY_ARE:
                 shown[name] = mine
-            elif secrets or type(form) is not scalars.Secret:
+            elif secrets or type(form) is not scalars.SecretSerializer:
                 shown[name] = form.show(mine, secrets)
         return shown
 
 
-class Spec(Fields):
+class WorkloadSpecSerializer(StructSerializer):
     """The spec of a workload: what is not said follows its kind."""
 
-    def values(self, tree: object, at: str, faults: Faults) -> dict[str, Any] | None:
+    def values(self, tree: object, at: str, faults: FieldErrors) -> dict[str, Any] | None:
         said = super().values(tree, at, faults)
         return None if said is None else with_implied(said)
 
 
-class Metadata(Fields):
+class MetadataSerializer(StructSerializer):
     """Metadata, without what is empty. What is stored also says its generation: what was observed is compared to it."""
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
@@ -156,15 +156,15 @@ class Metadata(Fields):
         }
 
 
-def refuse_unknown(tree: dict[Any, Any], names: dict[str, Any], at: str, faults: Faults) -> None:
+def refuse_unknown(tree: dict[Any, Any], names: dict[str, Any], at: str, faults: FieldErrors) -> None:
     """A fault for every key that is no name of a field."""
     for key in tree:
         if not isinstance(key, str):
             faults.expected(at, "the name of a field", key)
         elif key not in names:
             hint = did_you_mean(key, names) or f"fields: {', '.join(names)}"
-            faults.add(step(at, key), f"there is no field {key[:64]!r}", hint)
+            faults.add(child_pointer(at, key), f"there is no field {key[:64]!r}", hint)
 
 
 def _unless_bad(values: tuple[Any, ...]) -> Any:
-    return BAD if any(value is BAD for value in values) else values
+    return INVALID if any(value is INVALID for value in values) else values

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 #: A document with more faults than this is another kind of document; nobody reads on.
-FAULTS_MAX = 100
+ERRORS_MAX = 100
 #: What came is repeated up to so many characters.
 _SHOWN = 40
 _KEY_SHOWN = 200
 
 
-class Fault(NamedTuple):
+class FieldError(NamedTuple):
     """One thing that is wrong. The pointer is a JSON pointer into the document; empty: the whole of it."""
 
     pointer: str
@@ -20,40 +20,40 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-class Faulty(Exception):
+class InvalidDocument(Exception):
     """A document that cannot be taken, with everything that is wrong with it."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[FieldError]) -> None:
         self.faults = tuple(faults)
-        super().__init__("; ".join(told(fault) for fault in self.faults))
+        super().__init__("; ".join(format_error(fault) for fault in self.faults))
 
 
-class Faults:
+class FieldErrors:
     """Faults as they are found, in the order of the document."""
 
     __slots__ = ("found",)
 
     def __init__(self) -> None:
-        self.found: list[Fault] = []
+        self.found: list[FieldError] = []
 
     def add(self, pointer: str, message: str, hint: str = "") -> None:
         """Note a fault, unless there are more than anybody reads."""
-        if len(self.found) < FAULTS_MAX:
-            self.found.append(Fault(pointer, message, hint))
+        if len(self.found) < ERRORS_MAX:
+            self.found.append(FieldError(pointer, message, hint))
 
     def expected(self, pointer: str, what: str, came: object, hint: str = "") -> None:
         """Note that something else was expected."""
-        self.add(pointer, f"expected {what}, got {said(came)}", hint)
+        self.add(pointer, f"expected {what}, got {describe_value(came)}", hint)
 
 
-def told(fault: Fault) -> str:
+def format_error(fault: FieldError) -> str:
     """The fault as people read it: `spec.replicas: message (hint)`."""
-    place = dotted(fault.pointer)
+    place = dotted_path(fault.pointer)
     hint = f" ({fault.hint})" if fault.hint else ""
     return f"{place}: {fault.message}{hint}" if place else f"{fault.message}{hint}"
 
 
-def step(pointer: str, key: str | int) -> str:
+def child_pointer(pointer: str, key: str | int) -> str:
     """The pointer to a member of what this pointer points to."""
     if isinstance(key, int):
         return f"{pointer}/{key}"
@@ -61,7 +61,7 @@ def step(pointer: str, key: str | int) -> str:
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
-def dotted(pointer: str) -> str:
+def dotted_path(pointer: str) -> str:
     """A pointer as people read it: `/spec/template/spread/0` is `spec.template.spread[0]`."""
     place = ""
     for part in pointer.split("/")[1:]:
@@ -70,7 +70,7 @@ def dotted(pointer: str) -> str:
     return place
 
 
-def said(came: object) -> str:
+def describe_value(came: object) -> str:
     """What came, in few words."""
     if came is None:
         return "nothing (null)"

@@ -14,18 +14,31 @@ from msgspec import NODEFAULT, Struct
 
 from holdfast.api.kinds import API_VERSION, BY_NAME
 from holdfast.api.serialization import quantities, scalars
-from holdfast.api.serialization.composites import Field, Fields, ListOf, MapOf, Maybe, Pair
-from holdfast.api.serialization.objects import MARKS, SENT, AnyObject, WholeObject, WrittenObject
-from holdfast.api.serialization.scalars import INT_MAX, Form
+from holdfast.api.serialization.composites import (
+    ListSerializer,
+    MapSerializer,
+    OptionalSerializer,
+    StructField,
+    StructSerializer,
+    TupleSerializer,
+)
+from holdfast.api.serialization.objects import (
+    MARKS,
+    SENDER_FIELDS,
+    AnyObjectSerializer,
+    ObjectSerializer,
+    WritableObjectSerializer,
+)
+from holdfast.api.serialization.scalars import INT_MAX, Serializer
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: After the name of a kind: the schema of what is shown.
-SHOWN = "Shown"
+VIEW_SUFFIX = "Shown"
 
 Schema = dict[str, Any]
 
 
-class Schemas:
+class SchemaBuilder:
     """The schemas of forms, with structs kept once each under their names and referred to."""
 
     def __init__(self, refs: str) -> None:
@@ -33,26 +46,26 @@ class Schemas:
         self.named: dict[str, Schema] = {}
         self._of: dict[str, object] = {}
 
-    def of(self, form: Form) -> Schema:
+    def of(self, form: Serializer) -> Schema:
         """The schema of a form."""
         match form:
-            case AnyObject():
+            case AnyObjectSerializer():
                 return {"oneOf": [self.of(one) for one in form.forms.values()]}
-            case WholeObject():
-                name = form.kind if isinstance(form, WrittenObject) else form.kind + SHOWN
+            case ObjectSerializer():
+                name = form.kind if isinstance(form, WritableObjectSerializer) else form.kind + VIEW_SUFFIX
                 return self._named(name, form, lambda: self._whole(form))
-            case Fields():
+            case StructSerializer():
                 return self._named(form.struct.__name__, form.struct, lambda: self._fields(form))
-            case quantities.Amounts():
+            case quantities.ResourcesSerializer():
                 return self._named("Resources", form.__class__, _resources)
-            case ListOf():
+            case ListSerializer():
                 return {"type": "array", "items": self.of(form.item)}
-            case Pair():
+            case TupleSerializer():
                 items = [self.of(item) for item in form.items]
                 return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-            case MapOf():
+            case MapSerializer():
                 return {"type": "object", "additionalProperties": self.of(form.item)}
-            case Maybe():
+            case OptionalSerializer():
                 return {"anyOf": [self.of(form.item), {"type": "null"}]}
         return _scalar(form)
 
@@ -61,26 +74,26 @@ class Schemas:
             self._of[name] = what
             self.named[name] = {}
             self.named[name] = make()
-        assert self._of[name] == what or isinstance(what, WholeObject), f"two schemas are called {name}"
+        assert self._of[name] == what or isinstance(what, ObjectSerializer), f"two schemas are called {name}"
         return {"$ref": f"{self.refs}{name}"}
 
-    def _fields(self, form: Fields) -> Schema:
-        return closed(
+    def _fields(self, form: StructSerializer) -> Schema:
+        return closed_object(
             {name: self._field(field) for name, field in form.fields.items()},
             [name for name, field in form.fields.items() if field.required],
-            described(form.struct),
+            doc_text(form.struct),
         )
 
-    def _field(self, field: Field) -> Schema:
+    def _field(self, field: StructField) -> Schema:
         schema = self.of(field.form)
-        if isinstance(field.form, scalars.Secret):
+        if isinstance(field.form, scalars.SecretSerializer):
             return {**schema, "writeOnly": True}
         if field.default is NODEFAULT:
             return schema
         return {**schema, "default": field.form.show(field.default)}
 
-    def _whole(self, form: WholeObject) -> Schema:
-        written = isinstance(form, WrittenObject)
+    def _whole(self, form: ObjectSerializer) -> Schema:
+        written = isinstance(form, WritableObjectSerializer)
         metadata = self._metadata(form) if written else self.of(form.meta)
         parts = {
             "apiVersion": {"const": API_VERSION},
@@ -91,16 +104,18 @@ class Schemas:
             if written
             else self.of(form.status),
         }
-        needs_spec = not isinstance(form.spec, Fields) or any(field.required for field in form.spec.fields.values())
+        needs_spec = not isinstance(form.spec, StructSerializer) or any(
+            field.required for field in form.spec.fields.values()
+        )
         required = ["apiVersion", "kind", "metadata", *(["spec"] if needs_spec or not written else [])]
-        return closed(parts, required if written else [*required, "status"], described(form.struct))
+        return closed_object(parts, required if written else [*required, "status"], doc_text(form.struct))
 
-    def _metadata(self, form: WholeObject) -> Schema:
+    def _metadata(self, form: ObjectSerializer) -> Schema:
         """What a sender may say, its name in the form that the kind asks for, and what is passed over."""
         fields = form.meta.fields
         tenanted = BY_NAME[form.kind].tenanted
         properties = {
-            name: self._field(field) if name in SENT else _passed_over("Said by the ledger; passed over.")
+            name: self._field(field) if name in SENDER_FIELDS else _passed_over("Said by the ledger; passed over.")
             for name, field in fields.items()
         }
         properties["name"] = {"type": "string", "pattern": name_pattern(form.kind)}
@@ -110,10 +125,10 @@ class Schemas:
             properties["tenant"] = {"const": "", "description": "It belongs to no tenant."}
         for mark in MARKS if not BY_NAME[form.kind].marked else ():
             properties[mark] = {"const": {}, "description": "It has none."}
-        return closed(properties, ["name", "tenant"] if tenanted else ["name"], described(form.meta.struct))
+        return closed_object(properties, ["name", "tenant"] if tenanted else ["name"], doc_text(form.meta.struct))
 
 
-def closed(properties: Schema, required: list[str], description: str = "") -> Schema:
+def closed_object(properties: Schema, required: list[str], description: str = "") -> Schema:
     """The schema of a map with these fields and no others."""
     schema: Schema = {"description": description} if description else {}
     schema |= {"type": "object", "properties": properties, "additionalProperties": False}
@@ -124,7 +139,7 @@ def _passed_over(why: str) -> Schema:
     return {"description": why, "readOnly": True}
 
 
-def described(struct: type[Struct]) -> str:
+def doc_text(struct: type[Struct]) -> str:
     """What a struct's docstring says."""
     return " ".join(cleandoc(struct.__doc__ or "").split())
 
@@ -141,25 +156,25 @@ def name_pattern(kind: str) -> str:
     return f"^{refused.facts['form']}$"
 
 
-def _scalar(form: Form) -> Schema:
+def _scalar(form: Serializer) -> Schema:
     match form:
-        case scalars.Text():
+        case scalars.TextSerializer():
             return {"type": "string"}
-        case scalars.Flag():
+        case scalars.BoolSerializer():
             return {"type": "boolean"}
-        case scalars.Whole():
+        case scalars.IntSerializer():
             return {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX}
-        case scalars.Choice():
-            return {"type": "string", "enum": list(form.members), "description": described(form.words)}  # type: ignore[arg-type]
-        case scalars.Percent():
+        case scalars.EnumSerializer():
+            return {"type": "string", "enum": list(form.members), "description": doc_text(form.words)}  # type: ignore[arg-type]
+        case scalars.PercentSerializer():
             return {"type": "string", "pattern": scalars.PERCENT_PATTERN, "examples": ["15%"]}
-        case scalars.Duration():
+        case scalars.DurationSerializer():
             pattern, example, most = scalars.DURATION_PATTERN, "1h30m", scalars.QUANTITY_CHARS
             return {"type": "string", "pattern": pattern, "maxLength": most, "examples": [example]}
-        case scalars.Instant():
+        case scalars.InstantSerializer():
             schema = {"type": "string", "format": "date-time", "pattern": scalars.INSTANT_PATTERN}
             return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema
-        case scalars.Revision():
+        case scalars.RevisionSerializer():
             pattern = scalars.PLACE_PATTERN if form.unset else scalars.REVISION_PATTERN
             schema = {"type": "string", "pattern": pattern, "examples": ["41.3"]}  # type: ignore[dict-item]
             return {"anyOf": [schema, {"type": "null"}]} if form.unset else schema

@@ -11,45 +11,45 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.api.kinds import API_VERSION, find
-from holdfast.api.serialization.composites import Fields, refuse_unknown
-from holdfast.api.serialization.field_errors import Faults, said, step
-from holdfast.api.serialization.scalars import BAD, Form
+from holdfast.api.kinds import API_VERSION, find_kind
+from holdfast.api.serialization.composites import StructSerializer, refuse_unknown
+from holdfast.api.serialization.field_errors import FieldErrors, child_pointer, describe_value
+from holdfast.api.serialization.scalars import INVALID, Serializer
 from holdfast.api.spelling import did_you_mean
 
 #: The parts of a document, in the order in which they are shown.
 PARTS = {"apiVersion": "", "kind": "", "metadata": "meta", "spec": "spec", "status": "status"}
 #: What a sender says of its object. The uid and the revision say which object was read before.
-SENT = ("name", "tenant", "labels", "annotations", "uid", "revision")
+SENDER_FIELDS = ("name", "tenant", "labels", "annotations", "uid", "revision")
 MARKS = ("labels", "annotations")
 
 
-class WholeObject:
+class ObjectSerializer:
     """A document of one kind, all of it."""
 
-    def __init__(self, struct: type[Struct], meta: Fields, spec: Form, status: Form) -> None:
+    def __init__(self, struct: type[Struct], meta: StructSerializer, spec: Serializer, status: Serializer) -> None:
         self.struct, self.meta, self.spec, self.status = struct, meta, spec, status
         self.kind = struct.__name__
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, f"a document of kind {self.kind}", tree)
-            return BAD
+            return INVALID
         before = len(faults.found)
         refuse_version(tree, at, faults)
         if tree.get("kind") != self.kind:
-            faults.expected(step(at, "kind"), self.kind, tree.get("kind"))
+            faults.expected(child_pointer(at, "kind"), self.kind, tree.get("kind"))
         values = self._parts(tree, at, faults)
         refuse_unknown(tree, PARTS, at, faults)
-        return self.struct(**values) if len(faults.found) == before else BAD
+        return self.struct(**values) if len(faults.found) == before else INVALID
 
-    def _parts(self, tree: dict[str, Any], at: str, faults: Faults) -> dict[str, Any]:
+    def _parts(self, tree: dict[str, Any], at: str, faults: FieldErrors) -> dict[str, Any]:
         values = {
-            "meta": self.meta.read(tree.get("metadata", {}), step(at, "metadata"), faults),
-            "spec": self.spec.read(tree.get("spec", {}), step(at, "spec"), faults),
+            "meta": self.meta.read(tree.get("metadata", {}), child_pointer(at, "metadata"), faults),
+            "spec": self.spec.read(tree.get("spec", {}), child_pointer(at, "spec"), faults),
         }
         if "status" in tree:
-            values["status"] = self.status.read(tree["status"], step(at, "status"), faults)
+            values["status"] = self.status.read(tree["status"], child_pointer(at, "status"), faults)
         return values
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
@@ -62,82 +62,84 @@ class WholeObject:
         }
 
 
-class WrittenObject(WholeObject):
+class WritableObjectSerializer(ObjectSerializer):
     """A document as people write it."""
 
     @property
     def tenanted(self) -> bool:
         """Whether its objects belong to a tenant, and are named within it."""
-        kind = find(self.kind)
+        kind = find_kind(self.kind)
         return kind is not None and kind.tenanted
 
     @property
     def unmarked(self) -> tuple[str, ...]:
         """The marks that its objects do not have."""
-        kind = find(self.kind)
+        kind = find_kind(self.kind)
         return MARKS if kind is not None and not kind.marked else ()
 
-    def _parts(self, tree: dict[str, Any], at: str, faults: Faults) -> dict[str, Any]:
+    def _parts(self, tree: dict[str, Any], at: str, faults: FieldErrors) -> dict[str, Any]:
         return {
-            "meta": self._meta(tree.get("metadata", {}), step(at, "metadata"), faults),
-            "spec": self.spec.read(tree.get("spec", {}), step(at, "spec"), faults),
+            "meta": self._meta(tree.get("metadata", {}), child_pointer(at, "metadata"), faults),
+            "spec": self.spec.read(tree.get("spec", {}), child_pointer(at, "spec"), faults),
         }
 
-    def _meta(self, tree: object, at: str, faults: Faults) -> Any:
+    def _meta(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a map of name, labels and annotations", tree)
-            return BAD
-        said_by_sender = {name: item for name, item in tree.items() if name in SENT or name not in self.meta.fields}
+            return INVALID
+        said_by_sender = {
+            name: item for name, item in tree.items() if name in SENDER_FIELDS or name not in self.meta.fields
+        }
         meta = self.meta.read(said_by_sender, at, faults)
         if self.tenanted and not tree.get("tenant"):
-            faults.add(step(at, "tenant"), f"a {self.kind} belongs to a tenant: tenant is missing")
+            faults.add(child_pointer(at, "tenant"), f"a {self.kind} belongs to a tenant: tenant is missing")
         elif not self.tenanted and tree.get("tenant"):
-            faults.add(step(at, "tenant"), f"a {self.kind} belongs to no tenant", "leave it out")
+            faults.add(child_pointer(at, "tenant"), f"a {self.kind} belongs to no tenant", "leave it out")
         for mark in self.unmarked:
             if tree.get(mark):
-                faults.add(step(at, mark), f"a {self.kind} has no {mark}", "leave them out")
+                faults.add(child_pointer(at, mark), f"a {self.kind} has no {mark}", "leave them out")
         return meta
 
 
-class AnyObject:
+class AnyObjectSerializer:
     """A document of one of several kinds."""
 
-    def __init__(self, forms: tuple[WholeObject, ...]) -> None:
+    def __init__(self, forms: tuple[ObjectSerializer, ...]) -> None:
         self.forms = {form.kind: form for form in forms}
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a document with apiVersion, kind, metadata and spec", tree)
-            return BAD
+            return INVALID
         kind = tree.get("kind")
         form = self.forms.get(kind) if isinstance(kind, str) else None
         if form is not None:
             return form.read(tree, at, faults)
         refuse_version(tree, at, faults)
-        refuse_kind(kind, self.forms, step(at, "kind"), faults)
-        return BAD
+        refuse_kind(kind, self.forms, child_pointer(at, "kind"), faults)
+        return INVALID
 
     def show(self, value: Any, secrets: bool = False, /) -> Any:
         return self.forms[type(value).__name__].show(value, secrets)
 
 
-def refuse_version(tree: dict[Any, Any], at: str, faults: Faults) -> None:
+def refuse_version(tree: dict[Any, Any], at: str, faults: FieldErrors) -> None:
     """A fault unless the document says that it is of the version that this program reads."""
     version = tree.get("apiVersion")
     if version == API_VERSION:
         return
     hint = f"this version reads apiVersion: {API_VERSION}"
     if "apiVersion" not in tree:
-        faults.add(step(at, "apiVersion"), "apiVersion is missing", hint)
+        faults.add(child_pointer(at, "apiVersion"), "apiVersion is missing", hint)
     else:
-        faults.add(step(at, "apiVersion"), f"there is no apiVersion {said(version)}", hint)
+        faults.add(child_pointer(at, "apiVersion"), f"there is no apiVersion {describe_value(version)}", hint)
 
 
-def refuse_kind(kind: object, kinds: dict[str, Any], at: str, faults: Faults) -> None:
+def refuse_kind(kind: object, kinds: dict[str, Any], at: str, faults: FieldErrors) -> None:
     """The fault of a kind that is none of these."""
     if kind is None:
         faults.add(at, "kind is missing", f"one of {', '.join(kinds)}")
-    elif isinstance(kind, str) and (known := find(kind)) is not None and known.name == kind:
+    elif isinstance(kind, str) and (known := find_kind(kind)) is not None and known.name == kind:
         faults.add(at, f"a {kind} is not written by people", f"one of {', '.join(kinds)} is")
     else:
         near = did_you_mean(kind, kinds) if isinstance(kind, str) else ""

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.api.serialization.field_errors import Faults, step
-from holdfast.api.serialization.scalars import BAD, QUANTITY_CHARS, Text, Whole, in_range
+from holdfast.api.serialization.field_errors import FieldErrors, child_pointer
+from holdfast.api.serialization.scalars import INVALID, QUANTITY_CHARS, IntSerializer, TextSerializer, in_range
 from holdfast.api.spelling import nearest
 from holdfast.core.model.values.quantities import BadQuantity, format_cpu, format_memory, parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
@@ -19,7 +19,7 @@ from holdfast.core.model.values.resources import Resources
 COUNTED_PATTERN = r"^-?([0-9]{1,19}m|[0-9]{1,19}(\.[0-9]{1,3}0{0,6})?)$"
 SIZE_PATTERN = r"^-?[0-9]{1,19}(\.[0-9]{1,3}0{0,6})?(Ki|Mi|Gi|Ti|K|M|G|T)$"
 
-_TEXT, _WHOLE = Text(), Whole()
+_TEXT, _WHOLE = TextSerializer(), IntSerializer()
 _COUNTED, _SIZES = ("cpu", "gpu"), ("memory", "disk")
 BUILT_IN = ("cpu", "memory", "disk", "gpu")
 
@@ -39,20 +39,20 @@ def _alike(name: str, near: str) -> bool:
     return difflib.SequenceMatcher(None, name.lower(), near).ratio() >= 0.8
 
 
-class Amounts:
+class ResourcesSerializer:
     """The form of `Resources`."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a map of resources", tree, "such as {cpu: 500m, memory: 4Gi}")
-            return BAD
+            return INVALID
         before = len(faults.found)
         known: dict[str, Any] = {}
         extended: dict[str, Any] = {}
         for name, amount in tree.items():
-            if _TEXT.read(name, at, faults) is BAD:
+            if _TEXT.read(name, at, faults) is INVALID:
                 continue
-            where = step(at, name)
+            where = child_pointer(at, name)
             if name in BUILT_IN:
                 known[name] = _counted(amount, where, faults) if name in _COUNTED else _size(amount, where, faults)
             elif not name or mistaken_for(name):
@@ -61,7 +61,7 @@ class Amounts:
             else:
                 extended[name] = _WHOLE.read(amount, where, faults)
         if len(faults.found) > before:
-            return BAD
+            return INVALID
         return Resources(**known, extended=tuple(sorted(pair for pair in extended.items() if pair[1])))
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
@@ -77,7 +77,7 @@ class Amounts:
         return shown
 
 
-def _counted(tree: object, at: str, faults: Faults) -> Any:
+def _counted(tree: object, at: str, faults: FieldErrors) -> Any:
     what = "an amount such as 500m, 2 or 0.5"
     if isinstance(tree, int) and not isinstance(tree, bool):
         return in_range(tree * 1000, tree, at, faults)
@@ -86,25 +86,25 @@ def _counted(tree: object, at: str, faults: Faults) -> Any:
     return _parsed(parse_cpu, tree, tree, at, faults, what)
 
 
-def _size(tree: object, at: str, faults: Faults) -> Any:
+def _size(tree: object, at: str, faults: FieldErrors) -> Any:
     if isinstance(tree, int | float) and not isinstance(tree, bool):
         if tree == 0:
             return 0
         faults.expected(at, "an amount with its unit", tree, "such as 512Mi, 4Gi or 2G")
-        return BAD
+        return INVALID
     return _parsed(parse_memory, tree, tree, at, faults, "an amount such as 512Mi, 4Gi or 2G")
 
 
-def _parsed(parse: Callable[[str], int], text: object, came: object, at: str, faults: Faults, what: str) -> Any:
+def _parsed(parse: Callable[[str], int], text: object, came: object, at: str, faults: FieldErrors, what: str) -> Any:
     if not isinstance(text, str) or len(text) > QUANTITY_CHARS:
         faults.expected(at, what, came)
-        return BAD
+        return INVALID
     sign, plain = (-1, text[1:]) if text.startswith("-") else (1, text)
     try:
         return in_range(sign * parse(plain), came, at, faults)
     except BadQuantity:
         faults.expected(at, what, came)
-        return BAD
+        return INVALID
 
 
 def _show_counted(milli: int) -> Any:

@@ -1,4 +1,4 @@
-"""From a type of the model to its form outside, and the two verbs of this package: `read` and `show`.
+"""From a type of the model to its form outside, and the two verbs of this package: `parse` and `render`.
 
 A list is a list, pairs of text and something are a map, a struct is a map with camelCase names, whether it is a
 document or a row. Forms are made from the types when they are first asked for, and kept.
@@ -12,11 +12,20 @@ from typing import Any
 from msgspec import NODEFAULT, Struct, inspect
 
 from holdfast.api.serialization import scalars
-from holdfast.api.serialization.composites import Field, Fields, ListOf, MapOf, Maybe, Metadata, Pair, Spec
-from holdfast.api.serialization.field_errors import Faults, Faulty
-from holdfast.api.serialization.objects import AnyObject, WholeObject, WrittenObject
-from holdfast.api.serialization.quantities import Amounts
-from holdfast.api.serialization.scalars import BAD, Form
+from holdfast.api.serialization.composites import (
+    ListSerializer,
+    MapSerializer,
+    MetadataSerializer,
+    OptionalSerializer,
+    StructField,
+    StructSerializer,
+    TupleSerializer,
+    WorkloadSpecSerializer,
+)
+from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
+from holdfast.api.serialization.objects import AnyObjectSerializer, ObjectSerializer, WritableObjectSerializer
+from holdfast.api.serialization.quantities import ResourcesSerializer
+from holdfast.api.serialization.scalars import INVALID, Serializer
 from holdfast.core.model.objects.workloads import WorkloadSpec
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources
@@ -31,13 +40,13 @@ def camel(name: str) -> str:
     return first + "".join(word.title() for word in rest)
 
 
-class Forms:
+class SerializerRegistry:
     """The forms of all types that were asked for. A struct that holds itself is made once."""
 
     def __init__(self) -> None:
-        self._structs: dict[type, Fields] = {}
+        self._structs: dict[type, StructSerializer] = {}
 
-    def of(self, info: inspect.Type, default: Any = NODEFAULT) -> Form:
+    def of(self, info: inspect.Type, default: Any = NODEFAULT) -> Serializer:
         """The form of a type; a field's default says what 0 means for times and revisions."""
         if isinstance(info, inspect.Metadata):
             return self._marked(info, default)
@@ -46,79 +55,79 @@ class Forms:
             return simple
         match info:
             case inspect.EnumType(cls=words):
-                return scalars.Choice(words)
+                return scalars.EnumSerializer(words)
             case inspect.VarTupleType(item_type=inspect.TupleType(item_types=(inspect.StrType(), item))):
-                return MapOf(self.of(item))
+                return MapSerializer(self.of(item))
             case inspect.VarTupleType(item_type=item):
-                return ListOf(self.of(item))
+                return ListSerializer(self.of(item))
             case inspect.TupleType(item_types=items):
-                return Pair(tuple(self.of(item) for item in items))
+                return TupleSerializer(tuple(self.of(item) for item in items))
             case inspect.UnionType(types=types):
                 return self._union(types)
             case inspect.StructType(cls=struct):
-                return Amounts() if struct is Resources else self._struct(info)
+                return ResourcesSerializer() if struct is Resources else self._struct(info)
         raise TypeError(f"{info} has no form")
 
-    def _marked(self, info: inspect.Metadata, default: Any) -> Form:
+    def _marked(self, info: inspect.Metadata, default: Any) -> Serializer:
         match (info.extra or {}).get("form"):
             case "instant":
-                return scalars.Instant(unset=default == 0)
+                return scalars.InstantSerializer(unset=default == 0)
             case "revision":
-                return scalars.Revision(unset=default == 0)
+                return scalars.RevisionSerializer(unset=default == 0)
             case "duration":
-                return scalars.Duration()
+                return scalars.DurationSerializer()
             case "percent":
-                return scalars.Percent()
+                return scalars.PercentSerializer()
             case "secret":
-                return scalars.Secret()
+                return scalars.SecretSerializer()
         return self.of(info.type, default)
 
-    def _union(self, types: tuple[inspect.Type, ...]) -> Form:
+    def _union(self, types: tuple[inspect.Type, ...]) -> Serializer:
         others = [info for info in types if not isinstance(info, inspect.NoneType)]
         if len(others) == 1:
-            return Maybe(self.of(others[0]))
+            return OptionalSerializer(self.of(others[0]))
         found = [self.of(info) for info in others]
-        return AnyObject(tuple(form for form in found if isinstance(form, WrittenObject)))
+        return AnyObjectSerializer(tuple(form for form in found if isinstance(form, WritableObjectSerializer)))
 
-    def _struct(self, info: inspect.StructType) -> Form:
-        return self.whole(info, WrittenObject) if is_object(info) else self.fields(info)
+    def _struct(self, info: inspect.StructType) -> Serializer:
+        return self.whole(info, WritableObjectSerializer) if is_object(info) else self.fields(info)
 
-    def whole(self, info: inspect.StructType, form: type[WholeObject]) -> WholeObject:
+    def whole(self, info: inspect.StructType, form: type[ObjectSerializer]) -> ObjectSerializer:
         """The form of a whole document, read in one way or the other."""
         meta, spec, status = (self.of(field.type) for field in info.fields)
-        assert isinstance(meta, Fields), info.cls
+        assert isinstance(meta, StructSerializer), info.cls
         return form(info.cls, meta, spec, status)
 
-    def fields(self, info: inspect.StructType) -> Fields:
+    def fields(self, info: inspect.StructType) -> StructSerializer:
         """The form of a struct, field by field."""
         known = self._structs.get(info.cls)
         if known is not None:
             return known
-        form = self._structs[info.cls] = _OF_ITS_OWN.get(info.cls, Fields)(info.cls)
+        form = self._structs[info.cls] = _SPECIAL.get(info.cls, StructSerializer)(info.cls)
         for field in info.fields:
             inner = self.of(field.type, field.default)
-            required = field.required and not isinstance(inner, scalars.Secret)
+            required = field.required and not isinstance(inner, scalars.SecretSerializer)
             name = camel(field.name)
-            form.fields[name] = Field(name, field.name, inner, required, field.default)
+            form.fields[name] = StructField(name, field.name, inner, required, field.default)
         return form
 
 
 #: Structs whose fields are read or shown in a way of their own.
-_OF_ITS_OWN: dict[type, type[Fields]] = {Meta: Metadata, WorkloadSpec: Spec}
-_SIMPLE: dict[type, Form] = {
-    inspect.StrType: scalars.Text(),
-    inspect.BoolType: scalars.Flag(),
-    inspect.IntType: scalars.Whole(),
+_SPECIAL: dict[type, type[StructSerializer]] = {Meta: MetadataSerializer, WorkloadSpec: WorkloadSpecSerializer}
+_SIMPLE: dict[type, Serializer] = {
+    inspect.StrType: scalars.TextSerializer(),
+    inspect.BoolType: scalars.BoolSerializer(),
+    inspect.IntType: scalars.IntSerializer(),
 }
-_forms = Forms()
+_registry = SerializerRegistry()
 
 
 @cache
-def fields_of(struct: Any) -> Fields:
+def struct_serializer_for(struct: Any) -> StructSerializer:
     """The fields of a struct, whatever it is."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), struct
-    return _forms.fields(info)
+    return _registry.fields(info)
 
 
 def is_object(info: inspect.Type) -> bool:
@@ -127,41 +136,41 @@ def is_object(info: inspect.Type) -> bool:
 
 
 @cache
-def form_of(type_: Any) -> Form:
+def serializer_for(type_: Any) -> Serializer:
     """The form of a type of the model. A whole document is read whole; one inside a command as people write it."""
     info = inspect.type_info(type_)
     if isinstance(info, inspect.StructType) and is_object(info):
-        return _forms.whole(info, WholeObject)
-    return _forms.of(info)
+        return _registry.whole(info, ObjectSerializer)
+    return _registry.of(info)
 
 
 @cache
-def written_form_of(struct: type[Struct]) -> WrittenObject:
+def writable_serializer_for(struct: type[Struct]) -> WritableObjectSerializer:
     """The form of a whole document as people write it."""
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType), struct
-    form = _forms.whole(info, WrittenObject)
-    assert isinstance(form, WrittenObject), struct
+    form = _registry.whole(info, WritableObjectSerializer)
+    assert isinstance(form, WritableObjectSerializer), struct
     return form
 
 
-def read(type_: Any, tree: object, pointer: str = "") -> Any:
-    """The value of this type that the tree stands for, or `Faulty` with everything that is wrong with it."""
-    faults = Faults()
+def parse(type_: Any, tree: object, pointer: str = "") -> Any:
+    """The value of this type that the tree stands for, or `InvalidDocument` with everything that is wrong with it."""
+    faults = FieldErrors()
     refuse_depth(tree, pointer, faults)
-    value = form_of(type_).read(tree, pointer, faults) if not faults.found else BAD
+    value = serializer_for(type_).read(tree, pointer, faults) if not faults.found else INVALID
     if faults.found:
-        raise Faulty(faults.found)
+        raise InvalidDocument(faults.found)
     return value
 
 
-def show(value: Any, *, secrets: bool = False) -> Any:
+def render(value: Any, *, secrets: bool = False) -> Any:
     """The value as a tree of plain JSON values."""
     of: Any = type(value)
-    return form_of(of).show(value, secrets)
+    return serializer_for(of).show(value, secrets)
 
 
-def refuse_depth(tree: object, pointer: str, faults: Faults) -> None:
+def refuse_depth(tree: object, pointer: str, faults: FieldErrors) -> None:
     """A fault for a tree that is nested deeper than any document."""
     level = [tree]
     for _ in range(DEPTH_MAX):

@@ -1,7 +1,7 @@
 """Forms of single values: text, yes or no, whole numbers, choices, times, durations, revisions.
 
 A form reads what people wrote into what the model holds, and shows it the other way. What it cannot read becomes a
-fault and the value `BAD`; it never raises and never guesses.
+fault and the value `INVALID`; it never raises and never guesses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from holdfast.api.serialization.field_errors import Faults
+from holdfast.api.serialization.field_errors import FieldErrors
 from holdfast.api.spelling import did_you_mean
 from holdfast.core.ledger import revision as revisions
 from holdfast.core.model.values.quantities import BadQuantity, format_duration, parse_duration
@@ -49,174 +49,174 @@ _INSTANT = re.compile(
 )
 
 
-class Bad:
-    """The type of `BAD`: what a form gives back where it has noted a fault."""
+class InvalidValue:
+    """The type of `INVALID`: what a form gives back where it has noted a fault."""
 
 
-BAD: Final = Bad()
+INVALID: Final = InvalidValue()
 
 
-class Form(Protocol):
+class Serializer(Protocol):
     """How one type of the model looks outside."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
-        """The value, or `BAD` and a fault."""
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+        """The value, or `INVALID` and a fault."""
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         """The value as plain JSON. Secrets are left out unless they are asked for."""
 
 
-class Text:
+class TextSerializer:
     """Any text that can be encoded."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, str):
             hint = "write it in quotes" if isinstance(tree, bool | int | float) else ""
             faults.expected(at, "text", tree, hint)
-            return BAD
+            return INVALID
         if not tree.isascii():
             try:
                 tree.encode()
             except UnicodeEncodeError:
                 faults.add(at, "expected text, got half of a surrogate pair")
-                return BAD
+                return INVALID
         return str(tree)
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return value
 
 
-class Secret(Text):
+class SecretSerializer(TextSerializer):
     """Text that is taken and never shown. Where it is not given it stays as it is, which empty text stands for."""
 
 
-class Flag:
+class BoolSerializer:
     """True or false."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, bool):
             return tree
         hint = "write it without quotes" if isinstance(tree, str) and tree.lower() in ("true", "false") else ""
         faults.expected(at, "true or false", tree, hint)
-        return BAD
+        return INVALID
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return value
 
 
-class Whole:
+class IntSerializer:
     """A whole number that fits into 64 bits with its sign."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, bool) or not isinstance(tree, int):
             digits = isinstance(tree, str) and tree.isascii() and tree.lstrip("-").isdigit()
             faults.expected(at, "a whole number", tree, "write it without quotes" if digits else "")
-            return BAD
+            return INVALID
         return in_range(tree, tree, at, faults)
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return value
 
 
-def in_range(number: int, came: object, at: str, faults: Faults) -> Any:
+def in_range(number: int, came: object, at: str, faults: FieldErrors) -> Any:
     """The number, if the log can hold it."""
     if -INT_MAX - 1 <= number <= INT_MAX:
         return number
     faults.expected(at, "no more than 63 bits", came)
-    return BAD
+    return INVALID
 
 
-class Choice:
+class EnumSerializer:
     """One word of a closed list."""
 
     def __init__(self, words: type[Enum]) -> None:
         self.members: dict[str, Enum] = {str(member.value): member for member in words}
         self.words = words
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         found = self.members.get(tree) if isinstance(tree, str) else None
         if found is not None:
             return found
         what = f"one of {', '.join(self.members)}"
         faults.expected(at, what, tree, did_you_mean(tree, self.members) if isinstance(tree, str) else "")
-        return BAD
+        return INVALID
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return value.value
 
 
-class Duration:
+class DurationSerializer:
     """A span of time: `30s`, `1h30m`."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
             sign, text = (-1, tree[1:]) if tree.startswith("-") else (1, tree)
             try:
                 return in_range(sign * parse_duration(text), tree, at, faults)
             except BadQuantity as bad:
                 faults.expected(at, bad.expected, tree)
-                return BAD
+                return INVALID
         number = isinstance(tree, int) and not isinstance(tree, bool) and 0 <= tree < 10**9
         faults.expected(at, "a duration such as 30s, 5m or 1h30m", tree, f"{tree}s is seconds" if number else "")
-        return BAD
+        return INVALID
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return format_duration(value) if value >= 0 else f"-{format_duration(-value)}"
 
 
-class Percent:
+class PercentSerializer:
     """A share: `15%`."""
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
             digits = tree.removesuffix("%").removeprefix("-")
             if tree.endswith("%") and digits.isascii() and digits.isdecimal():
                 return in_range(int(tree[:-1]), tree, at, faults)
         number = isinstance(tree, int) and not isinstance(tree, bool) and 0 <= tree <= 100
         faults.expected(at, "a whole number of percent, such as 15%", tree, f"write {tree}%" if number else "")
-        return BAD
+        return INVALID
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return f"{value}%"
 
 
-class Instant:
+class InstantSerializer:
     """A point in time, RFC 3339. Where 0 is the default it means that there is none, and is shown as null."""
 
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if tree is None and self.unset:
             return 0
         found = parse_instant(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
         if found is None:
             faults.expected(at, "a time such as 2026-11-15T17:00:00.000Z", tree)
-            return BAD
+            return INVALID
         return found
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
         return None if self.unset and value == 0 else format_instant(value)
 
 
-class Revision:
+class RevisionSerializer:
     """A place in the log, opaque outside: `41.3`. Where 0 is the default it means none, is shown as null, and is
     not said as a revision: whoever expects that one would expect nothing."""
 
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
 
-    def read(self, tree: object, at: str, faults: Faults) -> Any:
+    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if tree is None and self.unset:
             return 0
-        found = revisions.parse(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
+        found = revisions.parse_revision(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
         if found is None or (self.unset and not found):
             faults.expected(at, 'a revision such as "41.3"', tree, "write it in quotes" if type(tree) is float else "")
-            return BAD
+            return INVALID
         return found
 
     def show(self, value: Any, _secrets: bool = False, /) -> Any:
-        return None if self.unset and value == 0 else revisions.show(value)
+        return None if self.unset and value == 0 else revisions.format_revision(value)
 
 
 def parse_instant(text: str) -> int | None:

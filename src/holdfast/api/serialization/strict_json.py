@@ -6,10 +6,10 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from holdfast.api.serialization.field_errors import Faults, Faulty
+from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
 
 
-def decoder(faults: Faults) -> json.JSONDecoder:
+def decoder(faults: FieldErrors) -> json.JSONDecoder:
     """A decoder that notes keys that come twice and refuses, as `ValueError`, what is a number in no JSON."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -28,8 +28,9 @@ def _no_number(word: str) -> Any:
 
 
 def parse_json(raw: bytes) -> Any:
-    """The tree in these bytes, or `Faulty`: no JSON, no UTF-8, a key that comes twice, nested too deep to read."""
-    faults = Faults()
+    """The tree in these bytes, or `InvalidDocument`: no JSON, no UTF-8, a key that comes twice, nested too deep to
+    read."""
+    faults = FieldErrors()
     try:
         tree = decoder(faults).decode(raw.decode("utf-8"))
     except json.JSONDecodeError as error:
@@ -43,4 +44,4 @@ def parse_json(raw: bytes) -> Any:
     else:
         if not faults.found:
             return tree
-    raise Faulty(faults.found)
+    raise InvalidDocument(faults.found)

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.api.serialization.field_errors import Fault, Faults, told
+from holdfast.api.serialization.field_errors import FieldError, FieldErrors, format_error
 from holdfast.api.serialization.strict_json import decoder
-from holdfast.api.serialization.yaml_parser import Unreadable, trees
+from holdfast.api.serialization.yaml_parser import UnreadableText, parse_trees
 
 #: A text of more characters is not written by people.
 TEXT_MAX = 4_000_000
@@ -21,10 +21,10 @@ TEXT_MAX = 4_000_000
 _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
-class Loaded:
+class YamlDocument:
     """One document of a text: its tree, what was already wrong with the text, and where everything stood."""
 
-    def __init__(self, source: str, tree: Any, lines: dict[str, int], faults: Iterable[Fault]) -> None:
+    def __init__(self, source: str, tree: Any, lines: dict[str, int], faults: Iterable[FieldError]) -> None:
         self.source, self.tree, self.faults = source, tree, tuple(faults)
         self._lines = lines
 
@@ -34,9 +34,9 @@ class Loaded:
             pointer = pointer.rpartition("/")[0]
         return self._lines.get(pointer, 1)
 
-    def told(self, fault: Fault) -> str:
+    def told(self, fault: FieldError) -> str:
         """A fault as people read it: `file:line: kind/name: spec.replicas: message (hint)`."""
-        return f"{self.source}:{self.line_of(fault.pointer)}: {self.title}: {told(fault)}"
+        return f"{self.source}:{self.line_of(fault.pointer)}: {self.title}: {format_error(fault)}"
 
     @property
     def title(self) -> str:
@@ -49,37 +49,37 @@ class Loaded:
         return "/".join(known) or "document"
 
 
-def load(text: str, source: str) -> list[Loaded]:
+def load_documents(text: str, source: str) -> list[YamlDocument]:
     """Every document in the text, empty ones left out. A list of documents, or one of kind List, is its items.
 
     What is wrong inside a document (a key that comes twice) is in its `faults`; a text that cannot be taken apart at
-    all is `Unreadable`.
+    all is `UnreadableText`.
     """
     if len(text) > TEXT_MAX:
-        raise Unreadable(source, 1, f"{len(text)} characters; a text has at most {TEXT_MAX}")
+        raise UnreadableText(source, 1, f"{len(text)} characters; a text has at most {TEXT_MAX}")
     try:
-        return [one for tree in trees(yaml.parse(text, Loader=_LOADER), source) for one in _parted(source, *tree)]
+        return [one for tree in parse_trees(yaml.parse(text, Loader=_LOADER), source) for one in _parted(source, *tree)]
     except yaml.MarkedYAMLError as error:
         # A pair of escapes for one character is JSON and not YAML.
         parsed = _json(text, source)
         if parsed is not None:
             return parsed
         mark = error.problem_mark or error.context_mark
-        raise Unreadable(source, mark.line + 1 if mark else 1, str(error.problem or error.context)) from None
+        raise UnreadableText(source, mark.line + 1 if mark else 1, str(error.problem or error.context)) from None
     except (yaml.YAMLError, UnicodeError) as error:
-        raise Unreadable(source, 1, " ".join(str(error).split())[:200]) from None
+        raise UnreadableText(source, 1, " ".join(str(error).split())[:200]) from None
 
 
-def _parted(source: str, tree: Any, lines: dict[str, int], faults: list[Fault]) -> list[Loaded]:
+def _parted(source: str, tree: Any, lines: dict[str, int], faults: list[FieldError]) -> list[YamlDocument]:
     """The document, or its items where it is only a list of them."""
     if tree is None and not faults:
         return []
     listed = isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("items"), list)
     if not isinstance(tree, list) and not listed:
-        return [Loaded(source, tree, lines, faults)]
+        return [YamlDocument(source, tree, lines, faults)]
     prefix, items = ("/items", tree["items"]) if isinstance(tree, dict) else ("", tree)
     places: list[dict[str, int]] = [{} for _ in items]
-    wrong: list[list[Fault]] = [[] for _ in items]
+    wrong: list[list[FieldError]] = [[] for _ in items]
     whole = []
     for pointer, line in lines.items():
         index, inner = _inside(pointer, prefix)
@@ -91,8 +91,8 @@ def _parted(source: str, tree: Any, lines: dict[str, int], faults: list[Fault]) 
             wrong[index].append(fault._replace(pointer=inner))
         else:
             whole.append(fault)
-    found = [Loaded(source, *one) for one in zip(items, places, wrong, strict=True)]
-    return [Loaded(source, tree, lines, whole), *found] if whole else found
+    found = [YamlDocument(source, *one) for one in zip(items, places, wrong, strict=True)]
+    return [YamlDocument(source, tree, lines, whole), *found] if whole else found
 
 
 def _inside(pointer: str, prefix: str) -> tuple[int, str]:
@@ -101,11 +101,11 @@ def _inside(pointer: str, prefix: str) -> tuple[int, str]:
     return (int(index), slash + inner) if pointer.startswith(f"{prefix}/") and index.isdigit() else (-1, "")
 
 
-def _json(text: str, source: str) -> list[Loaded] | None:
+def _json(text: str, source: str) -> list[YamlDocument] | None:
     """The documents of a text that is JSON, one after the other; None when it is not. All of it counts as one line."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
-    faults = Faults()
+    faults = FieldErrors()
     reader, at, found = decoder(faults), 0, []
     try:
         while at < len(text):
@@ -137,7 +137,7 @@ _PARTS = ("apiVersion", "kind", "metadata", "spec", "status")
 _META = ("name", "tenant", "labels", "annotations")
 
 
-def dump(trees: Iterable[Any]) -> str:
+def dump_documents(trees: Iterable[Any]) -> str:
     """The trees as YAML, with `---` between, in the order in which people read: what it is, its name, its spec."""
     return "---\n".join(
         yaml.dump(_ordered(tree), Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=110) for tree in trees

@@ -13,7 +13,13 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from holdfast.api.serialization.field_errors import Fault, Faults, Faulty, said, step
+from holdfast.api.serialization.field_errors import (
+    FieldError,
+    FieldErrors,
+    InvalidDocument,
+    child_pointer,
+    describe_value,
+)
 
 #: So many values in one text, counted after aliases are expanded.
 VALUES_MAX = 400_000
@@ -30,21 +36,21 @@ _PLAIN = (
 )
 
 #: A tree, the line of everything in it by pointer, and what is wrong with it.
-Tree = tuple[Any, dict[str, int], list[Fault]]
+Tree = tuple[Any, dict[str, int], list[FieldError]]
 
 
-class Unreadable(Faulty):
+class UnreadableText(InvalidDocument):
     """A text that is no YAML and no JSON, with the line at which that became clear."""
 
     def __init__(self, source: str, line: int, message: str) -> None:
-        super().__init__([Fault("", message)])
+        super().__init__([FieldError("", message)])
         self.source, self.line = source, line
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}: {self.faults[0].message}"
 
 
-def trees(events: Iterable[Any], source: str) -> Iterator[Tree]:
+def parse_trees(events: Iterable[Any], source: str) -> Iterator[Tree]:
     """The tree of every document."""
     build = _Build(source, iter(events))
     for event in build.events:
@@ -62,7 +68,7 @@ class _Build:
 
     def _begin(self) -> None:
         self.lines: dict[str, int] = {}
-        self.faults = Faults()
+        self.faults = FieldErrors()
         #: By anchor: its value, and how many values that is; None while it is being built.
         self._anchors: dict[str, tuple[Any, int] | None] = {}
 
@@ -74,7 +80,7 @@ class _Build:
     def _count(self, values: int, event: Any) -> None:
         self._left -= values
         if self._left < 0:
-            raise Unreadable(self.source, _line(event), f"more than {VALUES_MAX} values")
+            raise UnreadableText(self.source, _line(event), f"more than {VALUES_MAX} values")
 
     def _value(self, event: Any, at: str, depth: int) -> Any:
         self.lines.setdefault(at, _line(event))
@@ -82,7 +88,7 @@ class _Build:
             return self._alias(event)
         self._count(1, event)
         if depth > DEPTH_MAX:
-            raise Unreadable(self.source, _line(event), f"nested deeper than {DEPTH_MAX} levels")
+            raise UnreadableText(self.source, _line(event), f"nested deeper than {DEPTH_MAX} levels")
         left, anchor = self._left, event.anchor
         if anchor is not None:
             self._anchors[anchor] = None
@@ -99,7 +105,9 @@ class _Build:
     def _alias(self, event: Any) -> Any:
         found = self._anchors.get(event.anchor)
         if found is None:
-            raise Unreadable(self.source, _line(event), f"*{event.anchor[:64]} stands for nothing that came before it")
+            raise UnreadableText(
+                self.source, _line(event), f"*{event.anchor[:64]} stands for nothing that came before it"
+            )
         self._count(found[1], event)
         return copy.deepcopy(found[0])
 
@@ -117,7 +125,7 @@ class _Build:
             if isinstance(event, yaml.MappingEndEvent):
                 break
             key, line = self._key(event, at, depth), _line(event)
-            where = step(at, key) if key is not None else at
+            where = child_pointer(at, key) if key is not None else at
             if key is not None and key not in found:
                 self.lines[where] = line
             elif key is not None:
@@ -130,10 +138,10 @@ class _Build:
     def _key(self, event: Any, at: str, depth: int) -> str | None:
         """A key, which is text; None and a fault where it is not."""
         plain = isinstance(event, yaml.ScalarEvent | yaml.AliasEvent)
-        key = self._value(event, step(at, "?"), depth + 1)
+        key = self._value(event, child_pointer(at, "?"), depth + 1)
         if isinstance(key, str):
             return key
-        self.faults.add(at, f"expected text as a key, got {said(key)}", "write it in quotes" if plain else "")
+        self.faults.add(at, f"expected text as a key, got {describe_value(key)}", "write it in quotes" if plain else "")
         return None
 
     def _scalar(self, event: Any, at: str) -> Any:

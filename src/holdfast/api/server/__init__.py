@@ -1,21 +1,22 @@
-"""A server's API: every endpoint is one function from a request to an answer or a stream, whoever carries it.
+"""The API of one server: every route is one function from a request to a reply or a stream.
 
-- `api`        routes, identity, deadlines; what becomes of a request
-- `desk`       what every endpoint works with, and the headers that say where an answer is from
-- `call`       one request with its caller, its parameters and its body
-- `identity`   who asks: bearer tokens and certificates; `rights` what they may see
-- `limits`     sizes, rates, how many at a time
-- `reading`    one object, or many in `pages`; `selectors` of labels
-- `watching`   streams of changes; `filters` who is told what of them; `lines` are what they send
-- `writing`    objects, commands by name; `batches` of many; `commands` which command it is
-- `machines`   envelopes, renewals, shipments, the log
-- `forwarding` to the leader, to a region
-- `status`     what a server says of itself and of who asks; `audit` what people did; `repairs` what hangs, and why
-- `queue`      what waits in a region, in which order and why; `decisions` what its schedulers decided
-- `lists`      how those begin that are told from the state of one moment
+    request ─▶ app: route, authenticate, limit, deadline ─▶ handler in objects/, reports/, machines ─▶ reply or stream
+                                                              └─ forwarding: to the leader, or to a region
+
+Only `app` and `routes` import handlers. A refusal is an `ApiError` and becomes a problem in `app`.
+
+- `app`             `ApiServer`: dispatch, deadline, errors to problems
+- `routes`          the table: path and verb to handler
+- `request`         `ApiRequest`: caller, typed parameters, body; `ApiError`
+- `delegation`      for whom another server may act
+- `authentication`  the caller of a request: bearer token, certificate, or a server's proof
+- `visibility`      what a caller may see
+- `redaction`       an object without the parts that are about other tenants
+- `limits`          sizes, rate limits, concurrency limits
+- `streams`         how many streams a server serves, and when a stream must end
+- `context`         `ServerContext`: what every handler gets, and the headers of every reply
+- `forwarding`      one hop: to the leader, or to a region
+- `machines`        envelopes, renewals, shipments, bindings, log
+- `objects/`        read, write and watch objects
+- `reports/`        computed, read-only replies
 """
-
-from holdfast.api.server.app import Api
-from holdfast.api.server.limits import Limits
-
-__all__ = ["Api", "Limits"]

@@ -15,23 +15,23 @@ from collections import OrderedDict
 from msgspec import Struct
 
 from holdfast.api.problems import Problem, problem
-from holdfast.api.server.delegation import refuse_acting, server_token, unproven
+from holdfast.api.server.delegation import refuse_delegation, rejected_proof, server_token
 from holdfast.core.ledger.commit.authorization import MACHINES
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.objects.principals import Principal, Right, Token, matches, parse
-from holdfast.core.model.records.servers import ServerToken, looks_like_a_server
+from holdfast.core.model.objects.principals import Permission, Principal, Token, parse_token, verify_secret
+from holdfast.core.model.records.servers import ServerToken, is_server_name
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import Request, named
-from holdfast.host.protocol.request_signatures import ACTING_FOR, PROOF, Goal, is_fresh, is_signed, proof_in
+from holdfast.host.ports.transport import Request, first_value
+from holdfast.host.protocol.request_signatures import ACTING_FOR, PROOF, RequestTarget, is_fresh, is_signed, read_proof
 
 _BEARER = "bearer "
 #: Of so many callers it is remembered that they have proven who they are.
-REMEMBERED_MAX = 10_000
+CACHED_CALLERS_MAX = 10_000
 #: Of longer names it is not: whoever has a token of many chooses them.
 ACTOR_MAX = 256
 #: Names one of those whom a token stands for.
-ACTOR = "holdfast-actor"
+ACTOR_HEADER = "holdfast-actor"
 
 
 class Caller(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Caller(Struct, frozen=True):
         """`person`, `tenant`, `scheduler`, `agent` or `region`."""
         return self.actor.partition("/")[0]
 
-    def has(self, right: Right) -> bool:
+    def has(self, right: Permission) -> bool:
         """Whether it was given this right."""
         return right in self.principal.spec.rights
 
@@ -63,7 +63,7 @@ class Caller(Struct, frozen=True):
         return self.principal.spec.scope.tenant
 
 
-class _Known(Struct):
+class _CachedCaller(Struct):
     """A caller, and the rows that it was proven by; `many` is the principal of a token that stands for many."""
 
     caller: Caller
@@ -73,7 +73,7 @@ class _Known(Struct):
     held_at: int
 
 
-class Callers:
+class Authenticator:
     """Callers by what they said, so that a secret is not hashed for every request of the same one.
 
     One that is remembered counts only while token and principal are the very rows it was proven by: rows are never
@@ -85,7 +85,7 @@ class Callers:
         #: Where this server is reached: what another server has signed for elsewhere is not for this one.
         self._addresses = addresses
         #: By the token as it was spoken and, where that stands for many, by the one that was named.
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _CachedCaller] = OrderedDict()
 
     def no_longer(self, state: LedgerState, request: Request, caller: Caller) -> Problem | None:
         """Why a stream that this caller opened has to end: it outlives the moment in which the caller was proven."""
@@ -100,11 +100,11 @@ class Callers:
 
     def of(self, state: LedgerState, request: Request) -> Caller | Problem:
         """Who asks, or why that is not known."""
-        spoken = named(request.headers, "authorization")
-        if named(request.headers, PROOF) or named(request.headers, ACTING_FOR):
+        spoken = first_value(request.headers, "authorization")
+        if first_value(request.headers, PROOF) or first_value(request.headers, ACTING_FOR):
             return self._by_server(state, request, spoken)
         now = max(state.facts.at, self._clock.wall())
-        known = self._known.get((spoken, "")) or self._known.get((spoken, named(request.headers, ACTOR)))
+        known = self._known.get((spoken, "")) or self._known.get((spoken, first_value(request.headers, ACTOR_HEADER)))
         if known is not None and known.caller.expires > now:
             # A thousand watchers with one token hear of the same batch, and agents ask where nothing changes.
             if known.held_at == state.facts.seq or self._still_holds(state, known):
@@ -114,12 +114,14 @@ class Callers:
         if isinstance(found, Caller) and found.token and len(found.actor) <= ACTOR_MAX:
             token = state.table("tokens")[found.token]
             many = state.principals[token.spec.principal] if found.is_chosen else found.principal
-            self._known[spoken, found.actor if found.is_chosen else ""] = _Known(found, token, many, state.facts.seq)
-            if len(self._known) > REMEMBERED_MAX:
+            self._known[spoken, found.actor if found.is_chosen else ""] = _CachedCaller(
+                found, token, many, state.facts.seq
+            )
+            if len(self._known) > CACHED_CALLERS_MAX:
                 self._known.popitem(last=False)
         return found
 
-    def _still_holds(self, state: LedgerState, known: _Known) -> bool:
+    def _still_holds(self, state: LedgerState, known: _CachedCaller) -> bool:
         caller, principals = known.caller, state.principals
         return (
             state.table("tokens").get(caller.token) is known.token
@@ -129,17 +131,19 @@ class Callers:
 
     def _by_server(self, state: LedgerState, request: Request, spoken: str) -> Caller | Problem:
         """Whom a server acts for. Nobody else acts for anybody, and a server has no other way to prove itself."""
-        proof = proof_in(request)
+        proof = read_proof(request)
         if spoken or proof is None:
             return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a proof and nothing else beside it")
         token = server_token(state, proof.token)
-        goals = [Goal(address, state.facts.ledger) for address in self._addresses]
+        goals = [RequestTarget(address, state.facts.ledger) for address in self._addresses]
         if token is None or not is_signed(request, proof, token.hash, goals):
             where = " or ".join(self._addresses)
-            return unproven(f"no server that is known here has signed this request for {where}, {state.facts.ledger}")
+            return rejected_proof(
+                f"no server that is known here has signed this request for {where}, {state.facts.ledger}"
+            )
         wall = self._clock.wall()
         if not is_fresh(proof, wall):
-            return unproven(
+            return rejected_proof(
                 f"{token.principal} has signed this {abs(wall - proof.at)} ms before or after it is now here"
             )
         return self._acting(state, token, proof.actor)
@@ -153,8 +157,8 @@ class Callers:
 
     def _acting(self, state: LedgerState, token: ServerToken, actor: str) -> Caller | Problem:
         if token.expires <= max(state.facts.at, self._clock.wall()):
-            return unproven(f"the token {token.name} of {token.principal} has expired")
-        refused = refuse_acting(state.facts.ledger, token, actor)
+            return rejected_proof(f"the token {token.name} of {token.principal} has expired")
+        refused = refuse_delegation(state.facts.ledger, token, actor)
         if refused is not None:
             return refused
         found = _principal(state, actor)
@@ -165,7 +169,7 @@ class Callers:
 
 def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller | Problem:
     """Who asks, or why that is not known."""
-    spoken = named(request.headers, "authorization")
+    spoken = first_value(request.headers, "authorization")
     if spoken:
         return _by_token(state, request, spoken, now)
     if request.proven.endswith("/*"):
@@ -176,12 +180,12 @@ def authenticate(state: LedgerState, request: Request, now: Instant) -> Caller |
 
 
 def _by_token(state: LedgerState, request: Request, spoken: str, now: Instant) -> Caller | Problem:
-    parts = parse(spoken[len(_BEARER) :]) if spoken[: len(_BEARER)].lower() == _BEARER else None
+    parts = parse_token(spoken[len(_BEARER) :]) if spoken[: len(_BEARER)].lower() == _BEARER else None
     if parts is None:
         return problem("unauthenticated", "the Authorization header holds no bearer token of Holdfast")
     name, secret = parts
     token: Token | None = state.table("tokens").get(name)
-    if token is None or not matches(secret, token.spec.hash):
+    if token is None or not verify_secret(secret, token.spec.hash):
         return problem("unauthenticated", "no such token is known here")
     if token.spec.revoked:
         return problem("unauthenticated", f"token {name} was revoked")
@@ -200,10 +204,10 @@ def _as_principal(state: LedgerState, request: Request, name: str, token: str, e
         if name.partition("/")[0] not in MACHINES:
             # It would have the rights of whomever it names, which who made it need not have.
             return problem("unauthenticated", f"a token of {name} is nobody's: people have tokens of their own")
-        actor = named(request.headers, ACTOR)
+        actor = first_value(request.headers, ACTOR_HEADER)
         if not actor.startswith(name[:-1]) or actor == name:
             return problem("unauthenticated", f"{name} stands for many: name one in Holdfast-Actor")
-    if looks_like_a_server(actor):
+    if is_server_name(actor):
         return problem("unauthenticated", f"{actor} is a server, which proves itself by a token of its own")
     found = _principal(state, actor)
     return found if isinstance(found, Problem) else Caller(actor, found, token, expires, is_chosen=actor != name)

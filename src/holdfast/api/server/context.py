@@ -10,31 +10,31 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from holdfast.api.problems import Problem
-from holdfast.api.server.authentication import Callers
-from holdfast.api.server.limits import Limits, Paces, Places
-from holdfast.api.server.request import Call, Trouble
-from holdfast.api.server.streams import Streams
-from holdfast.core.ledger.commit.dedup import is_kept
+from holdfast.api.server.authentication import Authenticator
+from holdfast.api.server.limits import ConcurrencyLimiter, RateLimiter, ServerLimits
+from holdfast.api.server.request import ApiError, ApiRequest
+from holdfast.api.server.streams import StreamSlots
+from holdfast.core.ledger.commit.dedup import is_known_key
 from holdfast.core.model.objects.topology import Region
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.errors import show_token
-from holdfast.host.indexes.audit_index import Audit
-from holdfast.host.indexes.decision_index import Decisions
+from holdfast.host.indexes.audit_index import AuditIndex
+from holdfast.host.indexes.decision_index import DecisionIndex
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ledger.reads import View
-from holdfast.host.link.platform.position_proofs import Evidence
+from holdfast.host.ledger.reads import ReadResult
+from holdfast.host.link.platform.position_proofs import PositionProofs
 from holdfast.host.ports.transport import Pairs, Transport
-from holdfast.host.protocol.request_signatures import OwnToken
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.watch.keepalive import Rounds
+from holdfast.host.protocol.request_signatures import SigningToken
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.watch.keepalive import KeepaliveRounds
 
 #: How many of the headers a brief answer has.
-BRIEF = 3
+BRIEF_HEADERS = 3
 #: A machine needs one stream. It may begin others before this server has seen that the last one broke.
-STREAMS_EACH = 4
+STREAMS_PER_MACHINE = 4
 
 
-class Hearing(Protocol):
+class LinkStatus(Protocol):
     """A region's link, as far as status tells of it."""
 
     def age_ms(self) -> int | None:
@@ -44,20 +44,20 @@ class Hearing(Protocol):
         """What keeps the link from its work; empty when nothing does."""
 
 
-class Desk:
+class ServerContext:
     """One server's API, as its endpoints see it."""
 
     def __init__(
         self,
         ledger: Ledger[Any],
         transport: Transport,
-        limits: Limits,
-        link: Hearing | None,
-        decisions: Decisions | None = None,
+        limits: ServerLimits,
+        link: LinkStatus | None,
+        decisions: DecisionIndex | None = None,
         warnings: Callable[[], Sequence[str]] = tuple,
-        own: Callable[[], OwnToken | None] = lambda: None,
+        own: Callable[[], SigningToken | None] = lambda: None,
         addresses: tuple[str, ...] = (),
-        audit: Audit | None = None,
+        audit: AuditIndex | None = None,
     ) -> None:
         self.ledger = ledger
         self.transport = transport
@@ -71,20 +71,20 @@ class Desk:
         #: With what this server signs what it sends for others; None while it has nothing that would be honoured.
         self.own = own
         #: What of the platform's log it has signed for regions, and whom of them it does not believe.
-        self.evidence = Evidence(own)
+        self.evidence = PositionProofs(own)
         #: Where a server keeps what people did; None: it keeps nothing of it.
         self.audit = audit
         self.clock = ledger.clock
         self.meters = ledger.meters
-        self.journal = Journal("api", server=ledger.identity.server)
-        self.callers = Callers(ledger.clock, tuple(dict.fromkeys((ledger.identity.server, *addresses))))
-        self.paces = Paces(ledger.clock, limits)
-        self.lists = Places(limits.lists_at_a_time, "lists")
-        self.watches = Places(limits.watches, "watches")
-        self.to_regions = Places(limits.to_regions, "requests to regions")
-        self.streams = Streams(limits.watches, STREAMS_EACH)
+        self.journal = Logger("api", server=ledger.identity.server)
+        self.callers = Authenticator(ledger.clock, tuple(dict.fromkeys((ledger.identity.server, *addresses))))
+        self.paces = RateLimiter(ledger.clock, limits)
+        self.lists = ConcurrencyLimiter(limits.lists_at_a_time, "lists")
+        self.watches = ConcurrencyLimiter(limits.watches, "watches")
+        self.to_regions = ConcurrencyLimiter(limits.to_regions, "requests to regions")
+        self.streams = StreamSlots(limits.watches, STREAMS_PER_MACHINE)
         #: Whoever hears of nothing is told now and then that the stream lives, and where to resume from.
-        self.watchers = Rounds()
+        self.watchers = KeepaliveRounds()
         self._at: tuple[Any, ...] = ()
         self._place: Pairs = ()
 
@@ -114,7 +114,7 @@ class Desk:
                 ("holdfast-leader", ledger.leading_server()),
             )
         age = self.age()
-        place = self._place[:BRIEF] if brief else self._place
+        place = self._place[:BRIEF_HEADERS] if brief else self._place
         return place if age is None else (*place, ("holdfast-age-ms", str(age)))
 
     def age(self) -> int | None:
@@ -127,12 +127,12 @@ class Desk:
         quiet = leader.term.sessions.quiet_ms(region.status.session) if leader is not None else None
         return region.status.heard_at if quiet is None else max(region.status.heard_at, self.now() - quiet)
 
-    async def view(self, call: Call) -> View[Any]:
+    async def view(self, call: ApiRequest) -> ReadResult[Any]:
         """The state, as fresh as the caller asks for."""
         level, token = call.level()
         return await self.ledger.read(level, token, call.timeout_ms)
 
-    def no_longer(self, call: Call) -> Problem | None:
+    def no_longer(self, call: ApiRequest) -> Problem | None:
         """Why a stream that was opened by this call has to end now; None: it may go on."""
         seq, expires = self.state.facts.seq, call.caller.expires
         # A stream that tells much asks before each word: nothing but its end can have come since the last batch.
@@ -143,7 +143,7 @@ class Desk:
             call.held_at = seq
         return refused
 
-    def deny(self, call: Call, found: Problem, tenant: str = "") -> Problem:
+    def deny(self, call: ApiRequest, found: Problem, tenant: str = "") -> Problem:
         """Put a refusal of identity or right on record, and hand it on."""
         # Nobody who is denied chooses what is written: the endpoint, and the tenant if there is one of that name.
         endpoint = "/".join(call.request.path.strip("/").split("/")[:2])
@@ -152,14 +152,16 @@ class Desk:
         return found
 
 
-def must_pace(desk: Desk, call: Call, *keys: str) -> None:
+def check_rate(desk: ServerContext, call: ApiRequest, *keys: str) -> None:
     """Refuse what comes too fast. A repeat is not counted: it gets its first answer, whatever came since."""
     caller, state = call.caller, desk.state
     tenant = getattr(state, "tenants", {}).get(caller.tenant()) if caller.tenant() else None
     per_minute = tenant.spec.submits_per_minute if tenant is not None else None
-    count = len(keys) if call.is_dry_run() else sum(not is_kept(state, caller.actor, key, desk.now()) for key in keys)
+    count = (
+        len(keys) if call.is_dry_run() else sum(not is_known_key(state, caller.actor, key, desk.now()) for key in keys)
+    )
     # A tenant's pace is that of all who speak for it.
     who = caller.actor if tenant is None else f"tenant/{tenant.meta.name}"
     refused = desk.paces.refuse(who, per_minute, count) if count else None
     if refused is not None:
-        raise Trouble(refused)
+        raise ApiError(refused)

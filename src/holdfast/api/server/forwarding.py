@@ -16,15 +16,24 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from holdfast.api.problems import Problem, of_refusal, problem
+from holdfast.api.problems import Problem, from_refusal, problem
 from holdfast.api.serialization.scalars import format_instant as show_instant
-from holdfast.api.server.context import Desk
-from holdfast.api.server.delegation import is_not_taken
-from holdfast.api.server.request import Call, Trouble
-from holdfast.api.server.streams import broken, of_person
+from holdfast.api.server.context import ServerContext
+from holdfast.api.server.delegation import is_proof_rejected
+from holdfast.api.server.request import ApiError, ApiRequest
+from holdfast.api.server.streams import error_event, person_stream
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.objects.topology import Region
-from holdfast.host.ports.transport import Declined, Flow, NoAnswer, Reply, Request, TransportError, Unreachable, named
+from holdfast.host.ports.transport import (
+    NoAnswer,
+    Reply,
+    Request,
+    StreamDeclined,
+    StreamReply,
+    TransportError,
+    Unreachable,
+    first_value,
+)
 from holdfast.host.protocol import request_signatures
 from holdfast.host.protocol.commands import JSON, MSGPACK
 from holdfast.host.protocol.problem import PROBLEM, read_problem
@@ -32,7 +41,7 @@ from holdfast.host.protocol.problem import PROBLEM, read_problem
 LEDGER = "holdfast-ledger"
 #: What a region's answer may say beside its status and its body, and is handed on. Not who leads there: nobody follows
 #: that with what is for the platform.
-ANSWERED = (
+REGION_HEADERS = (
     "allow", "content-type", "etag", "holdfast-age-ms", "holdfast-at", "holdfast-outcome", "holdfast-repeated",
     "holdfast-role", "holdfast-server", "holdfast-term", "holdfast-token", "retry-after",
 )  # fmt: skip
@@ -45,83 +54,89 @@ STALE_MS = 5_000
 IDLE_MS = 30_000
 
 
-async def to_leader(desk: Desk, call: Call) -> Reply:
+async def to_leader(desk: ServerContext, call: ApiRequest) -> Reply:
     """The leader's answer. `not-leading` when it is not known, not reached, or would not be the last hop."""
     leader = desk.ledger.leading_server()
     if call.caller.via or not leader or leader == desk.ledger.identity.server:
-        raise Trouble(problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does"))
-    onward = _signed(desk, call, call.request, request_signatures.Goal(leader, desk.state.facts.ledger))
+        raise ApiError(
+            problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does")
+        )
+    onward = _signed(desk, call, call.request, request_signatures.RequestTarget(leader, desk.state.facts.ledger))
     if onward is None:
-        raise Trouble(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
+        raise ApiError(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
     desk.meters.count("api_forwarded")
     try:
         found = await desk.transport.ask(leader, onward, _part(call.timeout_ms))
     except Unreachable as error:
-        raise Trouble(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
+        raise ApiError(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
     except TransportError as error:
-        raise Trouble(problem("outcome-unknown", f"{leader} leads and did not answer: {error}")) from error
-    if is_not_taken(found):
-        raise Trouble(problem("not-leading", f"{leader} leads and does not take this server's word: {_detail(found)}"))
+        raise ApiError(problem("outcome-unknown", f"{leader} leads and did not answer: {error}")) from error
+    if is_proof_rejected(found):
+        raise ApiError(problem("not-leading", f"{leader} leads and does not take this server's word: {_detail(found)}"))
     return found
 
 
-async def to_region(desk: Desk, call: Call) -> Reply | Flow:
+async def to_region(desk: ServerContext, call: ApiRequest) -> Reply | StreamReply:
     """What the region answers to the same request, without the part of the path that names it."""
     name, rest = call.rest[0], call.rest[1:]
     region: Region | None = desk.state.regions.get(name)
     if region is None or not rest:
-        raise Trouble(of_refusal(not_found("Region", name)))
+        raise ApiError(from_refusal(not_found("Region", name)))
     if not region.spec.address:
         nowhere = f"the spec of region {name} has no address: `holdfast region set-address {name} URL` writes it"
-        raise Trouble(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
-    there = request_signatures.Goal(region.spec.address, f"region/{name}")
+        raise ApiError(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
+    there = request_signatures.RequestTarget(region.spec.address, f"region/{name}")
     onward = _signed(desk, call, replace(call.request, path="/v1/" + "/".join(rest)), there)
     if onward is None:
         unarmed = "this server has no token yet to act for others: try again"
-        raise Trouble(problem("region-unreachable", unarmed, facts=_facts(desk, region)))
+        raise ApiError(problem("region-unreachable", unarmed, facts=_facts(desk, region)))
     desk.meters.count("api_to_region")
     try:
-        if named(onward.query, "watch") in ("true", "1"):
+        if first_value(onward.query, "watch") in ("true", "1"):
             # The region judges by its own copy, which may be old: here the newest is known.
-            return await of_person(
+            return await person_stream(
                 desk.watches, call, lambda one: _stale(desk) or desk.no_longer(one), _flow(desk, region, onward)
             )
-        found = await _asked(desk, call, there, onward)
-    except Declined as error:
+        found = await _ask_region(desk, call, there, onward)
+    except StreamDeclined as error:
         found = error.reply
     except TransportError as error:
         code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
-        raise Trouble(_dark(desk, region, error, code)) from error
-    if is_not_taken(found):
+        raise ApiError(_unreachable_problem(desk, region, error, code)) from error
+    if is_proof_rejected(found):
         why = f"region {name} does not take this server's word: {_detail(found)}"
-        raise Trouble(problem("region-unreachable", why, facts=_facts(desk, region)))
-    return _believed(desk, region, onward, found)
+        raise ApiError(problem("region-unreachable", why, facts=_facts(desk, region)))
+    return _checked_reply(desk, region, onward, found)
 
 
-async def _asked(desk: Desk, call: Call, there: request_signatures.Goal, onward: Request) -> Reply:
+async def _ask_region(
+    desk: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: Request
+) -> Reply:
     """What the region answers. It has a place: one that does not answer holds up those who ask it, and no others."""
     actor = call.caller.actor
     full = desk.to_regions.take(actor)
     if full is not None:
-        raise Trouble(full)
+        raise ApiError(full)
     try:
         return await desk.transport.ask(there.address, onward, _part(call.timeout_ms))
     finally:
         desk.to_regions.leave(actor)
 
 
-def _believed(desk: Desk, region: Region, onward: Request, found: Reply) -> Reply:
+def _checked_reply(desk: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:
     """The answer as far as it can be a region's. Whose it is stands in our own log, whatever it says itself."""
-    media = named(found.headers, "content-type").partition(";")[0].strip().lower()
+    media = first_value(found.headers, "content-type").partition(";")[0].strip().lower()
     if not (200 <= found.status < 300 or 400 <= found.status < 600) or media not in _MEDIA:
         name, code = region.meta.name, "region-unreachable" if onward.verb == "GET" else "outcome-unknown"
         why = f"whoever is at the address of region {name} answers {found.status} {media[:80]!r}, as no region does"
-        raise Trouble(problem(code, why, facts=_facts(desk, region)))
-    kept = tuple((name, said) for name in ANSWERED if (said := named(found.headers, name)))  # each once: the first
+        raise ApiError(problem(code, why, facts=_facts(desk, region)))
+    kept = tuple(
+        (name, said) for name in REGION_HEADERS if (said := first_value(found.headers, name))
+    )  # each once: the first
     return Reply(found.status, (*kept, (LEDGER, f"region/{region.meta.name}")), found.body)
 
 
-async def _flow(desk: Desk, region: Region, onward: Request) -> Flow:
+async def _flow(desk: ServerContext, region: Region, onward: Request) -> StreamReply:
     """The region's stream. Its first message is waited for: before it, the region may still decline."""
     source = desk.transport.stream(region.spec.address, onward, IDLE_MS)
     try:
@@ -137,11 +152,11 @@ async def _flow(desk: Desk, region: Region, onward: Request) -> Flow:
                 async for message in source:
                     yield message
             except TransportError as error:
-                yield broken(_dark(desk, region, error))
+                yield error_event(_unreachable_problem(desk, region, error))
 
     relayed = messages()
     await anext(relayed)
-    return Flow(relayed, headers=((LEDGER, f"region/{region.meta.name}"),))
+    return StreamReply(relayed, headers=((LEDGER, f"region/{region.meta.name}"),))
 
 
 def _part(timeout_ms: int) -> int:
@@ -149,18 +164,22 @@ def _part(timeout_ms: int) -> int:
     return max(1, timeout_ms * 4 // 5)
 
 
-def _signed(desk: Desk, call: Call, request: Request, to: request_signatures.Goal) -> Request | None:
+def _signed(
+    desk: ServerContext, call: ApiRequest, request: Request, to: request_signatures.RequestTarget
+) -> Request | None:
     """The request in this server's own name, for its caller; None: it cannot be signed yet."""
     stale = _stale(desk)
     if stale is not None:
-        raise Trouble(stale)
+        raise ApiError(stale)
     own = desk.own()
     return (
-        request_signatures.onward(request, to, call.caller.actor, own, desk.clock.wall()) if own is not None else None
+        request_signatures.signed_request(request, to, call.caller.actor, own, desk.clock.wall())
+        if own is not None
+        else None
     )
 
 
-def _stale(desk: Desk) -> Problem | None:
+def _stale(desk: ServerContext) -> Problem | None:
     """Why this server cannot tell whether its caller may still ask; None: it can."""
     age, server = desk.age(), desk.ledger.identity.server
     if age is not None and age <= STALE_MS:
@@ -173,7 +192,7 @@ def _detail(reply: Reply) -> str:
     return read_problem(reply).detail[:400]
 
 
-def _facts(desk: Desk, region: Region) -> dict[str, str]:
+def _facts(desk: ServerContext, region: Region) -> dict[str, str]:
     status, heard_at = region.status, desk.heard_at(region)
     return {
         "region": region.meta.name,
@@ -183,7 +202,9 @@ def _facts(desk: Desk, region: Region) -> dict[str, str]:
     }
 
 
-def _dark(desk: Desk, region: Region, error: TransportError, code: str = "region-unreachable") -> Problem:
+def _unreachable_problem(
+    desk: ServerContext, region: Region, error: TransportError, code: str = "region-unreachable"
+) -> Problem:
     heard = desk.heard_at(region)
     since = f"last heard at {show_instant(heard)}" if heard else "never heard"
     return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(desk, region))

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from msgspec import Struct
 
 from holdfast.api.problems import Problem, problem
-from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.host.ports.clock import Clock
 
 #: One principal has at most this part of all lists, watches and requests to regions.
@@ -21,7 +21,7 @@ PARTS = 4
 PRINCIPALS_MAX = 10_000
 
 
-class Limits(Struct, frozen=True):
+class ServerLimits(Struct, frozen=True):
     """What one server takes on. Machines' writes are bounded by their sessions' windows, not by a rate."""
 
     body_bytes: int = 1 << 20
@@ -39,10 +39,10 @@ class Limits(Struct, frozen=True):
     shipped_objects: int = 0
 
 
-class Paces:
+class RateLimiter:
     """How fast each principal has written lately: a bucket of so many writes that fills evenly."""
 
-    def __init__(self, clock: Clock, limits: Limits) -> None:
+    def __init__(self, clock: Clock, limits: ServerLimits) -> None:
         self._clock = clock
         self._limits = limits
         #: By principal, or by tenant: what is left in its bucket, in thousandths of a write, and when that was so.
@@ -69,15 +69,15 @@ class Paces:
         wait_ms = 60_000 if not per_minute else (needed - left) * 60 // per_minute + 1
         facts = {"principal": actor, "perMinute": per_minute, "burst": burst}
         return problem("rate-limited", f"{actor} writes faster than {per_minute} a minute", facts=facts,
-                       retry_after_ms=wait_ms, lane=Lane.OPERATORS.name.lower())  # fmt: skip
+                       retry_after_ms=wait_ms, lane=CommandLane.OPERATORS.name.lower())  # fmt: skip
 
 
 def overloaded(what: str) -> Problem:
     """So many are under way that no more are taken."""
-    return problem("overloaded", f"{what} are under way already", lane=Lane.READS.name.lower())
+    return problem("overloaded", f"{what} are under way already", lane=CommandLane.READS.name.lower())
 
 
-class Places:
+class ConcurrencyLimiter:
     """So many at a time, of one principal at most a part, and no queue: who comes too many is told to come again."""
 
     def __init__(self, most: int, what: str) -> None:

@@ -11,24 +11,24 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.api.problems import of_refusal, problem
-from holdfast.api.server.context import Desk, must_pace
+from holdfast.api.problems import from_refusal, problem
+from holdfast.api.server.context import ServerContext, check_rate
 from holdfast.api.server.redaction import Redaction, by_number
-from holdfast.api.server.request import Call, Trouble
-from holdfast.api.server.streams import of_machine
+from holdfast.api.server.request import ApiError, ApiRequest
+from holdfast.api.server.streams import machine_stream
 from holdfast.core.ledger.answers import Code, Refused, Repeated
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.authorization import PEOPLE
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import parse as parse_revision
+from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import Unavailable
 from holdfast.host.link.platform.server import serve_shipments
-from holdfast.host.ports.transport import Flow, Reply
+from holdfast.host.ports.transport import Reply, StreamReply
 from holdfast.host.protocol.bindings import SESSION
-from holdfast.host.protocol.commands import AT, JSON, MSGPACK, Answered, Renewed, Said
-from holdfast.host.streams.bindings_server import Reader, serve_bindings
+from holdfast.host.protocol.commands import AT, JSON, MSGPACK, CommandOutcome, CommandReply, Renewed
+from holdfast.host.streams.bindings_server import BindingsReader, serve_bindings
 from holdfast.host.streams.log_server import serve_log
 
 #: How many envelopes one request may carry.
@@ -39,7 +39,7 @@ _MEDIA = (MSGPACK,)
 _RENEWS = re.compile(rb'{"session":"([0-9.]{1,64})"}')
 
 
-async def envelope(desk: Desk, call: Call) -> Reply:
+async def envelope(desk: ServerContext, call: ApiRequest) -> Reply:
     """One command of a machine, or of anybody who makes envelopes."""
     made = _read(desk, call, call.request.body)
     _pace(desk, call, [made])
@@ -47,25 +47,25 @@ async def envelope(desk: Desk, call: Call) -> Reply:
     if isinstance(made, Refused) or isinstance(found, Refused):
         assert isinstance(found, Refused)
         refused = _refused(desk, call, made, found)
-        raise Trouble(of_refusal(refused, lane=_lane(desk, made)), ((AT, str(desk.now())),))
+        raise ApiError(from_refusal(refused, lane=_lane(desk, made)), ((AT, str(desk.now())),))
     return Reply(200, _MEDIA, encode(_landed(desk, made, found)))
 
 
-async def envelopes(desk: Desk, call: Call) -> Reply:
+async def envelopes(desk: ServerContext, call: ApiRequest) -> Reply:
     """Many commands, judged in order, each by itself."""
     try:
         raw = _many.decode(call.request.body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Trouble(problem("unreadable", f"the body is no array of envelopes: {error}")) from None
+        raise ApiError(problem("unreadable", f"the body is no array of envelopes: {error}")) from None
     if not 1 <= len(raw) <= ENVELOPES_MAX:
-        raise Trouble(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))
+        raise ApiError(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))
     made = [_read(desk, call, bytes(one)) for one in raw]
     _pace(desk, call, made)
     said = await asyncio.gather(*[_submitted(desk, call, one) for one in made])
     return Reply(200, _MEDIA, encode(said))
 
 
-def _read(desk: Desk, call: Call, raw: bytes) -> Envelope[Any] | Refused:
+def _read(desk: ServerContext, call: ApiRequest, raw: bytes) -> Envelope[Any] | Refused:
     """An envelope that its caller may send under its own name."""
     found = desk.ledger.book.envelopes.read(raw)
     if isinstance(found, Refused):
@@ -78,53 +78,53 @@ def _read(desk: Desk, call: Call, raw: bytes) -> Envelope[Any] | Refused:
     return refused
 
 
-def _pace(desk: Desk, call: Call, made: Sequence[Envelope[Any] | Refused]) -> None:
+def _pace(desk: ServerContext, call: ApiRequest, made: Sequence[Envelope[Any] | Refused]) -> None:
     """People write no faster in envelopes than in documents. Machines are bounded by their sessions' windows."""
     if call.caller.kind in PEOPLE:
-        must_pace(desk, call, *[one.key for one in made if not isinstance(one, Refused)])
+        check_rate(desk, call, *[one.key for one in made if not isinstance(one, Refused)])
 
 
-def _refused(desk: Desk, call: Call, made: Envelope[Any] | Refused, found: Refused) -> Refused:
+def _refused(desk: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused, found: Refused) -> Refused:
     """The refusal as this caller is told of it."""
     if isinstance(made, Refused):
         return found
     return Redaction(call.caller, desk.state).refused(found, by_number=by_number(made.command))
 
 
-async def _submitted(desk: Desk, call: Call, made: Envelope[Any] | Refused) -> Answered:
+async def _submitted(desk: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused) -> CommandReply:
     if isinstance(made, Refused):
-        return Answered(Said.REFUSED, made.code.value, made.message)
+        return CommandReply(CommandOutcome.REFUSED, made.code.value, made.message)
     try:
         found = await desk.ledger.submit(made)
     except Unavailable as error:
-        return Answered(Said.UNAVAILABLE, error.code, str(error))
+        return CommandReply(CommandOutcome.UNAVAILABLE, error.code, str(error))
     if isinstance(found, Refused):
         found = _refused(desk, call, made, found)
-        return Answered(Said.REFUSED, found.code.value, found.message, facts=dict(found.facts))
+        return CommandReply(CommandOutcome.REFUSED, found.code.value, found.message, facts=dict(found.facts))
     return _landed(desk, made, found)
 
 
-def _landed(desk: Desk, made: Envelope[Any], found: Landed | Repeated) -> Answered:
+def _landed(desk: ServerContext, made: Envelope[Any], found: Committed | Repeated) -> CommandReply:
     session = made.session or desk.state.session_of.get(made.actor) or 0
-    return Answered(Said.LANDED, "", "", found.revision, session, found.answer, desk.now())
+    return CommandReply(CommandOutcome.LANDED, "", "", found.revision, session, found.answer, desk.now())
 
 
-def _lane(desk: Desk, made: Envelope[Any] | Refused) -> str:
+def _lane(desk: ServerContext, made: Envelope[Any] | Refused) -> str:
     rule = None if isinstance(made, Refused) else desk.ledger.book.rules.get(type(made.command))
     return "" if rule is None or isinstance(made, Refused) else rule.lane_of(made.command).name.lower()
 
 
-async def renewal(desk: Desk, call: Call) -> Reply:
+async def renewal(desk: ServerContext, call: ApiRequest) -> Reply:
     """A heartbeat: what the session's life is worth from when it was sent."""
     session = _session_of(call)
     found = desk.ledger.renew(call.caller.actor, session)
     if isinstance(found, Refused):
-        raise Trouble(of_refusal(found, lane="proofs"))
+        raise ApiError(from_refusal(found, lane="proofs"))
     renewed = Renewed(found.worth, found.term, found.log_id, desk.now(), found.times)
     return Reply(200, (JSON,), msgspec.json.encode(renewed))
 
 
-def _session_of(call: Call) -> Revision:
+def _session_of(call: ApiRequest) -> Revision:
     written = _RENEWS.fullmatch(call.request.body)
     if written is not None and call.header("content-type") == JSON[1]:
         body: Any = {"session": written[1].decode()}
@@ -133,34 +133,34 @@ def _session_of(call: Call) -> Revision:
     session = body.get("session") if isinstance(body, dict) else None
     found = parse_revision(session) if isinstance(session, str) else None
     if found is None:
-        raise Trouble(problem("unreadable", 'a renewal is {"session": "41.3"}'))
+        raise ApiError(problem("unreadable", 'a renewal is {"session": "41.3"}'))
     return found
 
 
-async def shipped(desk: Desk, call: Call) -> Reply | Flow:
+async def shipped(desk: ServerContext, call: ApiRequest) -> Reply | StreamReply:
     """A region's stream: what of the platform's log concerns it."""
     name = call.caller.actor.partition("/")[2]
     serving = serve_shipments(desk.ledger, call.request, name, desk.evidence, desk.limits.shipped_objects)
-    return await of_machine(desk.streams, call, desk.no_longer, serving)
+    return await machine_stream(desk.streams, call, desk.no_longer, serving)
 
 
-async def log(desk: Desk, call: Call) -> Flow:
+async def log(desk: ServerContext, call: ApiRequest) -> StreamReply:
     """A scheduler's stream: the region's log as it is, which holds what is everybody's."""
     serving = serve_log(desk.ledger, call.since())
-    return await of_machine(desk.streams, call, desk.no_longer, serving)
+    return await machine_stream(desk.streams, call, desk.no_longer, serving)
 
 
-async def bindings(desk: Desk, call: Call) -> Flow:
+async def bindings(desk: ServerContext, call: ApiRequest) -> StreamReply:
     """An agent's stream: what stands on its own node, in the session that it names."""
     session = parse_revision(call.query(SESSION))
     if session is None:
-        raise Trouble(problem("unreadable", "say in which session: ?session=41.3"))
+        raise ApiError(problem("unreadable", "say in which session: ?session=41.3"))
     name = call.caller.actor.partition("/")[2]
-    return await of_machine(desk.streams, call, desk.no_longer, _bound(desk, call, name, session))
+    return await machine_stream(desk.streams, call, desk.no_longer, _bound(desk, call, name, session))
 
 
-async def _bound(desk: Desk, call: Call, name: str, session: Revision) -> Flow:
-    found = await serve_bindings(desk.ledger, Reader(name, session), call.timeout_ms, desk.watchers)
+async def _bound(desk: ServerContext, call: ApiRequest, name: str, session: Revision) -> StreamReply:
+    found = await serve_bindings(desk.ledger, BindingsReader(name, session), call.timeout_ms, desk.watchers)
     if isinstance(found, Refused):
-        raise Trouble(of_refusal(found))
+        raise ApiError(from_refusal(found))
     return found

@@ -18,13 +18,13 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from holdfast.api.kinds import Kind
+from holdfast.api.kinds import ResourceKind
 from holdfast.api.resources import platform_types as s
 from holdfast.api.resources import region_types, reported_types
 from holdfast.api.resources.ownership import account_tenant, principal_tenant, tenant_of
-from holdfast.api.resources.rendering import document
+from holdfast.api.resources.rendering import view_of_row
 from holdfast.api.resources.tables import is_region, labels_of
-from holdfast.api.serialization.registry import show
+from holdfast.api.serialization.registry import render
 from holdfast.api.server.authentication import Caller
 from holdfast.api.server.visibility import sees, sees_everything, sees_principal
 from holdfast.core.ledger.answers import Code, Refused
@@ -34,7 +34,7 @@ from holdfast.core.model.objects.tenants import RecoveryBudget
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.nodes import is_kept_from
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.values.resources import ZERO
 
 #: What people, agents and schedulers write in their own words, and names of principals.
 _WORDS = frozenset(
@@ -64,7 +64,7 @@ class Redaction:
         #: The one tenant for which things are told differently; empty: nothing is left out of what is shown.
         self.tenant = "" if sees_everything(caller) else caller.tenant()
 
-    def shows(self, kind: Kind, key: Any, row: Any) -> bool:
+    def shows(self, kind: ResourceKind, key: Any, row: Any) -> bool:
         """Whether the caller is shown this object at all."""
         if kind.plural == "principals":
             return sees_principal(self._caller, row.meta.name)
@@ -78,14 +78,14 @@ class Redaction:
         hidden = _HIDDEN.get(kind.name)
         return kind.name not in _OWN_ONLY and (hidden is None or not hidden(self._state, self.tenant, row))
 
-    def tree(self, kind: Kind, key: Any, row: Any) -> dict[str, Any]:
+    def tree(self, kind: ResourceKind, key: Any, row: Any) -> dict[str, Any]:
         """The object as the caller sees it."""
-        found = document(kind, self._state, key, row)
+        found = view_of_row(kind, self._state, key, row)
         if not self.tenant:
-            tree: dict[str, Any] = show(found)
+            tree: dict[str, Any] = render(found)
             return tree
         part = _PARTS.get(kind.name)
-        tree = show(found if part is None else part(found, self.tenant))
+        tree = render(found if part is None else part(found, self.tenant))
         if kind.name == "Workload":
             return tree | {"status": self.cleared(tree["status"])}
         cleared: dict[str, Any] = self.cleared(tree)
@@ -215,7 +215,7 @@ HIDES = (*_HIDDEN, *_OWN_ONLY)
 def _node(found: region_types.Node, tenant: str) -> region_types.Node:
     """Of a node: what it is and whether it takes work, and not what others have on it."""
     status = replace(
-        found.status, firm=NOTHING, taken=NOTHING, held=NOTHING, free=NOTHING, replicas=0, reservations=0, waiting=0,
+        found.status, firm=ZERO, taken=ZERO, held=ZERO, free=ZERO, replicas=0, reservations=0, waiting=0,
         load=region_types.Load(), present=(), machine=region_types.MachineTold(),
     )  # fmt: skip
     own = tuple(name for name in found.spec.tenancy if name == tenant)

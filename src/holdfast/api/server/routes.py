@@ -7,34 +7,34 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from holdfast.api.server import machines
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.forwarding import to_region
 from holdfast.api.server.objects import batch, writes
 from holdfast.api.server.reports import access, audit, decisions, discovery, queue, quota, repairs, status
-from holdfast.api.server.request import Call
+from holdfast.api.server.request import ApiRequest
 from holdfast.core.ledger.commit.authorization import MACHINES, PEOPLE
-from holdfast.host.ports.transport import Flow, Reply
+from holdfast.host.ports.transport import Reply, StreamReply
 
-Answering = Callable[[Desk, Call], Awaitable[Reply | Flow]]
+RouteHandler = Callable[[ServerContext, ApiRequest], Awaitable[Reply | StreamReply]]
 
-_ANY = 64
+ANY_SEGMENTS = 64
 
-_BY_ALL = (*PEOPLE, *MACHINES)
+ANYONE = (*PEOPLE, *MACHINES)
 
-_BY_READERS = (*PEOPLE, "scheduler")
+READERS = (*PEOPLE, "scheduler")
 
-_DRY = ("dryRun", "read")
+DRY_RUN_PARAMS = ("dryRun", "read")
 
-_LISTED = ("limit", "continue", "selector", "tenant", "watch", "since", "initial", "read")
+LIST_PARAMS = ("limit", "continue", "selector", "tenant", "watch", "since", "initial", "read")
 
-_AUDITED = ("since", "actor", "command", "outcome", "limit", "continue", "read")
+AUDIT_PARAMS = ("since", "actor", "command", "outcome", "limit", "continue", "read")
 
 
 class Route(Struct, frozen=True):
     """One endpoint: who answers, which kinds of callers may ask, whether only a leader can answer, how many segments
     follow."""
 
-    answers: Answering
+    answers: RouteHandler
     #: Kinds of principals: what machines are not named for they do not get, whatever it shows.
     by: tuple[str, ...] = PEOPLE
     #: Whether everybody may ask, without a name.
@@ -49,32 +49,34 @@ class Route(Struct, frozen=True):
 
 
 #: By the first segments of the path, then by verb.
-_FIXED: dict[tuple[str, ...], dict[str, Route]] = {
+FIXED_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("healthz",): {"GET": Route(discovery.healthz, is_open=True)},
     ("readyz",): {"GET": Route(discovery.readyz, is_open=True)},
     ("openapi.json",): {"GET": Route(discovery.openapi, is_open=True)},
     ("v1", "schemas"): {"GET": Route(discovery.schemas, is_open=True, most=1)},
-    ("v1", "status"): {"GET": Route(status.status, _BY_READERS)},
-    ("v1", "whoami"): {"GET": Route(access.whoami, _BY_ALL)},
+    ("v1", "status"): {"GET": Route(status.status, READERS)},
+    ("v1", "whoami"): {"GET": Route(access.whoami, ANYONE)},
     ("v1", "can-i"): {"POST": Route(access.can_i)},
-    ("v1", "audit"): {"GET": Route(audit.audit, asks=_AUDITED)},
+    ("v1", "audit"): {"GET": Route(audit.audit, asks=AUDIT_PARAMS)},
     ("v1", "repairs"): {"GET": Route(repairs.repairs, asks=("tenant", "limit", "read"))},
-    ("v1", "batch"): {"POST": Route(batch.batch, is_led=True, asks=_DRY)},
-    ("v1", "commands"): {"POST": Route(writes.command, is_led=True, least=1, most=1, asks=_DRY)},
-    ("v1", "envelopes"): {"POST": Route(machines.envelope, _BY_ALL, is_led=True)},
-    ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, _BY_ALL, is_led=True)},
-    ("v1", "renewals"): {"POST": Route(machines.renewal, _BY_ALL, is_led=True, is_prompt=True)},
+    ("v1", "batch"): {"POST": Route(batch.batch, is_led=True, asks=DRY_RUN_PARAMS)},
+    ("v1", "commands"): {"POST": Route(writes.command, is_led=True, least=1, most=1, asks=DRY_RUN_PARAMS)},
+    ("v1", "envelopes"): {"POST": Route(machines.envelope, ANYONE, is_led=True)},
+    ("v1", "envelopes", "batch"): {"POST": Route(machines.envelopes, ANYONE, is_led=True)},
+    ("v1", "renewals"): {"POST": Route(machines.renewal, ANYONE, is_led=True, is_prompt=True)},
 }
 
-_ON_PLATFORM: dict[tuple[str, ...], dict[str, Route]] = {
+PLATFORM_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "quota"): {"GET": Route(quota.quota, most=1)},
     ("v1", "shipments"): {"GET": Route(machines.shipped, ("region",), asks=None)},
-    ("v1", "in"): {verb: Route(to_region, least=2, most=_ANY, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")},
+    ("v1", "in"): {
+        verb: Route(to_region, least=2, most=ANY_SEGMENTS, asks=None) for verb in ("GET", "PUT", "POST", "DELETE")
+    },
 }
 
-_IN_REGION: dict[tuple[str, ...], dict[str, Route]] = {
+REGION_ROUTES: dict[tuple[str, ...], dict[str, Route]] = {
     ("v1", "bindings"): {"GET": Route(machines.bindings, ("agent",), asks=("session",))},
-    ("v1", "decisions"): {"GET": Route(decisions.decisions, _BY_READERS, asks=decisions.ASKS)},
+    ("v1", "decisions"): {"GET": Route(decisions.decisions, READERS, asks=decisions.QUERY_PARAMS)},
     ("v1", "log"): {"GET": Route(machines.log, ("scheduler",), asks=("since",))},
-    ("v1", "queue"): {"GET": Route(queue.queue, _BY_READERS, asks=queue.ASKS)},
+    ("v1", "queue"): {"GET": Route(queue.queue, READERS, asks=queue.QUERY_PARAMS)},
 }

@@ -18,17 +18,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import TypeVar
 
 from holdfast.api.problems import Problem
-from holdfast.api.server.limits import Places, overloaded
-from holdfast.api.server.request import Call, Trouble, encode
-from holdfast.host.ports.transport import Flow, Reply
-from holdfast.host.streams.resume import close
+from holdfast.api.server.limits import ConcurrencyLimiter, overloaded
+from holdfast.api.server.request import ApiError, ApiRequest, encode
+from holdfast.host.ports.transport import Reply, StreamReply
+from holdfast.host.streams.resume import close_frames
 
-F = TypeVar("F", bound=Reply | Flow)
+F = TypeVar("F", bound=Reply | StreamReply)
 #: Why the stream that a call has opened has to end now; None: it may go on.
-NoLonger = Callable[[Call], Problem | None]
+StreamEndCheck = Callable[[ApiRequest], Problem | None]
 
 
-class Stream:
+class StreamSlot:
     """The place of one stream. Over: another one has it, and this one ends with its next word."""
 
     def __init__(self, actor: str) -> None:
@@ -36,29 +36,29 @@ class Stream:
         self.is_over = False
 
 
-class Streams:
+class StreamSlots:
     """The streams of machines that one server serves."""
 
     def __init__(self, most: int, each: int) -> None:
         self._most = most
         self._each = each
         #: By principal, oldest first.
-        self._of: dict[str, list[Stream]] = {}
+        self._of: dict[str, list[StreamSlot]] = {}
         self.taken = 0
 
-    def open(self, actor: str) -> Stream | Problem:
+    def open(self, actor: str) -> StreamSlot | Problem:
         """A place for one more stream; the problem when there is none. Its oldest ends when a machine has too many."""
         own = self._of.get(actor, [])
         if len(own) >= self._each:
             self.leave(own[0])
         if self.taken >= self._most:
             return overloaded(f"{self.taken} streams")
-        stream = Stream(actor)
+        stream = StreamSlot(actor)
         self._of.setdefault(actor, []).append(stream)
         self.taken += 1
         return stream
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: StreamSlot) -> None:
         """Give its place back, if it still has one."""
         if not stream.is_over:
             stream.is_over = True
@@ -68,40 +68,44 @@ class Streams:
                 del self._of[stream.actor]
 
 
-async def of_machine(streams: Streams, call: Call, no_longer: NoLonger, answering: Awaitable[F]) -> F:
+async def machine_stream(
+    streams: StreamSlots, call: ApiRequest, no_longer: StreamEndCheck, answering: Awaitable[F]
+) -> F:
     """The answer to a machine. If it is a stream it has a place until it ends, or until a later one of it has that. One
     that may be told no more is not told why: its session may go on, with another token for one."""
     stream = streams.open(call.caller.actor)
     if isinstance(stream, Problem):
-        raise _never_begun(answering, stream)
+        raise _reject_stream(answering, stream)
 
     def last() -> Sequence[bytes] | None:
         return () if stream.is_over or no_longer(call) is not None else None
 
-    return await _in_place(answering, last, lambda: streams.leave(stream))
+    return await _with_slot(answering, last, lambda: streams.leave(stream))
 
 
-async def of_person(watches: Places, call: Call, no_longer: NoLonger, answering: Awaitable[F]) -> F:
+async def person_stream(
+    watches: ConcurrencyLimiter, call: ApiRequest, no_longer: StreamEndCheck, answering: Awaitable[F]
+) -> F:
     """The answer to a person. If it is a stream it has a place until it ends; the problem when there is none."""
     actor = call.caller.actor
     full = watches.take(actor)
     if full is not None:
-        raise _never_begun(answering, full)
+        raise _reject_stream(answering, full)
 
     def last() -> Sequence[bytes] | None:
         refused = no_longer(call)
-        return None if refused is None else (broken(refused),)
+        return None if refused is None else (error_event(refused),)
 
-    return await _in_place(answering, last, lambda: watches.leave(actor))
+    return await _with_slot(answering, last, lambda: watches.leave(actor))
 
 
-def _never_begun(answering: Awaitable[F], full: Problem) -> Trouble:
+def _reject_stream(answering: Awaitable[F], full: Problem) -> ApiError:
     if hasattr(answering, "close"):
         answering.close()
-    return Trouble(full)
+    return ApiError(full)
 
 
-async def _in_place(
+async def _with_slot(
     answering: Awaitable[F], last: Callable[[], Sequence[bytes] | None], leave: Callable[[], None]
 ) -> F:
     try:
@@ -112,12 +116,12 @@ async def _in_place(
     if isinstance(found, Reply):
         leave()
         return found
-    messages = _held(found.messages, last, leave)
+    messages = _guarded(found.messages, last, leave)
     await anext(messages)  # begun: whoever closes it unread gives its place back, too
-    return Flow(messages, found.framing, found.headers)  # type: ignore[return-value]
+    return StreamReply(messages, found.framing, found.headers)  # type: ignore[return-value]
 
 
-async def _held(
+async def _guarded(
     messages: AsyncIterator[bytes], last: Callable[[], Sequence[bytes] | None], leave: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
     """What is sent, after a first word that is not: it is taken by whoever makes the stream. `last` is what is still
@@ -133,11 +137,11 @@ async def _held(
             yield message
     finally:
         try:
-            await close(messages)
+            await close_frames(messages)
         finally:
             leave()
 
 
-def broken(found: Problem) -> bytes:
+def error_event(found: Problem) -> bytes:
     """Why the stream ends."""
     return encode({"type": "ERROR", "object": found})

@@ -8,11 +8,11 @@ everywhere, and are good in one place.
 
 from __future__ import annotations
 
-from holdfast.api.problems import Problem, of_refusal
+from holdfast.api.problems import Problem, from_refusal
 from holdfast.api.server.authentication import Caller
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.commit.authorization import MACHINES
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 
 #: By kind of ledger, the machines that speak there.
 _AT_WORK = {"platform": ("region",), "region": ("agent", "scheduler")}
@@ -20,7 +20,7 @@ _AT_WORK = {"platform": ("region",), "region": ("agent", "scheduler")}
 _OF_OPERATORS = ("sessions", "breaches")
 
 
-def refuse_asking(caller: Caller, ledger: str, kinds: tuple[str, ...]) -> Problem | None:
+def refuse_route(caller: Caller, ledger: str, kinds: tuple[str, ...]) -> Problem | None:
     """Whether this caller may ask for what is for these kinds of callers; machines only where their work is."""
     if caller.kind not in kinds:
         return _denied(Code.NO_RIGHT, f"{caller.actor} is not answered that", {"actor": caller.actor})
@@ -37,12 +37,12 @@ def refuse_asking(caller: Caller, ledger: str, kinds: tuple[str, ...]) -> Proble
 def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
     """Whether this caller may read this kind at all."""
     if caller.kind in ("person", "tenant"):
-        if not caller.has(Right.READ):
+        if not caller.has(Permission.READ):
             return _denied(Code.NO_RIGHT, f"{caller.actor} has no right to read", {"right": "read"})
         region = caller.principal.spec.scope.region
         if region and ledger not in ("platform", f"region/{region}"):
             return _denied(Code.WRONG_SCOPE, f"{caller.actor} may act in region {region} only", {"scope": region})
-        if plural in _OF_OPERATORS and caller.tenant() and not caller.has(Right.SEE_OTHER_TENANTS):
+        if plural in _OF_OPERATORS and caller.tenant() and not caller.has(Permission.SEE_OTHER_TENANTS):
             return _denied(Code.WRONG_SCOPE, f"{plural} are not of one tenant", {"scope": caller.tenant()})
         return None
     if caller.kind == "scheduler" and ledger != "platform":
@@ -53,8 +53,8 @@ def refuse_reading(caller: Caller, ledger: str, plural: str) -> Problem | None:
 def refuse_audit(caller: Caller, ledger: str) -> Problem | None:
     """Whether this caller may read what people did: it has the right, or operates; a region's in that region alone, and
     one that speaks for a tenant what is about that tenant."""
-    if caller.kind not in ("person", "tenant") or not (caller.has(Right.AUDIT) or caller.has(Right.OPERATE)):
-        return _denied(Code.NO_RIGHT, f"{caller.actor} has no right to the audit", {"right": Right.AUDIT.value})
+    if caller.kind not in ("person", "tenant") or not (caller.has(Permission.AUDIT) or caller.has(Permission.OPERATE)):
+        return _denied(Code.NO_RIGHT, f"{caller.actor} has no right to the audit", {"right": Permission.AUDIT.value})
     scope = caller.principal.spec.scope
     if scope.node or (scope.region and ledger != f"region/{scope.region}"):
         where = f"node {scope.node}" if scope.node else f"region {scope.region}"
@@ -71,7 +71,7 @@ def refuse_tenant(caller: Caller, tenant: str) -> Problem | None:
 
 def sees_everything(caller: Caller) -> bool:
     """Whether whose something is makes no difference to this caller."""
-    return caller.kind == "scheduler" or caller.has(Right.SEE_OTHER_TENANTS)
+    return caller.kind == "scheduler" or caller.has(Permission.SEE_OTHER_TENANTS)
 
 
 def sees(caller: Caller, tenant: str) -> bool:
@@ -86,14 +86,14 @@ def sees_principal(caller: Caller, principal: str) -> bool:
 
 def operates_all(caller: Caller) -> bool:
     """Whether it operates without a scope."""
-    return caller.has(Right.OPERATE) and is_unbound(caller)
+    return caller.has(Permission.OPERATE) and is_unscoped(caller)
 
 
-def is_unbound(caller: Caller) -> bool:
+def is_unscoped(caller: Caller) -> bool:
     """Whether it speaks for no tenant, and its rights hold in every region and on every node."""
     scope = caller.principal.spec.scope
     return not (caller.tenant() or scope.region or scope.node)
 
 
 def _denied(code: Code, message: str, facts: dict[str, str]) -> Problem:
-    return of_refusal(Refused(code, message, facts))
+    return from_refusal(Refused(code, message, facts))

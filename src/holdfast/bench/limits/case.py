@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from holdfast.core.ledger.builtin.log import StartLog, StartTerm
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Scope
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Scope
 from holdfast.core.model.objects.tenants import PriorityClass, PriorityClassSpec, Tenant, TenantSpec
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources
@@ -31,17 +31,17 @@ PLENTY = Resources(2**39, 2**39, 2**39, 2**39)
 AT_ONCE = 50
 
 
-class Later(NamedTuple):
+class TimePasses(NamedTuple):
     """Let so much time pass. Only a world in memory can."""
 
     ms: int
 
 
-Step = list[tuple[str, Any]] | Later
+Step = list[tuple[str, Any]] | TimePasses
 Story = Iterator[Step]
 
 
-class Case(NamedTuple):
+class LimitCase(NamedTuple):
     """A limit, or several that one object can have at once: `covers` are the constants, `ledger` where they hold.
 
     `fill` takes it to the limit, `end` ends it. What needs a clock that can be moved is not `timed` by a benchmark.
@@ -69,7 +69,7 @@ def in_steps(commands: Iterator[tuple[str, Any]] | list[tuple[str, Any]], most: 
         yield step
 
 
-class Sender:
+class CaseSender:
     """Puts commands into envelopes: machines in their sessions, people with keys of their own."""
 
     def __init__(self) -> None:
@@ -89,24 +89,24 @@ class Sender:
         return Envelope(actor, command, at, session=session, sequence=number)
 
 
-class Memory:
+class InMemoryLedger:
     """A ledger in memory. `batches` is what a store would hold."""
 
-    def __init__(self, book: Book[Any], at: int) -> None:
+    def __init__(self, book: LedgerDefinition[Any], at: int) -> None:
         self.book, self.at = book, at
         self.state: Any = book.empty()
         self.batches: list[tuple[bytes, bytes]] = []
-        self._sender = Sender()
+        self._sender = CaseSender()
 
     def commit(self, step: Step) -> None:
         """Commit a step as one batch; each of its commands must be accepted whole."""
-        if isinstance(step, Later):
+        if isinstance(step, TimePasses):
             self.at += step.ms
             return
-        draft = Draft(self.book, self.state)
+        draft = BatchDraft(self.book, self.state)
         for actor, command in step:
             answer = draft.consider(self._sender.envelope(draft.state, actor, command, self.at), self.at)
-            assert isinstance(answer, Landed), (command, answer)
+            assert isinstance(answer, Committed), (command, answer)
             assert not answer.answer, "something of it was refused"
         if len(draft):
             self.batches.append(draft.seal())
@@ -126,7 +126,7 @@ def a_tenant(name: str = "acme", **limits: Any) -> Tenant:
     return Tenant(meta=Meta(name=name), spec=TenantSpec(priority_classes=("normal",), **limits))
 
 
-def a_principal(name: str, *rights: Right, region: str = "") -> Principal:
+def a_principal(name: str, *rights: Permission, region: str = "") -> Principal:
     return Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights, scope=Scope(region=region)))
 
 

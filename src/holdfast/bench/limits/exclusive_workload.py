@@ -15,11 +15,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.bench.fixtures.dev_clients import CLASS, TENANT, Clients, Document, asking, document, workload
+from holdfast.bench.fixtures.dev_clients import CLASS, TENANT, BenchClients, Document, dev_clients, document, workload
 from holdfast.bench.fixtures.loop_stalls import longest, stalls_of
-from holdfast.bench.report import Result, at_most, must, p99
-from holdfast.client.async_client import Holdfast
-from holdfast.client.errors import NotFound
+from holdfast.bench.report import BenchResult, at_most, p99, require
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.errors import NotFoundError
 from holdfast.wiring.dev.data_folder import REGIONS
 
 REPLICAS, SMALL_REPLICAS = 100_000, 50
@@ -31,11 +31,11 @@ LOOK_SECONDS, READ_SECONDS = 0.1, 0.02
 WITHIN_SECONDS = 600.0
 
 
-async def measure_exclusive(folder: Path, rows_ms: float, *, small: bool = False) -> list[Result]:
+async def measure_exclusive(folder: Path, rows_ms: float, *, small: bool = False) -> list[BenchResult]:
     """Both ways together; the baseline is the way in. The longest callback of any server; the baseline is to store
     10,000 rows. The slowest of a hundred reads; the baseline is the fastest."""
     replicas, took = SMALL_REPLICAS if small else REPLICAS, list[float]()
-    async with asking(folder, is_measured=True) as clients:
+    async with dev_clients(folder, is_measured=True) as clients:
         await _make_neighbour(clients.platform, replicas)
         began = time.monotonic()
         reading = asyncio.create_task(_read_on(clients.platform, took))
@@ -54,7 +54,7 @@ async def measure_exclusive(folder: Path, rows_ms: float, *, small: bool = False
     ]
 
 
-async def _make_neighbour(platform: Holdfast, replicas: int) -> None:
+async def _make_neighbour(platform: AsyncClient, replicas: int) -> None:
     """Another tenant with a workload of one replica; and room among what may wait for the first one's."""
     tenant = {"priorityClasses": [CLASS], "submitsPerMinute": 1_000_000, "pendingMax": max(20_000, 2 * replicas)}
     mine = document("Workload", NEIGHBOUR, workload(NEIGHBOUR, "1", {"replicas": 1})["spec"], NEIGHBOUR)
@@ -65,7 +65,7 @@ async def _make_neighbour(platform: Holdfast, replicas: int) -> None:
     await platform.batch([document("Quota", NEIGHBOUR, hard), mine])
 
 
-async def _read_on(platform: Holdfast, took: list[float]) -> None:
+async def _read_on(platform: AsyncClient, took: list[float]) -> None:
     """Read the neighbour's workload for ever, and note how many milliseconds each read took."""
     while True:
         began = time.monotonic()
@@ -74,7 +74,7 @@ async def _read_on(platform: Holdfast, took: list[float]) -> None:
         await asyncio.sleep(READ_SECONDS)
 
 
-async def _come(clients: Clients, replicas: int) -> float:
+async def _come(clients: BenchClients, replicas: int) -> float:
     """The seconds from the write until every slot waits in the region."""
     spec: Document = {
         "replicas": replicas, "exclusive": True, "failover": "acknowledged", "placement": {"regions": [REGIONS[0]]},
@@ -86,26 +86,26 @@ async def _come(clients: Clients, replicas: int) -> float:
     return time.monotonic() - began
 
 
-async def _waiting(region: Holdfast) -> int:
+async def _waiting(region: AsyncClient) -> int:
     """How many slots of it wait in the region."""
     found = [one for one in (await region.list("assignments")).items if one["spec"]["workload"] == NAME]
     return sum(one["status"].get("phases", {}).get("pending", 0) for one in found)
 
 
-async def _go(clients: Clients) -> float:
+async def _go(clients: BenchClients) -> float:
     """The seconds from the request until the platform knows neither the workload nor an assignment of it. Its rights go
     with the last of them."""
     began = time.monotonic()
     await clients.tenant.delete("workloads", NAME, TENANT)
-    with suppress(NotFound):
+    with suppress(NotFoundError):
         while True:
             await clients.tenant.get("workloads", NAME, TENANT)
             await _pause(began)
     left = [one for one in (await clients.platform.list("assignments")).items if one["spec"]["workload"] == NAME]
-    must(not left, f"{len(left)} assignments are left")
+    require(not left, f"{len(left)} assignments are left")
     return time.monotonic() - began
 
 
 async def _pause(began: float) -> None:
-    must(time.monotonic() - began < WITHIN_SECONDS, f"it is not done after {WITHIN_SECONDS:g} s")
+    require(time.monotonic() - began < WITHIN_SECONDS, f"it is not done after {WITHIN_SECONDS:g} s")
     await asyncio.sleep(LOOK_SECONDS)

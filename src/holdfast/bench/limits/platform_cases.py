@@ -11,17 +11,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.bench.limits.case import OPERATOR, PLENTY, Case, Story, a_class, a_principal, a_tenant, founding, in_steps
+from holdfast.bench.limits.case import (
+    OPERATOR,
+    PLENTY,
+    LimitCase,
+    Story,
+    a_class,
+    a_principal,
+    a_tenant,
+    founding,
+    in_steps,
+)
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.objects.policies import Action, PolicyDocument
-from holdfast.core.model.objects.principals import Right, Token, TokenSpec, hashed
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
+from holdfast.core.model.objects.principals import Permission, Token, TokenSpec, hash_secret
 from holdfast.core.model.objects.tenants import Quota, QuotaSpec, RecoveryBudget, RecoveryBudgetSpec
 from holdfast.core.model.objects.topology import Region, RegionSpec, Toleration
 from holdfast.core.model.objects.workloads import (
     Apart,
-    Failover,
+    FailoverMode,
     Near,
     Placement,
     Template,
@@ -29,8 +39,8 @@ from holdfast.core.model.objects.workloads import (
     WorkloadSpec,
     name_key,
 )
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
-from holdfast.core.model.records.region_reports import Counted, Nodes, Seen, Summary, Trouble
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, TemplateCounts, Trouble, WorkloadReport
 from holdfast.core.model.values.limits import (
     ANNOTATION_MAX,
     ARGUMENT_MAX,
@@ -49,10 +59,10 @@ from holdfast.core.model.values.limits import (
     TEXT_MAX,
 )
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.ranges import first_of, in_parts
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.values.ranges import first_of, split_ranges
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.limits import COUNTS_MAX, NODES_MAX, OFFERS_MAX, TROUBLES_MAX
+from holdfast.core.platform.limits import COUNTS_MAX, ISSUES_MAX, NODES_MAX, OFFERS_MAX
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -66,7 +76,7 @@ FEW = 50
 def founded() -> Story:
     """A platform with one tenant and one region."""
     yield from founding("platform")
-    yield [(OPERATOR, c.Put(a_principal("region/*"))), (OPERATOR, c.Put(a_principal("tenant/*", Right.WRITE)))]
+    yield [(OPERATOR, c.Put(a_principal("region/*"))), (OPERATOR, c.Put(a_principal("tenant/*", Permission.WRITE)))]
     yield [(OPERATOR, c.Put(a_class()))]
     yield [(OPERATOR, c.Put(a_tenant(workloads_max=10**6, pending_max=10**9)))]
     yield [(OPERATOR, c.Put(Quota(meta=Meta(name="acme"), spec=QuotaSpec(hard=PLENTY))))]
@@ -87,7 +97,7 @@ def a_workload(name: str, template: Template, replicas: int = 1, **fields: Any) 
 def assigned(state: PlatformState, name: str, region: str, count: int = 1) -> tuple[str, Any]:
     uid = state.workload_names[name_key("acme", name)]
     shares = (Share(template_digest(state.workloads[uid].spec.template), count),)
-    return ASSIGNMENT, c.Assign(uid, region, Purpose.SERVING, Stage.ACTIVE, shares)
+    return ASSIGNMENT, c.Assign(uid, region, AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, shares)
 
 
 def deleted(state: PlatformState, *names: str) -> Story:
@@ -142,9 +152,9 @@ def regions(state: PlatformState, most: int = REGIONS_MAX) -> Story:
     yield [(TENANT, c.PutWorkload(a_workload("wide", Template(command=("serve",)), len(names), placement=spec)))]
     yield from in_steps([assigned(state, "wide", name) for name in names])
     ends = state.facts.at + HOUR
-    yield from in_steps([(GRANT, c.OfferGrant("quota/acme", name, NOTHING, ends)) for name in names])
+    yield from in_steps([(GRANT, c.OfferGrant("quota/acme", name, ZERO, ends)) for name in names])
     for number in range(1, OFFERS_MAX):
-        yield [(GRANT, c.OfferGrant("quota/acme", names[0], NOTHING, ends + number))]
+        yield [(GRANT, c.OfferGrant("quota/acme", names[0], ZERO, ends + number))]
     scores = tuple((f"plugin/{number:04}", 1) for number in range(ENTRIES_MAX))
     yield [(OPERATOR, c.PublishPolicy("heavy", PolicyDocument(scores=scores)))]
     revision = max(key for key, _ in state.policies.items())
@@ -185,12 +195,12 @@ def reported(state: PlatformState) -> Story:
     yield from in_steps([(TENANT, c.PutWorkload(a_workload(name, plain))) for name in names])
     yield from in_steps([assigned(state, name, "eu") for name in names])
     uids = [state.workload_names[name_key("acme", name)] for name in names]
-    counts = tuple(Counted(f"{number:032}", 1, 1, 1) for number in range(COUNTS_MAX))
-    seen = tuple(Seen(uid, 1, counts) for uid in uids)
-    troubles = tuple(Trouble(f"kind-{number}", 1, 0, "m" * 512) for number in range(TROUBLES_MAX))
+    counts = tuple(TemplateCounts(f"{number:032}", 1, 1, 1) for number in range(COUNTS_MAX))
+    seen = tuple(WorkloadReport(uid, 1, counts) for uid in uids)
+    troubles = tuple(Trouble(f"kind-{number}", 1, 0, "m" * 512) for number in range(ISSUES_MAX))
     nodes = tuple(_nodes(NODES_MAX))
     yield [("region/eu", c.Report("eu", 1, seen))]
-    yield [("region/eu", c.Report("eu", 2, summary=Summary(nodes, (), troubles)))]
+    yield [("region/eu", c.Report("eu", 2, summary=RegionSummary(nodes, (), troubles)))]
 
 
 def _nodes(count: int) -> Iterator[Nodes]:
@@ -240,18 +250,25 @@ def taken_back(state: PlatformState) -> Story:
 
 
 def rights(state: PlatformState) -> Story:
-    one = a_workload("db", Template(command=("serve",)), IDENTITIES_MAX, exclusive=True, failover=Failover.ACKNOWLEDGED)
+    one = a_workload(
+        "db", Template(command=("serve",)), IDENTITIES_MAX, exclusive=True, failover=FailoverMode.ACKNOWLEDGED
+    )
     yield [(TENANT, c.PutWorkload(one))]
     uid = state.workload_names[name_key("acme", "db")]
-    for part in in_parts(((0, IDENTITIES_MAX),), RIGHTS_MAX):
+    for part in split_ranges(((0, IDENTITIES_MAX),), RIGHTS_MAX):
         yield [(ASSIGNMENT, c.GrantRight(uid, part, "eu"))]
     shares = (Share(template_digest(one.spec.template), IDENTITIES_MAX),)
-    yield [(ASSIGNMENT, c.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, shares, ((0, IDENTITIES_MAX),)))]
+    yield [
+        (
+            ASSIGNMENT,
+            c.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, shares, ((0, IDENTITIES_MAX),)),
+        )
+    ]
 
 
 def no_rights(state: PlatformState) -> Story:
     uid = state.workload_names[name_key("acme", "db")]
-    yield [(ASSIGNMENT, c.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (), ()))]
+    yield [(ASSIGNMENT, c.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, (), ()))]
     (mine,) = assignments_of(state, uid)
     while mine.returning:
         yield [("region/eu", c.ReleaseRights(uid, first_of(mine.returning, RIGHTS_MAX), mine.revision))]
@@ -282,17 +299,17 @@ def operated(state: PlatformState) -> Story:
     yield from in_steps([(OPERATOR, c.Put(a_class(f"class-{number}"))) for number in many])
     classes = tuple(f"class-{number}" for number in many)
     yield [(OPERATOR, c.Put(replace(a_tenant("beta"), spec=replace(a_tenant().spec, priority_classes=classes))))]
-    agents = [a_principal(f"agent/n{number}", Right.READ, region="eu") for number in many]
+    agents = [a_principal(f"agent/n{number}", Permission.READ, region="eu") for number in many]
     yield from in_steps([(OPERATOR, c.Put(one)) for one in agents])
     yield from in_steps([(OPERATOR, c.Put(_token(number, state.facts.at + HOUR))) for number in many])
     zone, ends = "z" * (TEXT_MAX - 4), state.facts.at + HOUR
     zones = [f"{zone}{number:04}" for number in range(OVERRIDES_MAX)]
-    opened = [OpenOverride(Action.AVOID_ZONE, "eu", one, "r" * REASON_MAX, ends) for one in zones]
+    opened = [OpenOverride(OverrideAction.AVOID_ZONE, "eu", one, "r" * REASON_MAX, ends) for one in zones]
     yield from in_steps([(OPERATOR, one) for one in opened])
 
 
 def _token(number: int, expires: int, *, revoked: bool = False) -> Token:
-    spec = TokenSpec(principal=f"agent/n{number}", hash=hashed("secret"), expires=expires, revoked=revoked)
+    spec = TokenSpec(principal=f"agent/n{number}", hash=hash_secret("secret"), expires=expires, revoked=revoked)
     return Token(meta=Meta(name=f"token-{number}"), spec=spec)
 
 
@@ -309,21 +326,21 @@ def not_operated(state: PlatformState) -> Story:
 
 
 CASES = (
-    Case("workload", "platform", (
+    LimitCase("workload", "platform", (
         "limits.ANNOTATION_MAX", "limits.ARGUMENT_MAX", "limits.ENTRIES_MAX", "limits.IDENTITIES_MAX",
         "platform.COUNT_MAX", "limits.MARKS_MAX", "limits.PATH_MAX", "limits.PORTS_MAX", "limits.TEMPLATES_MAX",
         "limits.TEXT_MAX", "workload_validation.USES_MAX", "topology.PRESENT_NAME_MAX"),
         largest, lambda state: deleted(state, "largest")),
-    Case("regions", "platform", ("limits.REGIONS_MAX", "platform.OFFERS_MAX"), regions, no_regions,
+    LimitCase("regions", "platform", ("limits.REGIONS_MAX", "platform.OFFERS_MAX"), regions, no_regions,
          less=(partial(regions, most=FEW), no_regions)),
-    Case("workloads", "platform", (), workloads, no_workloads,
+    LimitCase("workloads", "platform", (), workloads, no_workloads,
          less=(partial(workloads, most=FEW), partial(no_workloads, most=FEW))),
-    Case("reports", "platform", (
-        "platform.SEEN_MAX", "platform.COUNTS_MAX", "platform.NODES_MAX", "platform.TROUBLES_MAX",
+    LimitCase("reports", "platform", (
+        "platform.REPORTS_MAX", "platform.COUNTS_MAX", "platform.NODES_MAX", "platform.ISSUES_MAX",
         "platform.MESSAGE_MAX"), reported, unreported),
-    Case("policies", "platform", ("limits.POLICIES_MAX",), published, rolled_back),
-    Case("rights", "platform", ("limits.RIGHTS_MAX",), rights, no_rights),
-    Case("retirement", "platform", ("limits.RIGHTS_MAX", "platform.OBJECTS_MAX"), held, retired),
-    Case("operators", "platform", ("limits.REASON_MAX", "limits.OVERRIDES_MAX"), operated, not_operated),
-    Case("policy_names", "platform", ("limits.POLICY_NAMES_MAX",), named, taken_back),
+    LimitCase("policies", "platform", ("limits.POLICIES_MAX",), published, rolled_back),
+    LimitCase("rights", "platform", ("limits.RIGHTS_MAX",), rights, no_rights),
+    LimitCase("retirement", "platform", ("limits.RIGHTS_MAX", "platform.OBJECTS_MAX"), held, retired),
+    LimitCase("operators", "platform", ("limits.REASON_MAX", "limits.OVERRIDES_MAX"), operated, not_operated),
+    LimitCase("policy_names", "platform", ("limits.POLICY_NAMES_MAX",), named, taken_back),
 )  # fmt: skip

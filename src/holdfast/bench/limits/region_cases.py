@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.bench.limits.case import OPERATOR, PLENTY, Case, Later, Story, a_class, a_principal, founding, in_steps
+from holdfast.bench.limits.case import (
+    OPERATOR,
+    PLENTY,
+    LimitCase,
+    Story,
+    TimePasses,
+    a_class,
+    a_principal,
+    founding,
+    in_steps,
+)
 from holdfast.core.ledger import partial
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import PRESENT_MAX, PRESENT_NAME_MAX, Taint
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Device
-from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
 from holdfast.core.model.values.limits import (
     DEPTH_MAX,
     DEVICES_MAX,
@@ -33,7 +43,7 @@ from holdfast.core.region.limits import HOLDS_MAX, NAME_MAX, PORT_MAX, REASONS_M
 from holdfast.core.region.state.tables import RegionState
 
 LINK, REPLICA, DRAIN, SCHEDULER = "controller/link", "controller/replica", "controller/drain", "scheduler/bench"
-NAMED_MAX = partial.NAMED_MAX
+NAMED_MAX = partial.PARTS_MAX
 HOUR = 3_600_000
 SERVE = Template(command=("serve",), need=Resources(1, 1, 1))
 WITH_PORTS = Template(command=("serve",), need=Resources(1, 1, 1), ports=PORTS_MAX)
@@ -47,12 +57,12 @@ UID, WORKLOAD = 100, 1
 STRIDE = 61_819
 PLENTY_NODE = Resources(2**39, 2**39, 2**39)
 #: What the platform ships first.
-_FIRST: tuple[c.Shipped, ...] = (
-    *(c.TemplateShipped(template_digest(one), one) for one in (SERVE, WITH_PORTS)),
-    c.RegionShipped("bench", "eu"),
-    c.ClassShipped(a_class()),
-    c.GrantShipped("quota/acme", 1, PLENTY, 2**60),
-    *(c.PrincipalShipped(a_principal(f"{kind}/*")) for kind in ("agent", "scheduler")),
+_FIRST: tuple[c.ShippedItem, ...] = (
+    *(c.ShippedTemplate(template_digest(one), one) for one in (SERVE, WITH_PORTS)),
+    c.ShippedRegion("bench", "eu"),
+    c.ShippedPriorityClass(a_class()),
+    c.ShippedGrant("quota/acme", 1, PLENTY, 2**60),
+    *(c.ShippedPrincipal(a_principal(f"{kind}/*")) for kind in ("agent", "scheduler")),
 )
 
 
@@ -65,21 +75,22 @@ def founded() -> Story:
     yield [(f"agent/{name}", c.RegisterNode(name, "pool", "zone", PLENTY_NODE, ports=ports)) for name in NODES]
 
 
-def shipped(state: RegionState, *puts: Any, gone: tuple[c.Gone, ...] = ()) -> tuple[str, Any]:
+def shipped(state: RegionState, *puts: Any, gone: tuple[c.RemovedObject, ...] = ()) -> tuple[str, Any]:
     cursor = state.place.cursor
     return LINK, c.Ship("platform", 1, cursor, cursor + 1, puts, gone)
 
 
-def an_assignment(template: Template, count: int, stage: Stage = Stage.ACTIVE) -> Assignment:
-    shares = (Share(template_digest(template), count),) if stage is Stage.ACTIVE else ()
+def an_assignment(template: Template, count: int, stage: AssignmentStage = AssignmentStage.ACTIVE) -> Assignment:
+    shares = (Share(template_digest(template), count),) if stage is AssignmentStage.ACTIVE else ()
     return Assignment(
-        UID, UID, WORKLOAD, "web", "acme", "bench", Purpose.SERVING, stage, 1, shares, ("quota/acme",), "normal"
+        UID, UID, WORKLOAD, "web", "acme", "bench", AssignmentPurpose.SERVING, stage, 1, shares, ("quota/acme",),
+        "normal"
     )  # fmt: skip
 
 
 def opened(state: RegionState, template: Template, count: int) -> Story:
     """An assignment, and its slots."""
-    yield [shipped(state, c.AssignmentShipped(an_assignment(template, count)))]
+    yield [shipped(state, c.ShippedAssignment(an_assignment(template, count)))]
     digest = template_digest(template)
     for first in range(0, count, NAMED_MAX):
         yield [(REPLICA, c.OpenSlots(UID, digest, tuple(range(first, min(count, first + NAMED_MAX)))))]
@@ -87,7 +98,7 @@ def opened(state: RegionState, template: Template, count: int) -> Story:
 
 def ended(state: RegionState, stride: int = 1) -> Story:
     """The platform ends the assignment: what stands is stopped, what waits is withdrawn, and it is forgotten."""
-    yield [shipped(state, c.AssignmentShipped(an_assignment(SERVE, 0, Stage.ENDED)))]
+    yield [shipped(state, c.ShippedAssignment(an_assignment(SERVE, 0, AssignmentStage.ENDED)))]
     count = len(state.slots)
     order = [number * stride % count for number in range(count)]
     for first in range(0, count, NAMED_MAX):
@@ -121,8 +132,8 @@ def replicas(state: RegionState) -> Story:
     yield from opened(state, SERVE, IDENTITIES_MAX)
     node = state.node_names["n1"]
     for first in range(0, NODE_SLOTS_MAX, NAMED_MAX):
-        placements = tuple(c.Placement(ordinal, node) for ordinal in range(first, first + NAMED_MAX))
-        group = c.Group(UID, template_digest(SERVE), placements)
+        placements = tuple(c.SlotPlacement(ordinal, node) for ordinal in range(first, first + NAMED_MAX))
+        group = c.PlacementGroup(UID, template_digest(SERVE), placements)
         yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
 
 
@@ -132,8 +143,8 @@ def ports(state: RegionState) -> Story:
     placements = []
     for ordinal in range(CROWD * CROWDED):
         uid, place = state.node_names[NODES[ordinal // CROWD]], FIRST_PORT + ordinal % CROWD * PORTS_MAX
-        placements.append(c.Placement(ordinal, uid, ports=tuple(range(place, place + PORTS_MAX))))
-    group = c.Group(UID, template_digest(WITH_PORTS), tuple(placements))
+        placements.append(c.SlotPlacement(ordinal, uid, ports=tuple(range(place, place + PORTS_MAX))))
+    group = c.PlacementGroup(UID, template_digest(WITH_PORTS), tuple(placements))
     yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
 
 
@@ -172,7 +183,7 @@ def no_node(state: RegionState) -> Story:
 
 def holds(state: RegionState) -> Story:
     uid, ends = state.node_names["n1"], state.facts.at + HOUR
-    one = c.Hold(HoldPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1), tenant="acme")
+    one = c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1), tenant="acme")
     yield from in_steps([(SCHEDULER, one) for _ in range(HOLDS_MAX)])
 
 
@@ -181,7 +192,7 @@ def no_holds(state: RegionState) -> Story:
 
 
 def expired(state: RegionState) -> Story:
-    yield Later(HOUR)
+    yield TimePasses(HOUR)
     uids = [uid for uid, _ in state.holds.items()]
     for first in range(0, len(uids), NAMED_MAX):
         yield [("ledger", c.Expire(holds=tuple(uids[first : first + NAMED_MAX])))]
@@ -198,11 +209,11 @@ def reasons(state: RegionState) -> Story:
 
 
 def pools(state: RegionState) -> Story:
-    yield [shipped(state, *(c.PoolShipped(f"pool-{number}", number) for number in range(STEPS_MAX)))]
+    yield [shipped(state, *(c.ShippedPool(f"pool-{number}", number) for number in range(STEPS_MAX)))]
 
 
 def no_pools(state: RegionState) -> Story:
-    yield [shipped(state, gone=tuple(c.Gone("node-pool", f"pool-{number}") for number in range(STEPS_MAX)))]
+    yield [shipped(state, gone=tuple(c.RemovedObject("node-pool", f"pool-{number}") for number in range(STEPS_MAX)))]
 
 
 def missing(state: RegionState) -> Story:
@@ -215,17 +226,17 @@ def missing(state: RegionState) -> Story:
 
 
 CASES = (
-    Case("replicas", "region", (
-        "partial.NAMED_MAX", "limits.IDENTITIES_MAX", "platform.COUNT_MAX",
+    LimitCase("replicas", "region", (
+        "partial.PARTS_MAX", "limits.IDENTITIES_MAX", "platform.COUNT_MAX",
         "limits.NODE_SLOTS_MAX"), replicas, ended),
-    Case("scattered", "region", ("limits.IDENTITIES_MAX",), replicas, scattered),
-    Case("ports", "region", ("limits.PORTS_MAX", "region.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
-    Case("node", "region", (
+    LimitCase("scattered", "region", ("limits.IDENTITIES_MAX",), replicas, scattered),
+    LimitCase("ports", "region", ("limits.PORTS_MAX", "region.PORT_MAX", "limits.NODE_PORTS_MAX"), ports, ended),
+    LimitCase("node", "region", (
         "limits.DEVICES_MAX", "limits.MARKS_MAX", "region.NAME_MAX", "region.ADDRESS_MAX", "topology.PRESENT_MAX",
         "topology.PRESENT_NAME_MAX", "limits.TEXT_MAX", "limits.REASON_MAX"), node, no_node),
-    Case("holds", "region", ("limits.ENTRIES_MAX", "region.HOLDS_MAX"), holds, no_holds),
-    Case("expiry", "region", ("limits.ENTRIES_MAX",), holds, expired, is_timed=False),
-    Case("reasons", "region", ("region.REASONS_MAX", "limits.DEPTH_MAX"), reasons, ended),
-    Case("step", "region", ("region.STEPS_MAX",), pools, no_pools),
-    Case("list", "region", ("region.GONE_MAX",), pools, missing),
+    LimitCase("holds", "region", ("limits.ENTRIES_MAX", "region.HOLDS_MAX"), holds, no_holds),
+    LimitCase("expiry", "region", ("limits.ENTRIES_MAX",), holds, expired, is_timed=False),
+    LimitCase("reasons", "region", ("region.REASONS_MAX", "limits.DEPTH_MAX"), reasons, ended),
+    LimitCase("step", "region", ("region.STEPS_MAX",), pools, no_pools),
+    LimitCase("list", "region", ("region.REMOVED_MAX",), pools, missing),
 )  # fmt: skip

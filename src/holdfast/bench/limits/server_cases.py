@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.bench.limits.case import OPERATOR, Case, Later, Story, in_steps
+from holdfast.bench.limits.case import OPERATOR, LimitCase, Story, TimePasses, in_steps
 from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, RevokeServer
-from holdfast.core.model.objects.principals import hashed
+from holdfast.core.model.objects.principals import hash_secret
 from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken
 from holdfast.core.model.values.limits import SERVER_TOKENS_MAX, SERVERS_MAX
 from holdfast.core.platform.state.tables import PlatformState
@@ -16,9 +16,13 @@ def crowded(state: PlatformState) -> Story:
     """As many tokens of servers as there may be; and then more, each in place of one that ends before it."""
     many, of_each = SERVERS_MAX + 100, SERVER_TOKENS_MAX
     ends = state.facts.at + SERVER_TOKEN_LIFE // 2
-    tokens = [ServerToken(f"t{n:04}", f"platform/s{n // of_each}", hashed("secret"), ends + n) for n in range(many)]
+    tokens = [
+        ServerToken(f"t{n:04}", f"platform/s{n // of_each}", hash_secret("secret"), ends + n) for n in range(many)
+    ]
     yield from in_steps([(SERVERS, AdmitServer(one)) for one in tokens])
-    twins = [ServerToken(f"twin-{n}", "platform/twin", hashed("secret"), ends + many + n) for n in range(of_each + 1)]
+    twins = [
+        ServerToken(f"twin-{n}", "platform/twin", hash_secret("secret"), ends + many + n) for n in range(of_each + 1)
+    ]
     yield from in_steps([(SERVERS, AdmitServer(one)) for one in twins])
     assert len(state.servers) == SERVERS_MAX
 
@@ -27,12 +31,12 @@ def forgotten(state: PlatformState) -> Story:
     """All are revoked, and forgotten once they are over."""
     for principal in sorted({one.principal for one in state.servers.values()}):
         yield [(OPERATOR, RevokeServer(principal))]
-    yield Later(SERVER_TOKEN_LIFE)
+    yield TimePasses(SERVER_TOKEN_LIFE)
     yield from in_steps([(SERVERS, ForgetServer(name)) for name, _ in state.servers.items()])
 
 
 CASES = (
-    Case(
+    LimitCase(
         "servers",
         "platform",
         ("limits.SERVERS_MAX", "limits.SERVER_TOKENS_MAX"),

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.bench.fixtures.ledger_load import prepared
-from holdfast.bench.fixtures.loop_stalls import longest, watched
-from holdfast.bench.fixtures.quiet_logs import unheard
+from holdfast.bench.fixtures.ledger_load import prepared_region
+from holdfast.bench.fixtures.loop_stalls import longest, measure_stalls
+from holdfast.bench.fixtures.quiet_logs import quiet_logs
 from holdfast.bench.fixtures.region import SETTINGS, SLOTS_EACH, BenchRegion
-from holdfast.bench.report import Result, at_most, must
+from holdfast.bench.report import BenchResult, at_most, require
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
 from holdfast.core.model.values.settings import Settings
@@ -35,7 +35,7 @@ from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.token_files import new_token
 from holdfast.wiring.server import Server
-from holdfast.wiring.server_ports import of_machine
+from holdfast.wiring.server_ports import machine_ports
 
 NODES, SMALL_NODES = 5_000, 250
 SLOTS_PER_NODE = 4
@@ -48,16 +48,16 @@ LOOK_SECONDS = 0.5
 STALL_MS = 100
 
 
-async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) -> list[Result]:
+async def measure_silence(folder: Path, rows_ms: float, *, small: bool = False) -> list[BenchResult]:
     """From the judgement until the work of the first fifth waits again; the baseline is to store 10,000 rows."""
     settings = _settings(folder)
     await (_prepare(folder, SMALL_NODES, SHORT) if small else _prepare(folder, NODES, SETTINGS))
     async with AsyncExitStack() as stack:
-        stack.enter_context(unheard(logging.ERROR))  # that agents are silent, and nobody answers, is meant so
-        server = await Server.open(settings, of_machine(settings, SystemClock()), stack)
+        stack.enter_context(quiet_logs(logging.ERROR))  # that agents are silent, and nobody answers, is meant so
+        server = await Server.open(settings, machine_ports(settings, SystemClock()), stack)
         asked = asyncio.Event()
         serving = asyncio.create_task(server.run(asked), name="server")
-        with watched(asyncio.get_running_loop()) as stalls:
+        with measure_stalls(asyncio.get_running_loop()) as stalls:
             await _until(serving, lambda: server.ledger.role is Role.LEADING)
             began = time.monotonic()
             for reached in (_is_silent, _is_given_up):
@@ -81,7 +81,7 @@ async def _prepare(folder: Path, nodes: int, terms: Settings) -> None:
     """The log of a region whose nodes all run something."""
     store = await SqliteStore.open(folder / "ledger")
     try:
-        await prepared(store, nodes, SystemClock(), fill=_fill, settings=terms)
+        await prepared_region(store, nodes, SystemClock(), fill=_fill, settings=terms)
     finally:
         await store.close()
 
@@ -95,8 +95,8 @@ def _fill(region: BenchRegion) -> None:
 async def _until(serving: asyncio.Task[object], reached: Callable[[], bool]) -> None:
     until = time.monotonic() + WITHIN_SECONDS
     while not reached():
-        must(not serving.done(), "the server ended")
-        must(time.monotonic() < until, f"it is not so far after {WITHIN_SECONDS:g} s")
+        require(not serving.done(), "the server ended")
+        require(time.monotonic() < until, f"it is not so far after {WITHIN_SECONDS:g} s")
         await asyncio.sleep(LOOK_SECONDS)
 
 

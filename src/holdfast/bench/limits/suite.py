@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.bench.limits import exclusive_workload, silent_region
-from holdfast.bench.limits.table import TABLE, lessened, measure_case, rows
-from holdfast.bench.report import Report, Sheet, scratch, stores_per_second
+from holdfast.bench.limits.table import TABLE, measure_case, reduced, rows
+from holdfast.bench.report import BenchReport, ReportBuilder, stores_per_second, temporary_folder
 
 
-def run(*, small: bool = False) -> Report:
+def run(*, small: bool = False) -> BenchReport:
     """All figures of limits. In the small form what takes long is not taken to its limit."""
-    sheet = Sheet()
+    sheet = ReportBuilder()
     everything = (*silent_region.ROWS, *(row for case in TABLE for row in rows(case)), *exclusive_workload.ROWS)
-    with sheet.part(*everything), scratch() as name:
+    with sheet.part(*everything), temporary_folder() as name:
         silence, table, exclusive = (name / part for part in ("silence", "table", "exclusive"))
         for folder in (silence, table, exclusive):
             folder.mkdir()
@@ -25,7 +25,7 @@ def run(*, small: bool = False) -> Report:
             sheet.add(*asyncio.run(silent_region.measure_silence(silence, rows_ms, small=small)))
         for case in TABLE:
             with sheet.part(*rows(case)):
-                sheet.add(*asyncio.run(measure_case(table, lessened(case) if small else case, rows_ms)))
+                sheet.add(*asyncio.run(measure_case(table, reduced(case) if small else case, rows_ms)))
         with sheet.part(*exclusive_workload.ROWS):
             sheet.add(*asyncio.run(exclusive_workload.measure_exclusive(exclusive, rows_ms, small=small)))
     return sheet.report()

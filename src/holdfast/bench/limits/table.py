@@ -14,41 +14,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from holdfast.bench.fixtures.loop_stalls import longest, watched
+from holdfast.bench.fixtures.loop_stalls import longest, measure_stalls
 from holdfast.bench.limits import platform_cases, region_cases, server_cases
-from holdfast.bench.limits.case import Case, Later, Memory, Sender, Step, Story
-from holdfast.bench.report import Result, Unmeasured, at_most, must
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.bench.limits.case import CaseSender, InMemoryLedger, LimitCase, Step, Story, TimePasses
+from holdfast.bench.report import BenchResult, Unmeasured, at_most, require
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
-from holdfast.host.ledger.ledger import Identity, Ledger, Role
+from holdfast.host.ledger.ledger import Ledger, Role, ServerIdentity
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.ports.store import Head, Stored, Written
+from holdfast.host.ports.store import Head, StoredBatch, WriteOk
 from holdfast.stores.sqlite.store import SqliteStore
 
 #: Each has ended within so long, and no callback has held the loop for longer.
 END_SECONDS = 60
 STALL_MS = 100
 #: By ledger: its code, and the records it begins with.
-FOUNDED: dict[str, tuple[Book[Any], Callable[[], Story]]] = {
+FOUNDED: dict[str, tuple[LedgerDefinition[Any], Callable[[], Story]]] = {
     "platform": (PLATFORM, platform_cases.founded),
     "region": (REGION, region_cases.founded),
 }
-TABLE: tuple[Case, ...] = (*platform_cases.CASES, *region_cases.CASES, *server_cases.CASES)
+TABLE: tuple[LimitCase, ...] = (*platform_cases.CASES, *region_cases.CASES, *server_cases.CASES)
 
 
-def rows(case: Case) -> tuple[str, ...]:
+def rows(case: LimitCase) -> tuple[str, ...]:
     """The names of its figures."""
     return (f"limits.{case.name}_end_s", f"limits.{case.name}_stall_ms") if case.is_timed else ()
 
 
-def lessened(case: Case) -> Case:
+def reduced(case: LimitCase) -> LimitCase:
     """The same with less of it, where it takes long."""
     return case if case.less is None else case._replace(fill=case.less[0], end=case.less[1])
 
 
-async def measure_case(folder: Path, case: Case, baseline_ms: float) -> list[Result]:
+async def measure_case(folder: Path, case: LimitCase, baseline_ms: float) -> list[BenchResult]:
     """Its two figures; the baseline is how long it takes to store 10,000 rows."""
     if not case.is_timed:
         return []
@@ -60,17 +60,17 @@ async def measure_case(folder: Path, case: Case, baseline_ms: float) -> list[Res
     ]
 
 
-async def _measured(folder: Path, case: Case) -> tuple[float, float]:
+async def _measured(folder: Path, case: LimitCase) -> tuple[float, float]:
     book, founded = FOUNDED[case.ledger]
     clock = SystemClock()
     store = await SqliteStore.open(folder)
     try:
         await _prepare(store, book, founded(), clock.wall())
-        ledger = Ledger(book, store, clock, Identity("bench"))
+        ledger = Ledger(book, store, clock, ServerIdentity("bench"))
         tasks = [asyncio.create_task(ledger.run(), name="ledger")]
         try:
             while ledger.role is not Role.LEADING:
-                must(not tasks[0].done(), "the ledger ended before it led")
+                require(not tasks[0].done(), "the ledger ended before it led")
                 await asyncio.sleep(0.01)
             tasks.append(asyncio.create_task(_renew(ledger), name="heartbeats"))
             return await _taken(ledger, case)
@@ -82,10 +82,10 @@ async def _measured(folder: Path, case: Case) -> tuple[float, float]:
         await store.close()
 
 
-async def _taken(ledger: Ledger[Any], case: Case) -> tuple[float, float]:
+async def _taken(ledger: Ledger[Any], case: LimitCase) -> tuple[float, float]:
     """How long its end took, and the longest callback of all of it."""
-    sender = Sender()
-    with watched(asyncio.get_running_loop()) as stalls:
+    sender = CaseSender()
+    with measure_stalls(asyncio.get_running_loop()) as stalls:
         for step in case.fill(ledger.durable.state):
             await _send(ledger, sender, step)
         began = time.monotonic()
@@ -95,25 +95,25 @@ async def _taken(ledger: Ledger[Any], case: Case) -> tuple[float, float]:
     return ended, longest(stalls).ms
 
 
-async def _prepare(store: SqliteStore, book: Book[Any], founding: Story, at: int) -> None:
-    memory = Memory(book, at)
+async def _prepare(store: SqliteStore, book: LedgerDefinition[Any], founding: Story, at: int) -> None:
+    memory = InMemoryLedger(book, at)
     memory.tell(founding)
     head = Head()
     for number, (raw, digest) in enumerate(memory.batches, 1):
-        outcome = await store.append(head, Stored(memory.state.facts.log_id, number, digest, raw))
-        if not isinstance(outcome, Written):
+        outcome = await store.append(head, StoredBatch(memory.state.facts.log_id, number, digest, raw))
+        if not isinstance(outcome, WriteOk):
             raise Unmeasured(f"the store did not take it: {outcome}")
         head = outcome.head
 
 
-async def _send(ledger: Ledger[Any], sender: Sender, step: Step) -> None:
+async def _send(ledger: Ledger[Any], sender: CaseSender, step: Step) -> None:
     """Commit a step. What an actor says goes in its order: sequences are taken as they come."""
-    assert not isinstance(step, Later), "a server's clock cannot be moved"
+    assert not isinstance(step, TimePasses), "a server's clock cannot be moved"
     at, state = ledger.clock.wall(), ledger.durable.state
     sent = [ledger.submit(sender.envelope(state, actor, command, at)) for actor, command in step]
     for (_, command), answer in zip(step, await asyncio.gather(*sent), strict=True):
-        is_taken = isinstance(answer, Landed) and not answer.answer
-        must(is_taken, f"{type(command).__name__} was refused: {answer}")
+        is_taken = isinstance(answer, Committed) and not answer.answer
+        require(is_taken, f"{type(command).__name__} was refused: {answer}")
 
 
 async def _renew(ledger: Ledger[Any]) -> None:

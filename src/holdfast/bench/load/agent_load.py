@@ -15,22 +15,22 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.agent.agent import Agent
-from holdfast.bench.load.load_process import live, say
+from holdfast.bench.load.load_process import run_load, write_line
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import Clock, SystemClock
-from holdfast.host.ports.transport import Reply, Request, Serving
+from holdfast.host.ports.transport import Reply, Request, RequestHandler
 from holdfast.host.protocol.commands import RENEWALS
-from holdfast.host.protocol.session_client import Sender
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.protocol.session_client import SessionConfig
+from holdfast.host.runtime.telemetry import Metrics
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.wiring.dev.simulated_nodes import CAPACITY, PORTS, played
-from holdfast.wiring.process import allow_many_files
+from holdfast.wiring.dev.simulated_nodes import CAPACITY, PORTS, simulated_agent
+from holdfast.wiring.process import raise_open_file_limit
 
 #: Between two that begin: their heartbeats are then spread over a lease.
 BETWEEN_SECONDS = 0.004
 
 
-class Crowd(Struct, frozen=True):
+class AgentFleet(Struct, frozen=True):
     """So many agents at a server, with a token that stands for all of them."""
 
     server: str
@@ -38,7 +38,7 @@ class Crowd(Struct, frozen=True):
     agents: int
 
 
-class Lived(Struct, frozen=True):
+class FleetStats(Struct, frozen=True):
     """What all agents have seen until then: heartbeats that were answered, streams that broke, sessions that ended."""
 
     when: float
@@ -47,7 +47,7 @@ class Lived(Struct, frozen=True):
     over: int
 
 
-class Listened:
+class CountingTransport:
     """An agent's transport, and what it has heard: heartbeats that were answered, and whether its stream has begun."""
 
     def __init__(self, inner: HttpTransport) -> None:
@@ -65,7 +65,7 @@ class Listened:
             self.is_told.set()
             yield message
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._inner.serve(serving)
 
     async def close(self) -> None:
@@ -73,40 +73,40 @@ class Listened:
         await self._inner.close()
 
 
-async def attend(crowd: Crowd) -> None:
+async def run_fleet(crowd: AgentFleet) -> None:
     """Be all of them; after each line that comes, say how they fare; end with the last."""
-    meters, clock = Meters(), SystemClock()
-    lines: list[Listened] = []
+    meters, clock = Metrics(), SystemClock()
+    lines: list[CountingTransport] = []
     tasks: list[asyncio.Task[None]] = []
     for number in range(crowd.agents):
         transport = HttpTransport(clock)
         await transport.start()
-        lines.append(Listened(transport))
+        lines.append(CountingTransport(transport))
         tasks.append(asyncio.create_task(_agent(crowd, f"agent-{number:04}", lines[-1], clock, meters).run()))
         await asyncio.sleep(BETWEEN_SECONDS)
     for line in lines:
         await line.is_told.wait()
-    say("ready")
+    write_line("ready")
     while await asyncio.to_thread(sys.stdin.readline):
         broken, over = meters.counted("agent_streams_broken"), meters.counted("agent_sessions_over")
-        say(Lived(time.monotonic(), sum(line.renewed for line in lines), broken, over))
+        write_line(FleetStats(time.monotonic(), sum(line.renewed for line in lines), broken, over))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.gather(*(line.close() for line in lines))
 
 
-def _agent(crowd: Crowd, name: str, line: Listened, clock: Clock, meters: Meters) -> Agent:
+def _agent(crowd: AgentFleet, name: str, line: CountingTransport, clock: Clock, meters: Metrics) -> Agent:
     proof = (("authorization", f"Bearer {crowd.token}"), ("holdfast-actor", f"agent/{name}"))
-    sender = Sender(f"agent/{name}", (crowd.server,), lambda: proof)
+    sender = SessionConfig(f"agent/{name}", (crowd.server,), lambda: proof)
     node = RegisterNode(name, "general", "a", CAPACITY["general"], ports=PORTS)
-    return played(line, clock, sender, node, meters)
+    return simulated_agent(line, clock, sender, node, meters)
 
 
 def main() -> None:
     """Be what the first line says."""
-    allow_many_files()
-    live(attend(msgspec.json.decode(sys.stdin.readline(), type=Crowd)))
+    raise_open_file_limit()
+    run_load(run_fleet(msgspec.json.decode(sys.stdin.readline(), type=AgentFleet)))
 
 
 if __name__ == "__main__":

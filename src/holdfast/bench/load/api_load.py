@@ -16,14 +16,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.load.http_connection import Plain, connected
-from holdfast.bench.load.load_process import live, say
-from holdfast.bench.report import must
+from holdfast.bench.load.http_connection import SingleRequestConnection, open_connections
+from holdfast.bench.load.load_process import run_load, write_line
+from holdfast.bench.report import require
 from holdfast.host.ports.transport import Reply
-from holdfast.host.protocol.commands import ENVELOPES, MSGPACK, Said, read_answered
+from holdfast.host.protocol.commands import ENVELOPES, MSGPACK, CommandOutcome, read_command_reply
 
 
-class Task(Struct, frozen=True):
+class LoadTask(Struct, frozen=True):
     """What to do: send the envelopes in a file over so many connections, or open so many watches."""
 
     server: str
@@ -36,7 +36,7 @@ class Task(Struct, frozen=True):
     note: str = ""
 
 
-class Sent(Struct, frozen=True):
+class SendResult(Struct, frozen=True):
     """When it began, when it ended, and how many commands were accepted."""
 
     began: float
@@ -44,31 +44,31 @@ class Sent(Struct, frozen=True):
     landed: int
 
 
-class Heard(Struct, frozen=True):
+class ChangeSeen(Struct, frozen=True):
     """Of one change: which it was, and when the last watcher had heard of it."""
 
     number: int
     last: float
 
 
-async def send(task: Task) -> None:
+async def send(task: LoadTask) -> None:
     """Send every envelope, as fast as so many connections take them."""
     bodies = iter(msgspec.msgpack.decode(Path(task.envelopes).read_bytes(), type=list[bytes]))
-    opened = await connected(task.server, lambda: Sender(task, bodies), task.connections)
+    opened = await open_connections(task.server, lambda: LoadSender(task, bodies), task.connections)
     senders = [sender for _, sender in opened]
-    say("ready")
+    write_line("ready")
     await asyncio.to_thread(sys.stdin.readline)
     began = time.monotonic()
     for sender in senders:
         sender.go_on()
     await asyncio.gather(*(sender.done for sender in senders))
-    say(Sent(began, time.monotonic(), sum(sender.landed for sender in senders)))
+    write_line(SendResult(began, time.monotonic(), sum(sender.landed for sender in senders)))
 
 
-class Sender(Plain):
+class LoadSender(SingleRequestConnection):
     """One connection that sends one request after the other."""
 
-    def __init__(self, task: Task, bodies: Iterator[bytes]) -> None:
+    def __init__(self, task: LoadTask, bodies: Iterator[bytes]) -> None:
         host = task.server.removeprefix("http://")
         self._head = (
             f"POST {ENVELOPES} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {task.token}\r\n"
@@ -101,17 +101,17 @@ class Sender(Plain):
 
 
 def _must_land(head: bytes, body: bytes) -> None:
-    answered = read_answered(Reply(int(head[9:12]), (MSGPACK,), body))
-    must(answered.said is Said.LANDED and not answered.answer, f"a placement was refused: {answered}")
+    answered = read_command_reply(Reply(int(head[9:12]), (MSGPACK,), body))
+    require(answered.said is CommandOutcome.LANDED and not answered.answer, f"a placement was refused: {answered}")
 
 
-class Watcher(asyncio.Protocol):
+class LoadWatcher(asyncio.Protocol):
     """One watch over a plain socket: it looks for numbers in lines, so that what is measured is the server.
 
     Counting lines is not enough: bookmarks come now and then, and others may change the object as well.
     """
 
-    def __init__(self, task: Task, count: Count) -> None:
+    def __init__(self, task: LoadTask, count: WatchCount) -> None:
         self._task = task
         self._count = count
         self._note = re.compile(task.note.encode() + rb" (\d+)\"")
@@ -137,7 +137,7 @@ class Watcher(asyncio.Protocol):
                 self._count.hear(number)
 
 
-class Count:
+class WatchCount:
     """How many watchers are open, and how many have heard of each change."""
 
     def __init__(self, watches: int) -> None:
@@ -153,15 +153,15 @@ class Count:
     def hear(self, number: int) -> None:
         self._heard[number] = self._heard.get(number, 0) + 1
         if self._heard[number] == self._watches:
-            say(Heard(number, time.monotonic()))
+            write_line(ChangeSeen(number, time.monotonic()))
 
 
-async def watch(task: Task) -> None:
+async def watch(task: LoadTask) -> None:
     """Open the watches, say so, and tell of each change when the last of them has heard."""
-    count = Count(task.watches)
-    opened = await connected(task.server, lambda: Watcher(task, count), task.watches)
+    count = WatchCount(task.watches)
+    opened = await open_connections(task.server, lambda: LoadWatcher(task, count), task.watches)
     await count.all_open.wait()
-    say("ready")
+    write_line("ready")
     await asyncio.to_thread(sys.stdin.readline)
     for transport, _ in opened:
         transport.abort()
@@ -169,8 +169,8 @@ async def watch(task: Task) -> None:
 
 def main() -> None:
     """Do what the first line says."""
-    task = msgspec.json.decode(sys.stdin.readline(), type=Task)
-    live(watch(task) if task.watches else send(task))
+    task = msgspec.json.decode(sys.stdin.readline(), type=LoadTask)
+    run_load(watch(task) if task.watches else send(task))
 
 
 if __name__ == "__main__":

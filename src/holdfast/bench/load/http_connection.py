@@ -14,7 +14,7 @@ from typing import TypeVar
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 
 
-class Plain(asyncio.Protocol):
+class SingleRequestConnection(asyncio.Protocol):
     """Says what it is asked to, and tells of each answer: its head and its body."""
 
     _transport: asyncio.Transport
@@ -47,7 +47,7 @@ class Plain(asyncio.Protocol):
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
-async def connected(server: str, make: Callable[[], P], count: int) -> list[tuple[asyncio.Transport, P]]:
+async def open_connections(server: str, make: Callable[[], P], count: int) -> list[tuple[asyncio.Transport, P]]:
     """So many connections to a server."""
     loop = asyncio.get_running_loop()
     host, _, port = server.removeprefix("http://").partition(":")

@@ -16,8 +16,8 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.load.http_connection import Plain, connected
-from holdfast.bench.load.load_process import live, say
+from holdfast.bench.load.http_connection import SingleRequestConnection, open_connections
+from holdfast.bench.load.load_process import run_load, write_line
 
 #: Where a question has this, its number is put: no two writes are alike.
 NUMBER = "NUMBER"
@@ -26,7 +26,7 @@ CONNECTIONS = 8
 TICK_SECONDS = 0.01
 
 
-class Question(Struct, frozen=True):
+class LoadRequest(Struct, frozen=True):
     """A server, and what it is asked by whom: a read, or with a body a write."""
 
     server: str
@@ -45,14 +45,14 @@ class Question(Struct, frozen=True):
         return f"PUT {head}{more}\r\n".encode() + body
 
 
-class Others(Struct, frozen=True):
+class RequestMix(Struct, frozen=True):
     """So many requests in a second: these questions, by turns."""
 
     per_second: int
-    questions: tuple[Question, ...]
+    questions: tuple[LoadRequest, ...]
 
 
-class Asked(Struct, frozen=True):
+class RequestCounts(Struct, frozen=True):
     """For how long requests were sent, how many of them were answered by the end, and how many were not as they should
     be, with the first of those."""
 
@@ -62,13 +62,13 @@ class Asked(Struct, frozen=True):
     why: str = ""
 
 
-class Server:
+class LoadTarget:
     """Everything that one server is asked: what is due, and the connections that wait for nothing."""
 
     def __init__(self) -> None:
         self.due: deque[bytes] = deque()
         #: The one that has waited longest is next: a server closes what is not used for a while.
-        self.free: deque[Line] = deque()
+        self.free: deque[LoadConnection] = deque()
         self.answered = self.failed = 0
         self.why = ""
 
@@ -83,10 +83,10 @@ class Server:
             self.free.popleft().send(self.due.popleft())
 
 
-class Line(Plain):
+class LoadConnection(SingleRequestConnection):
     """One connection, with one request at a time."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LoadTarget) -> None:
         self._server = server
 
     def opened(self) -> None:
@@ -105,12 +105,12 @@ class Line(Plain):
         self._server.go_on()
 
 
-async def ask(others: Others) -> None:
+async def send_requests(others: RequestMix) -> None:
     """Ask at that pace until a line comes, and say what became of it."""
-    servers = {one.server: Server() for one in others.questions}
+    servers = {one.server: LoadTarget() for one in others.questions}
     for address, server in servers.items():
-        await connected(address, partial(Line, server), CONNECTIONS)
-    say("ready")
+        await open_connections(address, partial(LoadConnection, server), CONNECTIONS)
+    write_line("ready")
     await asyncio.to_thread(sys.stdin.readline)
     over = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     began, number = time.monotonic(), 0
@@ -122,12 +122,12 @@ async def ask(others: Others) -> None:
         await asyncio.sleep(TICK_SECONDS)
     answered, failed = sum(one.answered for one in servers.values()), sum(one.failed for one in servers.values())
     why = next((one.why for one in servers.values() if one.why), "")
-    say(Asked(time.monotonic() - began, answered, failed, why))
+    write_line(RequestCounts(time.monotonic() - began, answered, failed, why))
 
 
 def main() -> None:
     """Do what the first line says."""
-    live(ask(msgspec.json.decode(sys.stdin.readline(), type=Others)))
+    run_load(send_requests(msgspec.json.decode(sys.stdin.readline(), type=RequestMix)))
 
 
 if __name__ == "__main__":

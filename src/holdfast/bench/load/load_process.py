@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.report import must, told
+from holdfast.bench.report import describe_error, require
 
 #: So long it may take to end by itself.
 END_SECONDS = 10
@@ -19,26 +19,26 @@ END_SECONDS = 10
 BROKEN = b'"the process at the other end: '
 
 
-class Other:
+class LoadProcess:
     """A module that runs as a process of its own. It says `ready`, and then what it found."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
-    async def start(cls, module: str, task: Struct) -> Other:
+    async def start(cls, module: str, task: Struct) -> LoadProcess:
         """Start it with its task, and wait until it is ready."""
         pipe = asyncio.subprocess.PIPE
         command = (sys.executable, "-m", module)
         other = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe))
         other.tell(msgspec.json.encode(task))
         said = await other.hear()
-        must(said == b'"ready"', f"{module} said {said!r}, not that it is ready")
+        require(said == b'"ready"', f"{module} said {said!r}, not that it is ready")
         return other
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, module: str, task: Struct) -> AsyncIterator[Other]:
+    async def running(cls, module: str, task: Struct) -> AsyncIterator[LoadProcess]:
         """Start it with its task; it ends with what is done here, however that ends."""
         other = await cls.start(module, task)
         try:
@@ -55,8 +55,8 @@ class Other:
         """Its next line."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
-        must(line, "the process at the other end is gone")
-        must(not line.startswith(BROKEN), line.decode().strip())
+        require(line, "the process at the other end is gone")
+        require(not line.startswith(BROKEN), line.decode().strip())
         return line.strip()
 
     async def end(self) -> None:
@@ -71,15 +71,15 @@ class Other:
             await self._process.wait()
 
 
-def live(work: Coroutine[Any, Any, None]) -> None:
+def run_load(work: Coroutine[Any, Any, None]) -> None:
     """Do what this process is there for. If that fails, the benchmark is told why."""
     try:
         asyncio.run(work)
     except Exception as error:
-        say(f"{BROKEN.decode()[1:]}{told(error)}")
+        write_line(f"{BROKEN.decode()[1:]}{describe_error(error)}")
 
 
-def say(found: object) -> None:
+def write_line(found: object) -> None:
     """One line for the benchmark."""
     sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
     sys.stdout.buffer.flush()

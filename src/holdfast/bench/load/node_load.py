@@ -12,13 +12,13 @@ import sys
 import msgspec
 from msgspec import Struct
 
-from holdfast.bench.load.load_process import live, say
-from holdfast.bench.report import must
+from holdfast.bench.load.load_process import run_load, write_line
+from holdfast.bench.report import require
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.protocol.commands import Said
-from holdfast.host.protocol.session_client import Sender, Voice
+from holdfast.host.protocol.commands import CommandOutcome
+from holdfast.host.protocol.session_client import SessionClient, SessionConfig
 from holdfast.transports.http_transport import HttpTransport
 
 ZONES = 3
@@ -26,7 +26,7 @@ ZONES = 3
 AT_ONCE = 20
 
 
-class Standing(Struct, frozen=True):
+class NodeFleet(Struct, frozen=True):
     """So many nodes in each region, at its server, with a token that stands for all of them."""
 
     servers: dict[str, str]
@@ -35,41 +35,41 @@ class Standing(Struct, frozen=True):
     capacity: Resources
 
 
-async def stand(standing: Standing) -> None:
+async def run_nodes(standing: NodeFleet) -> None:
     """Be all of them, until the last line."""
     clock = SystemClock()
     transport = HttpTransport(clock)
     await transport.start()
-    voices: list[Voice] = []
+    voices: list[SessionClient] = []
     at_once = asyncio.Semaphore(AT_ONCE)
 
     async def come(region: str, server: str, number: int) -> None:
         name = f"{region}-{number:03}"
         proof = (("authorization", f"Bearer {standing.token}"), ("holdfast-actor", f"agent/{name}"))
-        voice = Voice(transport, clock, Sender(f"agent/{name}", (server,), lambda: proof), clock.boot)
+        voice = SessionClient(transport, clock, SessionConfig(f"agent/{name}", (server,), lambda: proof), clock.boot)
         node = RegisterNode(name, f"{region}-general", f"{region}-{number % ZONES}", standing.capacity)
         async with at_once:
             for answered in (await voice.open(), await voice.send(node)):
-                must(answered.said is Said.LANDED, f"{name} was refused: {answered.message}")
+                require(answered.said is CommandOutcome.LANDED, f"{name} was refused: {answered.message}")
         voices.append(voice)
 
     for region, server in standing.servers.items():
         await asyncio.gather(*(come(region, server, number) for number in range(standing.nodes)))
     beating = [asyncio.create_task(voice.keep_alive()) for voice in voices]
-    say("ready")
+    write_line("ready")
     await asyncio.to_thread(sys.stdin.readline)
     over = [task.exception() for task in beating if task.done()]
     for task in beating:
         task.cancel()
     await asyncio.gather(*beating, return_exceptions=True)
     await transport.close()
-    must(not over, f"{len(over)} nodes lost their sessions: {over[0] if over else ''}")
-    say("ready")
+    require(not over, f"{len(over)} nodes lost their sessions: {over[0] if over else ''}")
+    write_line("ready")
 
 
 def main() -> None:
     """Be what the first line says."""
-    live(stand(msgspec.json.decode(sys.stdin.readline(), type=Standing)))
+    run_load(run_nodes(msgspec.json.decode(sys.stdin.readline(), type=NodeFleet)))
 
 
 if __name__ == "__main__":

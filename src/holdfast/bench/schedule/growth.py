@@ -12,19 +12,19 @@ import time
 from random import Random
 from statistics import median
 
-from holdfast.bench.fixtures.filled_region import filled
-from holdfast.bench.fixtures.region import Machine
-from holdfast.bench.report import Result, at_least, at_most, must
+from holdfast.bench.fixtures.filled_region import filled_region
+from holdfast.bench.fixtures.region import NodeShape
+from holdfast.bench.report import BenchResult, at_least, at_most, require
 from holdfast.core.model.objects.policies import PolicyDocument
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.framework import rulebook
-from holdfast.core.scheduling.nodes.devices import Taken
+from holdfast.core.scheduling.framework import profile_for
+from holdfast.core.scheduling.nodes.devices import DeviceClaim
 from holdfast.core.scheduling.nodes.tie_break import seed_of
-from holdfast.core.scheduling.nodes.window import whole
+from holdfast.core.scheduling.nodes.window import all_rows
 from holdfast.core.scheduling.scheduler import Scheduler
-from holdfast.core.scheduling.selection import Choice, Passing, choose, choose_in
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_in, select_nodes
 
 ROWS = ("schedule.growth", "schedule.growth_score")
 #: Nodes of the two regions, how many are placed in each, and how many of them at a time.
@@ -35,7 +35,7 @@ COMPARED = 5
 CHOSEN_PERCENT = 95
 
 
-def measure_growth(asked: list[Template], real: list[Machine], *, small: bool = False) -> list[Result]:
+def measure_growth(asked: list[Template], real: list[NodeShape], *, small: bool = False) -> list[BenchResult]:
     """How much more one placement costs, and what it loses: by turns, so that noise of the machine is in both."""
     few, many, decisions, at_a_time = SMALL if small else WHOLE
     sides = [_Side(count, asked, real, decisions) for count in (few, many)]
@@ -56,30 +56,30 @@ def measure_growth(asked: list[Template], real: list[Machine], *, small: bool = 
 class _Side:
     """A region of so many nodes, and how good what was chosen is, over the best of all."""
 
-    def __init__(self, nodes: int, asked: list[Template], real: list[Machine], decisions: int) -> None:
+    def __init__(self, nodes: int, asked: list[Template], real: list[NodeShape], decisions: int) -> None:
         scheduler = Scheduler(BUILT_IN)
-        scheduler.load(filled(nodes, asked, real).state)
+        scheduler.load(filled_region(nodes, asked, real).state)
         self._table = scheduler.table
         chance = Random(2)
-        self._asks = [Ask(str(number), chance.choice(asked), "acme", True) for number in range(decisions)]
-        self._rules = rulebook(BUILT_IN, PolicyDocument())
+        self._asks = [SlotAsk(str(number), chance.choice(asked), "acme", True) for number in range(decisions)]
+        self._rules = profile_for(BUILT_IN, PolicyDocument())
         self.got = self.best = 0
         #: For how many of those that are compared some node had room, and for how many of these one was chosen.
         self._fitting = self._chosen = 0
         # Columns of labels are made when they are first asked for.
-        choose(self._passing(0), 1)
+        select_nodes(self._passing(0), 1)
 
-    def _passing(self, number: int) -> Passing:
-        return Passing(self._table, self._asks[number], self._rules, seed_of(number))
+    def _passing(self, number: int) -> PassContext:
+        return PassContext(self._table, self._asks[number], self._rules, seed_of(number))
 
     def decide(self, numbers: range) -> float:
         """Place these, one after another; how many in a second of a core."""
         spent = 0.0
         for number in numbers:
             passing = self._passing(number)
-            best = choose_in(passing, (whole(self._table, passing.ask),), 1) if number % COMPARED == 0 else None
+            best = select_in(passing, (all_rows(self._table, passing.ask),), 1) if number % COMPARED == 0 else None
             start = time.thread_time()
-            choice = choose(passing, 1)
+            choice = select_nodes(passing, 1)
             self._take(passing.ask, choice)
             spent += time.thread_time() - start
             if best is not None and best.rows:
@@ -91,15 +91,15 @@ class _Side:
 
     def must_have_chosen(self) -> None:
         """Who chooses nothing is quick: almost all that fits somewhere was placed."""
-        must(self._fitting, "no node has room for anything that is asked for")
+        require(self._fitting, "no node has room for anything that is asked for")
         told = f"of {self._fitting} that fit somewhere {self._chosen} were placed"
-        must(self._chosen * 100 >= self._fitting * CHOSEN_PERCENT, told)
+        require(self._chosen * 100 >= self._fitting * CHOSEN_PERCENT, told)
 
-    def _take(self, ask: Ask, choice: Choice) -> None:
+    def _take(self, ask: SlotAsk, choice: NodeSelection) -> None:
         """Count it as proposed, as a scheduler does."""
         for row in choice.rows:
             devices, template = self._table.devices, ask.template
             if template.gpus:
                 picked = devices.pick(row, template, firm=ask.firm)
-                devices.take(row, int(self._table.uids[row]), Taken(picked, template.gpu_milli, (), ask.firm))
+                devices.take(row, int(self._table.uids[row]), DeviceClaim(picked, template.gpu_milli, (), ask.firm))
             self._table.take_one(row, template.need, firm=ask.firm)

@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.bench.fixtures.dev_clients import TENANT, Clients, Document, asking, telling, workload
-from holdfast.bench.load.latency_load import NUMBER, Asked, Others, Question
-from holdfast.bench.load.load_process import Other
-from holdfast.bench.report import Result, Sheet, at_most, bounded, must, p99
+from holdfast.bench.fixtures.dev_clients import TENANT, BenchClients, Document, dev_clients, watch_timers, workload
+from holdfast.bench.load.latency_load import NUMBER, LoadRequest, RequestCounts, RequestMix
+from holdfast.bench.load.load_process import LoadProcess
+from holdfast.bench.report import BenchResult, ReportBuilder, at_most, p99, require, time_limit
 from holdfast.wiring.dev.data_folder import REGIONS, node_name
 
 ROWS = ("schedule.latency_p99", "schedule.latency_busy_p99")
-OTHER = "holdfast.bench.load.latency_load"
+LOAD_MODULE = "holdfast.bench.load.latency_load"
 #: Between two workloads, so that nothing of the last one is still under way.
 PAUSE_SECONDS = 0.1
 #: One takes longer only if it is never bound.
@@ -38,7 +38,7 @@ WRITES = 25
 LEAST = 0.95
 
 
-class Size(NamedTuple):
+class LatencySize(NamedTuple):
     """So many workloads after a few that do not count, on so many nodes in each region, and so many other requests in
     a second."""
 
@@ -48,40 +48,40 @@ class Size(NamedTuple):
     others: int
 
 
-WHOLE, SMALL = Size(20, 1_000, 24, 1_000), Size(1, 3, 1, 40)
+WHOLE, SMALL = LatencySize(20, 1_000, 24, 1_000), LatencySize(1, 3, 1, 40)
 
 
-async def measure_latency(sheet: Sheet, folder: Path, *, small: bool = False) -> None:
+async def measure_latency(sheet: ReportBuilder, folder: Path, *, small: bool = False) -> None:
     """From before the write is sent until a watch tells that all replicas are bound; the baseline is the write."""
     size = SMALL if small else WHOLE
-    async with asking(folder, nodes=size.nodes) as clients:
+    async with dev_clients(folder, nodes=size.nodes) as clients:
         with sheet.part("schedule.latency_p99"):
             sheet.add(await _measure("schedule.latency_p99", clients, size, "latency", 50))
         with sheet.part("schedule.latency_busy_p99"):
             await clients.tenant.put(_other("0"))
-            async with Other.running(OTHER, _others(clients, size.others)) as other:
+            async with LoadProcess.running(LOAD_MODULE, _others(clients, size.others)) as other:
                 other.tell()
                 found = await _measure("schedule.latency_busy_p99", clients, size, "busy", 150)
                 other.tell()
-                asked = msgspec.json.decode(await other.hear(), type=Asked)
-            must(not asked.failed, f"{asked.failed} of the other requests failed: {asked.why}")
+                asked = msgspec.json.decode(await other.hear(), type=RequestCounts)
+            require(not asked.failed, f"{asked.failed} of the other requests failed: {asked.why}")
             rate = asked.answered / asked.seconds
-            must(small or rate >= size.others * LEAST, f"{rate:,.0f} other requests a second, not {size.others:,}")
+            require(small or rate >= size.others * LEAST, f"{rate:,.0f} other requests a second, not {size.others:,}")
             sheet.add(found)
 
 
-async def _measure(name: str, clients: Clients, size: Size, prefix: str, most: float) -> Result:
+async def _measure(name: str, clients: BenchClients, size: LatencySize, prefix: str, most: float) -> BenchResult:
     count = size.warm_up + size.workloads
-    async with bounded(SECONDS_EACH * count):
+    async with time_limit(SECONDS_EACH * count):
         times = await _times(clients, prefix, count)
     took, wrote = zip(*times[size.warm_up :], strict=True)
     return at_most(name, p99(took), "ms", statistics.median(wrote), most, took)
 
 
-async def _times(clients: Clients, prefix: str, workloads: int) -> list[tuple[float, float]]:
+async def _times(clients: BenchClients, prefix: str, workloads: int) -> list[tuple[float, float]]:
     """The milliseconds until each was bound, and until its write was answered."""
     times: list[tuple[float, float]] = []
-    async with telling((clients.platform,), "workloads", _bound) as (watch,):
+    async with watch_timers((clients.platform,), "workloads", _bound) as (watch,):
         for number in range(workloads):
             name, region = f"{prefix}-{number:04}", REGIONS[number % len(REGIONS)]
             document = workload(name, "1", {"replicas": 1, "placement": {"regions": [region]}})
@@ -108,13 +108,13 @@ def _other(version: str) -> Document:
     return workload("other", version, {"replicas": 0})
 
 
-def _others(clients: Clients, rate: int) -> Others:
+def _others(clients: BenchClients, rate: int) -> RequestMix:
     """What others ask: reads of every server by turns, and between them writes."""
     platform, *regions = clients.servers
     path = f"/v1/workloads/{TENANT}/other"
-    reads = [Question(platform, path, clients.token)]
+    reads = [LoadRequest(platform, path, clients.token)]
     for server, region in zip(regions, REGIONS, strict=True):
-        reads.append(Question(server, f"/v1/nodes/{node_name(region, 0)}", clients.token))
-    write = Question(platform, path, clients.token, msgspec.json.encode(_other(NUMBER)).decode())
+        reads.append(LoadRequest(server, f"/v1/nodes/{node_name(region, 0)}", clients.token))
+    write = LoadRequest(platform, path, clients.token, msgspec.json.encode(_other(NUMBER)).decode())
     turns = [reads[number % len(reads)] for number in range(WRITES - 1)]
-    return Others(rate, (*turns, write))
+    return RequestMix(rate, (*turns, write))

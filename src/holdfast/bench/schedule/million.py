@@ -14,19 +14,27 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from holdfast.api.server import Api
-from holdfast.bench.fixtures.live_region import Yard, running
-from holdfast.bench.fixtures.raw_file import RawLoop
-from holdfast.bench.report import Result, Unmeasured, at_most, must, p99
-from holdfast.client.async_client import Holdfast
-from holdfast.client.config import Access
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Token, TokenSpec, hashed, spoken
+from holdfast.api.server.app import ApiServer
+from holdfast.bench.fixtures.live_region import LiveRegion, live_region
+from holdfast.bench.fixtures.raw_file import RawFile
+from holdfast.bench.report import BenchResult, Unmeasured, at_most, p99, require
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.config import ClientConfig
+from holdfast.core.model.objects.principals import (
+    Permission,
+    Principal,
+    PrincipalSpec,
+    Token,
+    TokenSpec,
+    format_token,
+    hash_secret,
+)
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.host.ports.clock import SystemClock
-from holdfast.host.scheduler.embedded import SchedulerBeside
+from holdfast.host.scheduler.embedded import EmbeddedScheduler
 from holdfast.transports.http_transport import HttpTransport
 
 ROWS = ("schedule.c1m", "schedule.c1m_indexed", "schedule.c1m_lookup_p99", "schedule.c1m_lookup_max")
@@ -35,7 +43,7 @@ OPERATOR = "person/bench"
 SECRET = "b" * 43
 
 
-class Size(NamedTuple):
+class MillionSize(NamedTuple):
     """So many slots, of which so many are opened at a time, in workloads of so many; and so many are looked up."""
 
     slots: int
@@ -44,14 +52,14 @@ class Size(NamedTuple):
     looked_up: int
 
 
-WHOLE, SMALL = Size(1_000_000, 10_000, 1_000, 200), Size(2_000, 1_000, 500, 20)
+WHOLE, SMALL = MillionSize(1_000_000, 10_000, 1_000, 200), MillionSize(2_000, 1_000, 500, 20)
 
 
-async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> list[Result]:
+async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> list[BenchResult]:
     """Until all are bound, until all decisions are kept, and how long it takes to find that of one slot."""
     size = SMALL if small else WHOLE
-    async with running(folder / "million", nodes) as yard:
-        raw = sum(RawLoop(folder / "raw").times(200_000, 100)) / 100
+    async with live_region(folder / "million", nodes) as yard:
+        raw = sum(RawFile(folder / "raw").times(200_000, 100)) / 100
         start = time.perf_counter()
         await _place(yard, size)
         placed = time.perf_counter() - start
@@ -65,11 +73,11 @@ async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> l
         ]
 
 
-async def _place(yard: Yard, size: Size) -> None:
+async def _place(yard: LiveRegion, size: MillionSize) -> None:
     """Open so many slots while a scheduler places them; until the last one is durably bound."""
     if yard.ledger.leader is None:
         raise Unmeasured("the ledger does not lead any more")
-    scheduler = asyncio.create_task(SchedulerBeside(yard.ledger, BUILT_IN).run(yard.ledger.leader))
+    scheduler = asyncio.create_task(EmbeddedScheduler(yard.ledger, BUILT_IN).run(yard.ledger.leader))
     try:
         for _ in range(size.slots // size.at_once):
             await yard.open([(yard.region.template, size.each)] * (size.at_once // size.each))
@@ -79,7 +87,7 @@ async def _place(yard: Yard, size: Size) -> None:
         await asyncio.wait({scheduler})
 
 
-async def _lookups(yard: Yard, looked_up: int) -> list[Result]:
+async def _lookups(yard: LiveRegion, looked_up: int) -> list[BenchResult]:
     """The decisions of slots drawn from all of them, each asked for by its name. The baseline is `whoami`."""
     slots, chance = [slot for _, slot in yard.state.slots.items()], Random(1)
     async with _served(yard) as client:
@@ -93,13 +101,13 @@ async def _lookups(yard: Yard, looked_up: int) -> list[Result]:
     ]
 
 
-async def _look_up(yard: Yard, client: Holdfast, slot: Slot) -> float:
+async def _look_up(yard: LiveRegion, client: AsyncClient, slot: Slot) -> float:
     """The milliseconds until the decision for a slot is there, which must be the one by which it stands there."""
     assignment, node = yard.state.assignments[slot.assignment], yard.state.nodes[slot.node]
     name = f"{assignment.workload_name}/{yard.state.place.name}/{slot.ordinal}"
     took, found = await _timed(lambda: client.decisions(slot=f"{assignment.tenant}/{name}"))
     went = [placement for one in found["items"] for placement in one["placements"]]
-    must(went == [{"slot": name, "node": node.name}], f"{name} is on {node.name}; found: {went}")
+    require(went == [{"slot": name, "node": node.name}], f"{name} is on {node.name}; found: {went}")
     return took
 
 
@@ -110,20 +118,22 @@ async def _timed(ask: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
 
 
 @asynccontextmanager
-async def _served(yard: Yard) -> AsyncIterator[Holdfast]:
+async def _served(yard: LiveRegion) -> AsyncIterator[AsyncClient]:
     """The API of the region on loopback, and an operator who asks it."""
-    principal = Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(rights=tuple(Right)))
-    spec = TokenSpec(principal=OPERATOR, hash=hashed(SECRET), expires=yard.ledger.clock.wall() + 10**9)
-    await yard.ship(c.PrincipalShipped(principal), c.TokenShipped(Token(meta=Meta(name="operator"), spec=spec)))
+    principal = Principal(meta=Meta(name=OPERATOR), spec=PrincipalSpec(rights=tuple(Permission)))
+    spec = TokenSpec(principal=OPERATOR, hash=hash_secret(SECRET), expires=yard.ledger.clock.wall() + 10**9)
+    await yard.ship(c.ShippedPrincipal(principal), c.ShippedToken(Token(meta=Meta(name="operator"), spec=spec)))
     clock = SystemClock()
     server, caller = HttpTransport(clock, listen="127.0.0.1:0"), HttpTransport(clock)
-    api = Api(yard.ledger, server, kept=yard.decisions)
+    api = ApiServer(yard.ledger, server, kept=yard.decisions)
     server.serve(api.serve)
     await server.start()
     await caller.start()
     beside = asyncio.create_task(api.run())
     try:
-        yield Holdfast(caller, clock, Access(servers=(server.address,), token=spoken("operator", SECRET)))
+        yield AsyncClient(
+            caller, clock, ClientConfig(servers=(server.address,), token=format_token("operator", SECRET))
+        )
     finally:
         beside.cancel()
         await asyncio.wait({beside})

@@ -13,11 +13,11 @@ from random import Random
 from statistics import median
 from typing import NamedTuple
 
-from holdfast.bench.fixtures.live_region import Yard, running
-from holdfast.bench.fixtures.openb_trace import machines, shapes
-from holdfast.bench.fixtures.raw_file import RawLoop
-from holdfast.bench.fixtures.region import Machine
-from holdfast.bench.report import Report, Result, Sheet, at_least, scratch
+from holdfast.bench.fixtures.live_region import LiveRegion, live_region
+from holdfast.bench.fixtures.openb_trace import node_shapes, workload_shapes
+from holdfast.bench.fixtures.raw_file import RawFile
+from holdfast.bench.fixtures.region import NodeShape
+from holdfast.bench.report import BenchReport, BenchResult, ReportBuilder, at_least, temporary_folder
 from holdfast.bench.schedule import growth, latency, million
 from holdfast.core.model.objects.topology import Toleration
 from holdfast.core.model.objects.workloads import Spread, Template
@@ -36,7 +36,7 @@ Wanted = list[tuple[Template, int]]
 RATES = ("schedule.group10k", "schedule.spread", "schedule.unlike")
 
 
-class Size(NamedTuple):
+class ScheduleSize(NamedTuple):
     """A region of so many nodes, and so many slots in each of so many rounds. Of shapes of the trace more than a few
     rounds do not fit."""
 
@@ -46,13 +46,13 @@ class Size(NamedTuple):
     single_rounds: int
 
 
-WHOLE, SMALL = Size(5_000, 10_000, 5, 2), Size(60, 200, 1, 1)
+WHOLE, SMALL = ScheduleSize(5_000, 10_000, 5, 2), ScheduleSize(60, 200, 1, 1)
 
 
-def run(traces: Path, *, small: bool = False) -> Report:
+def run(traces: Path, *, small: bool = False) -> BenchReport:
     """All figures of the scheduler."""
-    sheet, size = Sheet(), SMALL if small else WHOLE
-    with sheet.part(*RATES, "schedule.single10k", *million.ROWS, *latency.ROWS), scratch() as folder:
+    sheet, size = ReportBuilder(), SMALL if small else WHOLE
+    with sheet.part(*RATES, "schedule.single10k", *million.ROWS, *latency.ROWS), temporary_folder() as folder:
         with sheet.part(*RATES):
             asyncio.run(_rates(sheet, folder, size))
         with sheet.part("schedule.single10k"):
@@ -67,11 +67,11 @@ def run(traces: Path, *, small: bool = False) -> Report:
     return sheet.report()
 
 
-def _trace(folder: Path, *, small: bool) -> tuple[list[Machine], list[Template]]:
+def _trace(folder: Path, *, small: bool) -> tuple[list[NodeShape], list[Template]]:
     """Nodes of a real cluster, and what its pods ask for; in the small form a few of our own."""
     if not small:
-        return machines(folder), shapes(folder, REQUIRES, TOLERATES)
-    own = [Machine(Resources(32_000, 131_072)), Machine(Resources(64_000, 262_144, 0, 2_000), (Device("T4"),) * 2)]
+        return node_shapes(folder), workload_shapes(folder, REQUIRES, TOLERATES)
+    own = [NodeShape(Resources(32_000, 131_072)), NodeShape(Resources(64_000, 262_144, 0, 2_000), (Device("T4"),) * 2)]
     share = Template(
         ("work",), need=Resources(500, 1_024, 0, 500), gpus=1, gpu_milli=500, gpu_models=("P100", "T4"),
         require=REQUIRES, tolerate=TOLERATES,
@@ -79,9 +79,9 @@ def _trace(folder: Path, *, small: bool) -> tuple[list[Machine], list[Template]]
     return own, [Template(("work",), need=Resources(1_000, 2_048), require=REQUIRES, tolerate=TOLERATES), share]
 
 
-async def _rates(sheet: Sheet, folder: Path, size: Size) -> None:
-    raw = RawLoop(folder / "raw")
-    async with running(folder / "rates", size.nodes) as yard:
+async def _rates(sheet: ReportBuilder, folder: Path, size: ScheduleSize) -> None:
+    raw = RawFile(folder / "raw")
+    async with live_region(folder / "rates", size.nodes) as yard:
         rounds = range(size.rounds)
         with sheet.part("schedule.group10k"):
             many = [[(PLAIN, size.slots)] for _ in rounds]
@@ -104,15 +104,15 @@ def _unlike(turn: int, count: int) -> Wanted:
     return found
 
 
-async def _singles(folder: Path, size: Size, real: list[Machine], asked: list[Template]) -> Result:
+async def _singles(folder: Path, size: ScheduleSize, real: list[NodeShape], asked: list[Template]) -> BenchResult:
     """Workloads of one slot each, of shapes drawn from the list."""
     chance = Random(1)
-    async with running(folder / "singles", size.nodes, real) as yard:
+    async with live_region(folder / "singles", size.nodes, real) as yard:
         rounds = [[(chance.choice(asked), 1) for _ in range(size.slots)] for _ in range(size.single_rounds)]
-        return await _rate(yard, RawLoop(folder / "raw"), "schedule.single10k", rounds, 6_000)
+        return await _rate(yard, RawFile(folder / "raw"), "schedule.single10k", rounds, 6_000)
 
 
-async def _rate(yard: Yard, raw: RawLoop, name: str, rounds: list[Wanted], least: float) -> Result:
+async def _rate(yard: LiveRegion, raw: RawFile, name: str, rounds: list[Wanted], least: float) -> BenchResult:
     """Durably bound slots a second; the baseline is what a plain file takes in such batches."""
     rates: list[tuple[float, float]] = []
     for wanted in rounds:

@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import Recursive, an_app, command, known_words
-from holdfast.cli.connect import Client, as_trouble, connect, is_missing
+from holdfast.cli.command import RecursiveOption, command, complete_words, make_app
+from holdfast.cli.connect import ApiClient, connect, is_not_found, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.errors import Ending, misused, tell
-from holdfast.cli.options import Options, note
+from holdfast.cli.errors import CliExitCode, print_error, usage_error
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.targets import Named, region_for, the_kind, the_objects
+from holdfast.cli.targets import ObjectRef, region_for, resolve_kind, resolve_objects
 
-app = an_app()
+app = make_app()
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KIND NAME...]", help="A kind and names, or KIND/NAME.", autocompletion=known_words),
+    typer.Argument(metavar="[KIND NAME...]", help="A kind and names, or KIND/NAME.", autocompletion=complete_words),
 ]
 Files = Annotated[
     list[str] | None,
@@ -33,10 +33,10 @@ IgnoreNotFound = Annotated[bool, typer.Option("--ignore-not-found", help="What i
 
 @command(app)
 def delete(
-    options: Options,
+    options: GlobalOptions,
     words: Words = None,
     filename: Files = None,
-    recursive: Recursive = False,
+    recursive: RecursiveOption = False,
     yes: Yes = False,
     wait: Wait = False,
     ignore_not_found: IgnoreNotFound = False,
@@ -44,55 +44,57 @@ def delete(
     """Remove objects. A workload ends everywhere first; `--wait` waits for that."""
     context = resolve(options)
     if bool(words) == bool(filename):
-        raise misused("name objects, or files with -f", "`holdfast delete workload NAME`")
+        raise usage_error("name objects, or files with -f", "`holdfast delete workload NAME`")
     if words:
-        _, objects = the_objects(words, context)
+        _, objects = resolve_objects(words, context)
         if not objects:
-            raise misused(f"which {words[0]}? give a name", f"`holdfast get {words[0]}` lists them")
+            raise usage_error(f"which {words[0]}? give a name", f"`holdfast get {words[0]}` lists them")
     else:
-        from holdfast.cli.documents import read_all, with_tenant
+        from holdfast.cli.documents import read_documents, with_tenant
 
         # The other way round: what refers to others goes before them.
-        sources = [with_tenant(source, context) for source in reversed(read_all(filename or [], recursive=recursive))]
-        metas = [(the_kind(source.document["kind"]), source.document["metadata"]) for source in sources]
-        objects = [Named(kind, meta.get("tenant") or "", meta["name"]) for kind, meta in metas]
+        sources = [
+            with_tenant(source, context) for source in reversed(read_documents(filename or [], recursive=recursive))
+        ]
+        metas = [(resolve_kind(source.document["kind"]), source.document["metadata"]) for source in sources]
+        objects = [ObjectRef(kind, meta.get("tenant") or "", meta["name"]) for kind, meta in metas]
     # Before anything is removed: a region that does not fit one of them is wrong usage, and nothing was sent.
     meant = [(one, region_for(one.kind, context, options.region)) for one in objects]
     if not _agreed(objects, yes):
-        return Ending.REFUSED
+        return CliExitCode.REFUSED
     endings = [_removed(connect(options, context, region=region), one, ignore_not_found) for one, region in meant]
     for (one, region), ending in zip(meant, endings, strict=True):
-        if wait and ending is Ending.DONE:  # what was refused does not end, however long one waits
+        if wait and ending is CliExitCode.DONE:  # what was refused does not end, however long one waits
             _gone(connect(options, context, region=region), one, options)
     return max(endings)
 
 
-def _agreed(objects: Sequence[Named], yes: bool) -> bool:
+def _agreed(objects: Sequence[ObjectRef], yes: bool) -> bool:
     """Several objects are removed only by somebody who has said so."""
     if yes or len(objects) < 2:
         return True
     if not sys.stdin.isatty():
-        raise misused(f"{len(objects)} objects would be removed", "say so with --yes")
-    note("\n".join(map(str, objects)))
+        raise usage_error(f"{len(objects)} objects would be removed", "say so with --yes")
+    print_note("\n".join(map(str, objects)))
     return typer.confirm(f"remove these {len(objects)}?", err=True)
 
 
-def _removed(client: Client, one: Named, ignore_not_found: bool) -> Ending:
+def _removed(client: ApiClient, one: ObjectRef, ignore_not_found: bool) -> CliExitCode:
     try:
         done = client.delete(one.kind.plural, one.name, tenant=one.tenant)
     except Exception as error:
-        if is_missing(error) and ignore_not_found:
-            return Ending.DONE
-        trouble = as_trouble(error, what=str(one))
-        tell(trouble)
+        if is_not_found(error) and ignore_not_found:
+            return CliExitCode.DONE
+        trouble = to_cli_error(error, what=str(one))
+        print_error(trouble)
         return trouble.ending
-    printer.say(f"{one} {done.outcome}")
-    return Ending.DONE
+    printer.print_data(f"{one} {done.outcome}")
+    return CliExitCode.DONE
 
 
-def _gone(client: Client, one: Named, options: Options) -> None:
+def _gone(client: ApiClient, one: ObjectRef, options: GlobalOptions) -> None:
     try:
         client.wait_for(one.kind.plural, one.name, lambda found: found is None, options.timeout_ms, tenant=one.tenant)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=str(one)) from None
-    note(f"{one} is gone")
+        raise to_cli_error(error, options.verbose, what=str(one)) from None
+    print_note(f"{one} is gone")

@@ -5,38 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.cli.command import OneObject, an_app, command
-from holdfast.cli.connect import Client, as_trouble, connect
+from holdfast.api.kinds import ResourceKind
+from holdfast.cli.command import ObjectArgument, command, make_app
+from holdfast.cli.connect import ApiClient, connect, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options, note
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import conditions, field_path, printer, regional_status
-from holdfast.cli.targets import Kind, Named, region_for, the_object
+from holdfast.cli.targets import ObjectRef, region_for, resolve_object
 
-app = an_app()
+app = make_app()
 
 
 @command(app)
-def describe(options: Options, words: OneObject) -> None:
+def describe(options: GlobalOptions, words: ObjectArgument) -> None:
     """Tell about one object: what is wanted, what is, and what to do next."""
     context = resolve(options)
-    one = the_object(words, context)
+    one = resolve_object(words, context)
     client = connect(options, context, region=region_for(one.kind, context, options.region))
     try:
         found = client.get(one.kind.plural, one.name, tenant=one.tenant)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=str(one)) from None
+        raise to_cli_error(error, options.verbose, what=str(one)) from None
     for section in (_head(one.kind, found), _body("Spec", found.get("spec")), _body("Status", _facts(found))):
         if section:
-            printer.say(section)
-    for title, lines in (*regional_status.sections(found.get("status") or {}), *_related(client, one)):
-        printer.say(f"{printer.paint(title, 'bold')}\n{_indented(lines)}")
-    printer.say(_ending(found, one))
+            printer.print_data(section)
+    for title, lines in (*regional_status.status_sections(found.get("status") or {}), *_related(client, one)):
+        printer.print_data(f"{printer.paint(title, 'bold')}\n{_indented(lines)}")
+    printer.print_data(_ending(found, one))
 
 
-def _head(kind: Kind, found: Mapping[str, Any]) -> str:
+def _head(kind: ResourceKind, found: Mapping[str, Any]) -> str:
     meta = found.get("metadata") or {}
     rows = [
-        (name, printer.cell(meta.get(key)))
+        (name, printer.format_value(meta.get(key)))
         for name, key in (
             ("Name", "name"),
             ("Tenant", "tenant"),
@@ -79,36 +80,36 @@ def _tree(values: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield from _tree(value, f"{indent}  ")
         elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
             yield f"{indent}{key}"
-            yield from (f"{indent}  - {printer.cell(one)}" for one in value)
+            yield from (f"{indent}  - {printer.format_value(one)}" for one in value)
         else:
-            yield f"{indent}{key.ljust(width)}{printer.cell(value)}"
+            yield f"{indent}{key.ljust(width)}{printer.format_value(value)}"
 
 
-def _related(client: Client, one: Named) -> Iterator[regional_status.Section]:
+def _related(client: ApiClient, one: ObjectRef) -> Iterator[regional_status.Section]:
     """What belongs to it: for a workload, where it is. What cannot be told does not keep back the rest."""
     if one.kind.name != "Workload":
         return
     try:
         listed = client.list("assignments", tenant=one.tenant).items
     except Exception as error:
-        note(f"its assignments are not shown: {as_trouble(error)}")
+        print_note(f"its assignments are not shown: {to_cli_error(error)}")
         return
     columns = ("spec.region", "spec.purpose", "spec.stage", "status.replicas")
-    mine = [found for found in listed if field_path.at(found, "spec.workload") == one.name]
+    mine = [found for found in listed if field_path.value_at(found, "spec.workload") == one.name]
     if mine:
-        rows = [[printer.cell(field_path.at(found, path)) for path in columns] for found in mine]
+        rows = [[printer.format_value(field_path.value_at(found, path)) for path in columns] for found in mine]
         yield "Assignments", printer.table(["REGION", "PURPOSE", "STAGE", "REPLICAS"], rows).splitlines()
 
 
-def _ending(found: Mapping[str, Any], one: Named) -> str:
+def _ending(found: Mapping[str, Any], one: ObjectRef) -> str:
     """Conditions, what is wrong, and what to do next."""
     said = field_path.conditions_of(found)
-    table = conditions.lines(said)
+    table = conditions.condition_table(said)
     text = [printer.paint("Conditions", "bold"), _indented(table) if table else "  none are reported"]
-    bad = [f"  {conditions.brief(condition)}" for condition in said if conditions.is_bad(condition)]
+    bad = [f"  {conditions.format_condition(condition)}" for condition in said if conditions.is_bad(condition)]
     if bad:
         text += [printer.paint("Reasons", "bold"), *bad]
-    todo = [] if _is_ending(found) else conditions.advice(said, one.kind.name.lower(), _typed(one), one.tenant)
+    todo = [] if _is_ending(found) else conditions.condition_hints(said, one.kind.name.lower(), _typed(one), one.tenant)
     todo = todo or _otherwise(found, one, bad)
     return "\n".join([*text, printer.paint("Next", "bold"), *(f"  {line}" for line in todo)])
 
@@ -118,7 +119,7 @@ def _is_ending(found: Mapping[str, Any]) -> bool:
     return bool((found.get("metadata") or {}).get("deletion"))
 
 
-def _otherwise(found: Mapping[str, Any], one: Named, bad: list[str]) -> list[str]:
+def _otherwise(found: Mapping[str, Any], one: ObjectRef, bad: list[str]) -> list[str]:
     kind, name = one.kind.name.lower(), _typed(one)
     if _is_ending(found):
         waits = f"it ends once nothing holds it: `holdfast wait {kind} {name} --for=delete`"
@@ -126,7 +127,7 @@ def _otherwise(found: Mapping[str, Any], one: Named, bad: list[str]) -> list[str
     return ["`holdfast audit` shows what was done lately" if bad else "nothing to do"]
 
 
-def _typed(one: Named) -> str:
+def _typed(one: ObjectRef) -> str:
     """The name as it is typed."""
     return f"{one.tenant}/{one.name}" if one.tenant else one.name
 

@@ -6,17 +6,18 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.api.kinds import find_kind
 from holdfast.cli import documents
-from holdfast.cli.command import Files, Recursive, Unchecked, an_app, command
-from holdfast.cli.connect import Client, as_trouble, connect, is_missing
+from holdfast.cli.command import FilesOption, RecursiveOption, UncheckedOption, command, make_app
+from holdfast.cli.connect import ApiClient, connect, is_not_found, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.documents import Source, by_region, read_all, with_tenant
-from holdfast.cli.errors import Trouble, tell
-from holdfast.cli.options import Options
+from holdfast.cli.documents import SourceDocument, by_region, read_documents, with_tenant
+from holdfast.cli.errors import CliError, print_error
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
-from holdfast.cli.targets import find, named_in
+from holdfast.cli.targets import object_label
 
-app = an_app()
+app = make_app()
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 #: What changes by itself, and says nothing about what the file says.
@@ -24,47 +25,52 @@ _OWN = ("uid", "generation", "revision", "created", "createdBy", "finalizers", "
 
 
 @command(app)
-def diff(options: Options, filename: Files, recursive: Recursive = False, unchecked: Unchecked = False) -> int:
+def diff(
+    options: GlobalOptions,
+    filename: FilesOption,
+    recursive: RecursiveOption = False,
+    unchecked: UncheckedOption = False,
+) -> int:
     """Show what apply would change, as the server sees it. Exit code 0: nothing; 1: something; 2: it cannot be told."""
     try:
         context = resolve(options)
-        sources = [with_tenant(source, context) for source in read_all(filename, recursive=recursive)]
+        sources = [with_tenant(source, context) for source in read_documents(filename, recursive=recursive)]
         if not unchecked:
-            documents.refuse_faulty(sources)
+            documents.require_valid(sources)
         ending = SAME
         for region, group in by_region(sources, context, options.region):
             client = connect(options, context, region=region)
             ending = max(ending, *(_shown(client, source) for source in group))
-    except Trouble as trouble:
-        tell(trouble)
+    except CliError as trouble:
+        print_error(trouble)
         ending = FAILED
     return ending
 
 
-def _shown(client: Client, source: Source) -> int:
+def _shown(client: ApiClient, source: SourceDocument) -> int:
     """Print the differences of one document."""
-    what = named_in(source.document)
+    what = object_label(source.document)
     try:
         before = _present(client, source)
         after = client.put(source.document, dry_run=True).object
     except Exception as error:
-        tell(as_trouble(error, what=what, where=source.where))
+        print_error(to_cli_error(error, what=what, where=source.where))
         return FAILED
     lines = list(difflib.unified_diff(_lines(before), _lines(after), f"now: {what}", f"then: {what}", lineterm=""))
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "dim"}.get(line[:1])
-        printer.say(printer.paint(line, colour) if colour else line)
+        printer.print_data(printer.paint(line, colour) if colour else line)
     return DIFFERENT if lines else SAME
 
 
-def _present(client: Client, source: Source) -> dict[str, Any] | None:
-    document, kind = source.document, find(source.document["kind"])
+def _present(client: ApiClient, source: SourceDocument) -> dict[str, Any] | None:
+    document, kind = source.document, find_kind(source.document["kind"])
     plural = kind.plural if kind is not None else document["kind"]
     meta = document["metadata"]
     try:
         return dict(client.get(plural, meta["name"], tenant=meta.get("tenant", "")))
     except Exception as error:
-        if is_missing(error):
+        if is_not_found(error):
             return None
         raise
 

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from holdfast.api.kinds import Column
-from holdfast.cli.connect import Client, as_trouble, connect, is_missing
+from holdfast.api.kinds import Column, ResourceKind
+from holdfast.cli.connect import ApiClient, connect, is_not_found, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.errors import Ending, misused, tell
-from holdfast.cli.options import Options, note
+from holdfast.cli.errors import CliExitCode, print_error, usage_error
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import field_path, printer
-from holdfast.cli.targets import Kind, Named, named_in, region_for, the_objects
+from holdfast.cli.targets import ObjectRef, object_label, region_for, resolve_objects
 
 
-class Form(StrEnum):
+class ListFormat(StrEnum):
     """How objects are printed."""
 
     TABLE = "table"
@@ -27,40 +27,40 @@ class Form(StrEnum):
     NAME = "name"
 
 
-class Level(StrEnum):
+class ReadOption(StrEnum):
     """How fresh a read is."""
 
     ANY = "any"
     LINEAR = "linear"
 
 
-class Asked(NamedTuple):
+class GetQuery(NamedTuple):
     """What `get` was asked for."""
 
     words: Sequence[str]
-    output: Form = Form.TABLE
+    output: ListFormat = ListFormat.TABLE
     selector: str = ""
     all_tenants: bool = False
     sort_by: str = ""
     watch: bool = False
-    read: Level = Level.ANY
+    read: ReadOption = ReadOption.ANY
 
 
-def get(options: Options, asked: Asked) -> int:
+def get(options: GlobalOptions, asked: GetQuery) -> int:
     """Print what was asked for."""
     context = resolve(options)
     if asked.sort_by:
-        field_path.steps(asked.sort_by)
-    kind, names = the_objects(asked.words, context)
+        field_path.path_steps(asked.sort_by)
+    kind, names = resolve_objects(asked.words, context)
     tenant = "" if asked.all_tenants or not kind.tenanted else context.tenant
     if names and (asked.selector or asked.all_tenants):
-        raise misused("names, or --selector and --all-tenants: not both")
+        raise usage_error("names, or --selector and --all-tenants: not both")
     client = connect(options, context, region=region_for(kind, context, options.region))
     if asked.watch:
         wanted = {(one.tenant, one.name) for one in names}
-        Watching(client, kind, wanted, asked.output, tenants=not tenant).run(tenant or "*", asked.selector)
-        return Ending.DONE
-    ending = Ending.DONE
+        WatchPrinter(client, kind, wanted, asked.output, tenants=not tenant).run(tenant or "*", asked.selector)
+        return CliExitCode.DONE
+    ending = CliExitCode.DONE
     if names:
         found, ending = _by_name(client, names, asked.read)
     else:
@@ -68,10 +68,10 @@ def get(options: Options, asked: Asked) -> int:
             client.list(kind.plural, tenant=tenant or "*", selector=asked.selector, read=asked.read.value).items
         )
     if asked.sort_by:
-        found = sorted(found, key=lambda one: field_path.rank(field_path.at(one, asked.sort_by)))
+        found = sorted(found, key=lambda one: field_path.sort_key(field_path.value_at(one, asked.sort_by)))
     _print(kind, found, asked.output, single=len(names) == 1, tenants=not tenant)
     if not found and not names:
-        note(f"no {kind.plural} found{_where(tenant, asked.selector)}")
+        print_note(f"no {kind.plural} found{_where(tenant, asked.selector)}")
     return ending
 
 
@@ -80,35 +80,39 @@ def _where(tenant: str, selector: str) -> str:
     return "".join(f" {one}" for one in said if one)
 
 
-def _by_name(client: Client, names: Sequence[Named], read: Level) -> tuple[list[dict[str, Any]], Ending]:
+def _by_name(
+    client: ApiClient, names: Sequence[ObjectRef], read: ReadOption
+) -> tuple[list[dict[str, Any]], CliExitCode]:
     """Those that are there; the others are told one by one."""
-    found, ending = [], Ending.DONE
+    found, ending = [], CliExitCode.DONE
     for one in names:
         try:
             found.append(client.get(one.kind.plural, one.name, tenant=one.tenant, read=read.value))
         except Exception as error:
-            if not is_missing(error):
+            if not is_not_found(error):
                 raise
-            tell(as_trouble(error, what=str(one)))
-            ending = Ending.REFUSED
+            print_error(to_cli_error(error, what=str(one)))
+            ending = CliExitCode.REFUSED
     return found, ending
 
 
-def _print(kind: Kind, found: Sequence[dict[str, Any]], output: Form, *, single: bool, tenants: bool) -> None:
-    if output is Form.NAME:
+def _print(
+    kind: ResourceKind, found: Sequence[dict[str, Any]], output: ListFormat, *, single: bool, tenants: bool
+) -> None:
+    if output is ListFormat.NAME:
         for one in found:
-            printer.say(named_in(one))
-    elif output in (Form.JSON, Form.YAML):
+            printer.print_data(object_label(one))
+    elif output in (ListFormat.JSON, ListFormat.YAML):
         whole: Any = found[0] if single and found else {"apiVersion": "holdfast/v1", "kind": "List", "items": found}
         if found or not single:
-            printer.say(printer.as_json(whole) if output is Form.JSON else printer.as_yaml(whole))
+            printer.print_data(printer.as_json(whole) if output is ListFormat.JSON else printer.as_yaml(whole))
     elif found:
-        headings, rows = _rows(kind, found, wide=output is Form.WIDE, tenants=tenants)
-        printer.say(printer.table(headings, rows))
+        headings, rows = _rows(kind, found, wide=output is ListFormat.WIDE, tenants=tenants)
+        printer.print_data(printer.table(headings, rows))
 
 
 #: What `-o wide` shows besides.
-WIDE = (
+WIDE_COLUMNS = (
     Column("LABELS", "metadata.labels", "map"),
     Column("GENERATION", "metadata.generation"),
     Column("REVISION", "metadata.revision"),
@@ -116,30 +120,34 @@ WIDE = (
 
 
 def _rows(
-    kind: Kind, found: Sequence[dict[str, Any]], *, wide: bool, tenants: bool
+    kind: ResourceKind, found: Sequence[dict[str, Any]], *, wide: bool, tenants: bool
 ) -> tuple[list[str], list[list[str]]]:
-    columns = [one for one in (*kind.columns, *(WIDE if wide else ())) if tenants or one.path != "metadata.tenant"]
-    rows = [[printer.hinted(field_path.at(one, column.path), column.hint) for column in columns] for one in found]
+    columns = [
+        one for one in (*kind.columns, *(WIDE_COLUMNS if wide else ())) if tenants or one.path != "metadata.tenant"
+    ]
+    rows = [
+        [printer.format_cell(field_path.value_at(one, column.path), column.hint) for column in columns] for one in found
+    ]
     return [column.title for column in columns], rows
 
 
-class Watching:
+class WatchPrinter:
     """Prints what is there, then every change as it comes."""
 
     def __init__(
-        self, client: Client, kind: Kind, wanted: set[tuple[str, str]], output: Form, *, tenants: bool
+        self, client: ApiClient, kind: ResourceKind, wanted: set[tuple[str, str]], output: ListFormat, *, tenants: bool
     ) -> None:
         self._client, self._kind, self._wanted, self._output, self._tenants = client, kind, wanted, output, tenants
-        self._columns = printer.Columns(())
+        self._columns = printer.TextTable(())
 
     def run(self, tenant: str, selector: str) -> None:
         """Until the user has seen enough."""
         listed = self._client.list(self._kind.plural, tenant=tenant, selector=selector)
         there = [one for one in listed.items if self._means(one)]
-        if self._output in (Form.TABLE, Form.WIDE):
+        if self._output in (ListFormat.TABLE, ListFormat.WIDE):
             headings, rows = self._rows(there)
-            self._columns = printer.Columns(["CHANGE  ", *headings], [["", *row] for row in rows])
-            printer.say("\n".join(self._columns.lines()))
+            self._columns = printer.TextTable(["CHANGE  ", *headings], [["", *row] for row in rows])
+            printer.print_data("\n".join(self._columns.lines()))
         else:
             for one in there:
                 self._print("ADDED", one)
@@ -154,15 +162,15 @@ class Watching:
         return not self._wanted or (meta.get("tenant", ""), meta.get("name")) in self._wanted
 
     def _rows(self, found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-        return _rows(self._kind, found, wide=self._output is Form.WIDE, tenants=self._tenants)
+        return _rows(self._kind, found, wide=self._output is ListFormat.WIDE, tenants=self._tenants)
 
     def _print(self, change: str, document: dict[str, Any]) -> None:
         event = {"type": change, "object": document}
-        if self._output in (Form.TABLE, Form.WIDE):
-            printer.say(self._columns.line([change.lower(), *self._rows([document])[1][0]]))
-        elif self._output is Form.NAME:
-            printer.say(f"{change.lower()} {named_in(document)}")
-        elif self._output is Form.JSON:
-            printer.say(printer.as_json(event, compact=True))
+        if self._output in (ListFormat.TABLE, ListFormat.WIDE):
+            printer.print_data(self._columns.line([change.lower(), *self._rows([document])[1][0]]))
+        elif self._output is ListFormat.NAME:
+            printer.print_data(f"{change.lower()} {object_label(document)}")
+        elif self._output is ListFormat.JSON:
+            printer.print_data(printer.as_json(event, compact=True))
         else:
-            printer.say("---\n" + printer.as_yaml(event))
+            printer.print_data("---\n" + printer.as_yaml(event))

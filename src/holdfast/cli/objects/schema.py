@@ -8,37 +8,37 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.api.kinds import KINDS
-from holdfast.cli.command import Printed, an_app, command
-from holdfast.cli.errors import misused
-from holdfast.cli.options import Options
+from holdfast.cli.command import OutputOption, command, make_app
+from holdfast.cli.errors import usage_error
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
-from holdfast.cli.targets import the_kind
+from holdfast.cli.output.printer import OutputFormat
+from holdfast.cli.targets import resolve_kind
 
-app = an_app()
+app = make_app()
 
 What = Annotated[str, typer.Argument(metavar="[KIND[.FIELD...]]", help="Such as workload or workload.spec.template.")]
 
 
 @command(app)
-def schema(options: Options, what: What = "", output: Printed = Data.TEXT) -> None:
+def schema(options: GlobalOptions, what: What = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """Explain the fields of a kind: `holdfast schema workload.spec.template`. With -o json, the JSON Schema."""
     if not what:
         _kinds(output)
         return
     word, _, path = what.partition(".")
-    kind = the_kind(word)
+    kind = resolve_kind(word)
     whole = _schema_of(kind.name, path)
     part = _found(whole, path, kind.name)
-    if printer.printed(whole if not path else {"$defs": whole.get("$defs", {}), **part}, output):
+    if printer.print_structured(whole if not path else {"$defs": whole.get("$defs", {}), **part}, output):
         return
-    printer.say("\n".join(_told(whole, part, f"{kind.name}{f'.{path}' if path else ''}")))
+    printer.print_data("\n".join(_told(whole, part, f"{kind.name}{f'.{path}' if path else ''}")))
 
 
-def _kinds(output: Data) -> None:
+def _kinds(output: OutputFormat) -> None:
     rows = [[kind.name, plural, ",".join(kind.short), _writer(kind)] for plural, kind in KINDS.items()]
-    if not printer.printed([{"kind": row[0], "plural": row[1]} for row in rows], output):
-        printer.say(printer.table(["KIND", "PLURAL", "SHORT", "WRITTEN"], rows))
+    if not printer.print_structured([{"kind": row[0], "plural": row[1]} for row in rows], output):
+        printer.print_data(printer.table(["KIND", "PLURAL", "SHORT", "WRITTEN"], rows))
 
 
 def _writer(kind: Any) -> str:
@@ -62,7 +62,7 @@ def _found(whole: dict[str, Any], path: str, kind: str) -> dict[str, Any]:
             near = _near(step, fields)
             known = ", ".join(fields) or "it has none"
             said = f"; did you mean {near}?" if near else ""
-            raise misused(f"{walked} has no field {step!r}{said}", f"its fields: {known}")
+            raise usage_error(f"{walked} has no field {step!r}{said}", f"its fields: {known}")
         here, walked = fields[step.partition("[")[0]], f"{walked}.{step}"
     return here
 

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import OneObject, an_app, command
-from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.command import ObjectArgument, command, make_app
+from holdfast.cli.connect import connect, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.errors import Trouble, misused
-from holdfast.cli.options import Options
+from holdfast.cli.errors import CliError, usage_error
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import field_path, printer
-from holdfast.cli.output.conditions import brief
-from holdfast.cli.targets import region_for, the_object
+from holdfast.cli.output.conditions import format_condition
+from holdfast.cli.targets import region_for, resolve_object
 
-app = an_app()
+app = make_app()
 
 For = Annotated[
     str,
@@ -28,32 +28,32 @@ Predicate = Callable[[dict[str, Any] | None], bool]
 
 
 @command(app)
-def wait(options: Options, words: OneObject, wanted: For) -> None:
+def wait(options: GlobalOptions, words: ObjectArgument, wanted: For) -> None:
     """Wait until an object is as it should be, for --timeout at most (30s).
 
     `observed` waits until what was changed last has been looked at; a condition counts only from then on.
     """
     context = resolve(options)
     holds = predicate(wanted)
-    one = the_object(words, context)
+    one = resolve_object(words, context)
     client = connect(options, context, region=region_for(one.kind, context, options.region))
     try:
         client.wait_for(one.kind.plural, one.name, holds, options.timeout_ms, tenant=one.tenant)
     except Exception as error:
         raise _late(error, str(one), wanted, options) from None
-    printer.say(f"{one} {'deleted' if wanted == 'delete' else f'met {wanted}'}")
+    printer.print_data(f"{one} {'deleted' if wanted == 'delete' else f'met {wanted}'}")
 
 
-def _late(error: Exception, what: str, wanted: str, options: Options) -> Trouble:
+def _late(error: Exception, what: str, wanted: str, options: GlobalOptions) -> CliError:
     """It did not come about: say how it stands instead."""
-    told = as_trouble(error, options.verbose, what=what)
+    told = to_cli_error(error, options.verbose, what=what)
     if not hasattr(error, "last"):
         return told
     last = error.last
-    stands = [brief(one) for one in field_path.conditions_of(last)] if last else ["there is no such object"]
+    stands = [format_condition(one) for one in field_path.conditions_of(last)] if last else ["there is no such object"]
     kind, _, name = what.partition("/")
     hint = f"`holdfast describe {kind} {name}` tells more; `--timeout 5m` waits longer"
-    return Trouble(f"{what}: not {wanted} within {options.timeout_ms} ms", ending=told.ending, hint=hint, lines=stands)
+    return CliError(f"{what}: not {wanted} within {options.timeout_ms} ms", ending=told.ending, hint=hint, lines=stands)
 
 
 def predicate(wanted: str) -> Predicate:
@@ -72,10 +72,10 @@ def predicate(wanted: str) -> Predicate:
         wanted = rest.strip("'\"")
     path, equals, value = wanted.rpartition("=")
     if not equals or not path:
-        raise misused(f"--for {wanted}: not understood", "condition=Available, delete, observed, or status.ready=3")
+        raise usage_error(f"--for {wanted}: not understood", "condition=Available, delete, observed, or status.ready=3")
     path = path.strip("'\"")
-    field_path.steps(path)
-    return lambda found: found is not None and _text(field_path.at(found, path)) == value
+    field_path.path_steps(path)
+    return lambda found: found is not None and _text(field_path.value_at(found, path)) == value
 
 
 def _observed(found: dict[str, Any]) -> bool:

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options, moment_of, note
+from holdfast.cli.options import GlobalOptions, parse_time_option, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
+from holdfast.cli.output.printer import OutputFormat
 
-app = an_app()
+app = make_app()
 
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
 Actor = Annotated[str, typer.Option("--actor", metavar="PRINCIPAL", help="Only what this principal did.")]
@@ -26,28 +26,28 @@ SHOWN = 60
 
 @command(app, without=("tenant",))
 def audit(
-    options: Options,
+    options: GlobalOptions,
     since: Since = "",
     actor: Actor = "",
     tag: Tag = "",
     limit: Limit = 100,
-    output: Printed = Data.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what people did, newest first; of a region with --region."""
     context = resolve(options)
     client = connect(options, context, region=options.region)
-    found = client.audit(since=moment_of(since, "--since"), actor=actor, command=tag, limit=limit)
-    if printer.printed({"items": list(found)}, output):
+    found = client.audit(since=parse_time_option(since, "--since"), actor=actor, command=tag, limit=limit)
+    if printer.print_structured({"items": list(found)}, output):
         return
     if not found:
-        note("nothing found")
+        print_note("nothing found")
         return
     rows = [[*_entry(one), _what(one)] for one in found]
-    printer.say(printer.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
+    printer.print_data(printer.table(["AT", "ACTOR", "COMMAND", "OUTCOME", "WHAT"], rows))
 
 
 def _entry(one: Mapping[str, Any]) -> list[str]:
-    at, actor, command, outcome = (printer.cell(one.get(key)) for key in ("at", "actor", "command", "outcome"))
+    at, actor, command, outcome = (printer.format_value(one.get(key)) for key in ("at", "actor", "command", "outcome"))
     return [at, f"{actor} via {one['via']}" if one.get("via") else actor, command, outcome]
 
 
@@ -68,5 +68,5 @@ def _what(one: Mapping[str, Any]) -> str:
     if body is None:  # a denial: of whom it was asked, and how often
         said = [f"tenant {one['tenant']}" if one.get("tenant") else "", f"{one['count']} times" if _often(one) else ""]
         return ", ".join(filter(None, said)) or "-"
-    text = printer.cell(body)
+    text = printer.format_value(body)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

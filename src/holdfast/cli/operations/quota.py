@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import Printed, an_app, command, known_tenants
+from holdfast.cli.command import OutputOption, command, complete_tenants, make_app
 from holdfast.cli.connect import connect
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options, note
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
+from holdfast.cli.output.printer import OutputFormat
 
-app = an_app()
+app = make_app()
 
 Tenant = Annotated[
     str,
-    typer.Argument(metavar="[TENANT]", help="Of this tenant only.", autocompletion=known_tenants),
+    typer.Argument(metavar="[TENANT]", help="Of this tenant only.", autocompletion=complete_tenants),
 ]
 #: What is told of a whole quota, by its heading.
 AMOUNTS = {
@@ -33,27 +33,30 @@ BUILT_IN = ("cpu", "memory", "disk", "gpu")
 
 
 @command(app, without=("region",))
-def quota(options: Options, name: Tenant = "", output: Printed = Data.TEXT) -> None:
+def quota(options: GlobalOptions, name: Tenant = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """Show how quotas stand: promised, lent, asked for and used, over all and in each region."""
     context = resolve(options)
     found = connect(options, context).quota(name or context.tenant)
-    if printer.printed(found, output):
+    if printer.print_structured(found, output):
         return
     items = found.get("items") or ()
     if not items:
-        note("nothing found")
+        print_note("nothing found")
     for number, one in enumerate(items):
-        printer.say(("\n" if number else "") + "\n".join([printer.paint(str(one.get("tenant")), "bold"), *_block(one)]))
+        printer.print_data(
+            ("\n" if number else "") + "\n".join([printer.paint(str(one.get("tenant")), "bold"), *_block(one)])
+        )
     for one in items:
         for warning in one.get("warnings") or ():
-            note(f"warning: {one.get('tenant')}: {warning}")
+            print_note(f"warning: {one.get('tenant')}: {warning}")
     for warning in found.get("warnings") or ():
-        note(f"warning: {warning}")
+        print_note(f"warning: {warning}")
 
 
 def _block(one: Mapping[str, Any]) -> list[str]:
     rows = [
-        [name, *(printer.cell((one.get(key) or {}).get(name, 0)) for key in AMOUNTS.values())] for name in _names(one)
+        [name, *(printer.format_value((one.get(key) or {}).get(name, 0)) for key in AMOUNTS.values())]
+        for name in _names(one)
     ]
     lines = printer.table(["RESOURCE", *AMOUNTS], rows).splitlines() if rows else ["nothing"]
     percent = one.get("reclaimablePercent")
@@ -71,10 +74,10 @@ def _regions(one: Mapping[str, Any]) -> list[str]:
     headings = ["REGION", "HEALTH", "ASKED", "LENT", "SETTLED", "CHARGED", "ENDS IN", "TOLD"]
     rows = [
         [
-            printer.cell(part.get("region")),
-            printer.cell(part.get("health")),
-            *(printer.cell(part.get(key)) for key in ("asked", "target", "settled", "charged")),
-            printer.until(part.get("ends")),
+            printer.format_value(part.get("region")),
+            printer.format_value(part.get("health")),
+            *(printer.format_value(part.get(key)) for key in ("asked", "target", "settled", "charged")),
+            printer.format_until(part.get("ends")),
             _told(part.get("toldMsAgo")),
         ]
         for part in one.get("regions") or ()
@@ -83,4 +86,4 @@ def _regions(one: Mapping[str, Any]) -> list[str]:
 
 
 def _told(ago: int | None) -> str:
-    return "never" if ago is None else f"{printer.roughly(ago / 1000)} ago"
+    return "never" if ago is None else f"{printer.format_span(ago / 1000)} ago"

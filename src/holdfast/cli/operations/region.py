@@ -12,15 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import an_app, command
-from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.command import command, make_app
+from holdfast.cli.connect import connect, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.errors import misused
-from holdfast.cli.options import Options, note
+from holdfast.cli.errors import usage_error
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.targets import the_object
+from holdfast.cli.targets import resolve_object
 
-app = an_app(
+app = make_app(
     "Say where a region is, believe its log, declare it lost, attest what does not run there, or forget it.",
     no_args_is_help=True,
 )
@@ -36,7 +36,7 @@ Stopped = Annotated[bool, typer.Option("--stopped", help="Attest that these do n
 
 
 @command(app, "set-address", without=("tenant", "region"))
-def set_address(options: Options, name: Name, address: Address) -> None:
+def set_address(options: GlobalOptions, name: Name, address: Address) -> None:
     """Say where the platform reaches a region. What the region itself reports is shown, and nothing is sent there."""
     before: list[str] = []
 
@@ -47,12 +47,12 @@ def set_address(options: Options, name: Name, address: Address) -> None:
     try:
         connect(options, resolve(options)).edit("regions", name, change)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=f"region/{name}") from None
-    printer.say(f"region/{name} {'unchanged' if before[-1] == address else f'is reached at {address}'}")
+        raise to_cli_error(error, options.verbose, what=f"region/{name}") from None
+    printer.print_data(f"region/{name} {'unchanged' if before[-1] == address else f'is reached at {address}'}")
 
 
 @command(app, without=("tenant", "region"))
-def believe(options: Options, name: Name, whole: Whole = False, reason: Reason = "") -> None:
+def believe(options: GlobalOptions, name: Name, whole: Whole = False, reason: Reason = "") -> None:
     """Let a region begin again at what its log shows, whatever was acknowledged in its name.
 
     For a region whose token was stolen: somebody said that its log is further than it is, and so it takes and tells
@@ -64,15 +64,15 @@ def believe(options: Options, name: Name, whole: Whole = False, reason: Reason =
             "were its store restored from a backup, what it gives out from now on was given out before",
             "that of a region with such a store is to be forgotten, and begins a new log",
         )
-        raise misused(said, f"if its store lost its end: `holdfast region forget {name}`", lines)
+        raise usage_error(said, f"if its store lost its end: `holdfast region forget {name}`", lines)
     _must_say_why(reason)
     _send(options, "believe-region", name, reason)
-    printer.say(f"region/{name} believed")
-    note("it joins again within seconds; `holdfast status` shows how far it is")
+    printer.print_data(f"region/{name} believed")
+    print_note("it joins again within seconds; `holdfast status` shows how far it is")
 
 
 @command(app, without=("tenant", "region"))
-def forget(options: Options, name: Name, destroyed: Destroyed = False, reason: Reason = "") -> None:
+def forget(options: GlobalOptions, name: Name, destroyed: Destroyed = False, reason: Reason = "") -> None:
     """Give a region up for good: what it held is released, and deletions that waited for it are complete.
 
     It cannot be undone. Its log never speaks again; machines of that region may join only with a new one.
@@ -86,28 +86,33 @@ def forget(options: Options, name: Name, destroyed: Destroyed = False, reason: R
             "were anything still running there, the same identity would run twice",
         )
         hint = f"if it may still run: `holdfast region declare-lost {name} --reason TEXT`"
-        raise misused(said, hint, lines)
+        raise usage_error(said, hint, lines)
     _must_say_why(reason)
     _send(options, "retire-region", name, reason)
-    printer.say(f"region/{name} forgotten")
-    note(f"it may join again as a new log only; `holdfast delete region {name}` removes its object")
+    printer.print_data(f"region/{name} forgotten")
+    print_note(f"it may join again as a new log only; `holdfast delete region {name}` removes its object")
 
 
 @command(app, "declare-lost", without=("tenant", "region"))
-def declare_lost(options: Options, name: Name, reason: Reason = "") -> None:
+def declare_lost(options: GlobalOptions, name: Name, reason: Reason = "") -> None:
     """Say that a region is lost without waiting for its silence to last: failover may begin.
 
     What it holds stays its own: it may still run. Once it is heard again it is healthy again.
     """
     _must_say_why(reason)
     _send(options, "declare-lost", name, reason)
-    printer.say(f"region/{name} declared lost")
-    note("`holdfast repair list` shows what waits for it")
+    printer.print_data(f"region/{name} declared lost")
+    print_note("`holdfast repair list` shows what waits for it")
 
 
 @command(app, without=("region",))
 def attest(
-    options: Options, name: Name, workload: Workload, ordinals: Ordinals, stopped: Stopped = False, reason: Reason = ""
+    options: GlobalOptions,
+    name: Name,
+    workload: Workload,
+    ordinals: Ordinals,
+    stopped: Stopped = False,
+    reason: Reason = "",
 ) -> None:
     """Attest that identities of an exclusive workload do not run in a region: their rights are free at once.
 
@@ -115,7 +120,7 @@ def attest(
     region holds stays its own.
     """
     context = resolve(options)
-    one = the_object(("workload", workload), context)
+    one = resolve_object(("workload", workload), context)
     said = f"{' '.join(map(str, ordinals))} of {one}"
     if not stopped:
         lines = (
@@ -123,26 +128,26 @@ def attest(
             "were one of them still running there, the same identity would run twice",
         )
         hint = f"`holdfast get replicas --region {name} --tenant {one.tenant}` shows what runs, where it answers"
-        raise misused(f"{said} in region {name}: nothing is attested without --stopped", hint, lines)
+        raise usage_error(f"{said} in region {name}: nothing is attested without --stopped", hint, lines)
     _must_say_why(reason)
     client = connect(options, context)
     try:
         uid = client.get(one.kind.plural, one.name, tenant=one.tenant)["metadata"]["uid"]
         for ordinal in ordinals:
             client.command("attest-right", workload=uid, ordinal=ordinal, region=name, reason=reason)
-            printer.say(f"{one}/{ordinal} attested not to run in region {name}")
+            printer.print_data(f"{one}/{ordinal} attested not to run in region {name}")
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=str(one)) from None
-    note(f"`holdfast describe workload {one.tenant}/{one.name}` shows where it goes")
+        raise to_cli_error(error, options.verbose, what=str(one)) from None
+    print_note(f"`holdfast describe workload {one.tenant}/{one.name}` shows where it goes")
 
 
 def _must_say_why(reason: str) -> None:
     if not reason.strip():
-        raise misused("why? it is kept in the log", "--reason TEXT")
+        raise usage_error("why? it is kept in the log", "--reason TEXT")
 
 
-def _send(options: Options, tag: str, name: str, reason: str) -> None:
+def _send(options: GlobalOptions, tag: str, name: str, reason: str) -> None:
     try:
         connect(options, resolve(options)).command(tag, region=name, reason=reason)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=f"region/{name}") from None
+        raise to_cli_error(error, options.verbose, what=f"region/{name}") from None

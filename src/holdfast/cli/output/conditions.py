@@ -11,7 +11,7 @@ from holdfast.cli.output import printer
 BAD_WHEN_TRUE = frozenset({"failed"})
 
 #: What to do next, by reason: {kind} and {name} are the object's.
-ADVICE = {
+CONDITION_HINTS = {
     "waiting-for-quota": "`holdfast describe quota {tenant}` shows what is left; an operator can raise it",
     "waiting-for-room": "`holdfast get nodes --region REGION` shows what is free; "
     "`holdfast get requests --region REGION` why nothing fits",
@@ -62,20 +62,20 @@ def is_bad(condition: Mapping[str, Any]) -> bool:
     return (truth == "true") == (str(condition.get("type", "")).lower() in BAD_WHEN_TRUE)
 
 
-def brief(condition: Mapping[str, Any]) -> str:
+def format_condition(condition: Mapping[str, Any]) -> str:
     """`Ready is false: waiting-for-room: 3 replicas fit nowhere`."""
     words = [f"{condition.get('type')} is {condition.get('status')}", condition.get("reason"), condition.get("message")]
     return ": ".join(str(word) for word in words if word)
 
 
-def lines(conditions: Iterable[Mapping[str, Any]]) -> list[str]:
+def condition_table(conditions: Iterable[Mapping[str, Any]]) -> list[str]:
     """A table of conditions."""
     rows = [
         [
-            printer.cell(one.get("type")),
-            printer.cell(one.get("status")),
-            printer.cell(one.get("reason")),
-            printer.ago(one.get("since")),
+            printer.format_value(one.get("type")),
+            printer.format_value(one.get("status")),
+            printer.format_value(one.get("reason")),
+            printer.format_age(one.get("since")),
             str(one.get("message") or ""),
         ]
         for one in conditions
@@ -83,7 +83,7 @@ def lines(conditions: Iterable[Mapping[str, Any]]) -> list[str]:
     return printer.table(["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"], rows).splitlines() if rows else []
 
 
-def advice(conditions: Iterable[Mapping[str, Any]], kind: str, name: str, tenant: str) -> list[str]:
+def condition_hints(conditions: Iterable[Mapping[str, Any]], kind: str, name: str, tenant: str) -> list[str]:
     """What to do next about those that need it, each once."""
-    found = [ADVICE.get(str(one.get("reason")), "") for one in conditions if is_bad(one)]
+    found = [CONDITION_HINTS.get(str(one.get("reason")), "") for one in conditions if is_bad(one)]
     return [one.format(kind=kind, name=name, tenant=tenant) for one in dict.fromkeys(found) if one]

@@ -12,7 +12,9 @@ Document = Mapping[str, Any]
 BEST, REJECTED = 5, 8
 
 
-def workload(name: str, found: Document | None, queued: Sequence[Document], decided: Sequence[Document]) -> list[str]:
+def explain_workload(
+    name: str, found: Document | None, queued: Sequence[Document], decided: Sequence[Document]
+) -> list[str]:
     """A workload: how far it is, what waits and why, and what was decided lately."""
     lines = [printer.paint(f"workload {name}", "bold"), *(_standing(found) if found is not None else [_gone(decided)])]
     for one in queued:
@@ -32,7 +34,7 @@ def _standing(found: Document) -> Iterator[str]:
         yield f"  it is being deleted since {deletion.get('at')}"
     for condition in field_path.conditions_of(found):
         if conditions.is_bad(condition):
-            yield f"  {conditions.brief(condition)}"
+            yield f"  {conditions.format_condition(condition)}"
 
 
 def _gone(decided: Sequence[Document]) -> str:
@@ -43,15 +45,17 @@ def _waiting(one: Document) -> Iterator[str]:
     """A request that waits: nearest fit, reasons, since when, who can act, what would change it."""
     region, tenant, code = (str(one.get(key) or "") for key in ("region", "tenant", "reason"))
     title = "Will never fit" if one.get("never") else "Not yet examined" if not one.get("reasons") else "Waiting"
-    yield printer.paint(f"{title} in {region}: {one.get('open')} replicas, for {printer.ago(one.get('since'))}", "bold")
+    yield printer.paint(
+        f"{title} in {region}: {one.get('open')} replicas, for {printer.format_age(one.get('since'))}", "bold"
+    )
     said = one.get("reasons") or ()
-    near = reasons.nearest(said)
+    near = reasons.nearest_fit(said)
     if near:
         yield f"  {near}"
     if said:
         yield "  reasons, by how many nodes or replicas each keeps out:"
-        yield from reasons.tree(said, "    ")
-    cure = reasons.cure(code, region, tenant)
+        yield from reasons.reason_tree(said, "    ")
+    cure = reasons.remedy(code, region, tenant)
     rows = [
         ("who can act", cure.who),
         ("what would change it", cure.what),
@@ -59,16 +63,16 @@ def _waiting(one: Document) -> Iterator[str]:
         ("looked at", f"{one.get('attempts')} times" if one.get("attempts") else "never"),
     ]
     if one.get("deadline"):
-        rows.append(("deadline", f"in {printer.until(one['deadline'])}"))
+        rows.append(("deadline", f"in {printer.format_until(one['deadline'])}"))
     yield printer.pairs(rows, "  ")
 
 
-def slot(name: str, replica: Document | None, decided: Document | None) -> list[str]:
+def explain_slot(name: str, replica: Document | None, decided: Document | None) -> list[str]:
     """A slot: where it is, and why it went there."""
     lines = [printer.paint(f"slot {name}", "bold"), *_phase(replica)]
     if decided is None:
         return [*lines, "", "  no decision about it is kept"]
-    return [*lines, "", *decision(decided)]
+    return [*lines, "", *explain_decision(decided)]
 
 
 def _phase(replica: Document | None) -> Iterator[str]:
@@ -78,10 +82,10 @@ def _phase(replica: Document | None) -> Iterator[str]:
     status = replica.get("status") or {}
     node = f" on {status['node']}" if status.get("node") else ""
     cause = f": {status['cause']}" if status.get("cause") else ""
-    yield f"  {status.get('phase')}{node}, for {printer.ago(status.get('since'))}, by {status.get('by')}{cause}"
+    yield f"  {status.get('phase')}{node}, for {printer.format_age(status.get('since'))}, by {status.get('by')}{cause}"
 
 
-def decision(one: Document) -> Iterator[str]:
+def explain_decision(one: Document) -> Iterator[str]:
     """All that is kept of one decision."""
     went: Document = next(iter(one.get("placements") or ()), {})
     title = f"Decided at {one.get('at')}: {one.get('outcome')}" + (f", on {went['node']}" if went else "")
@@ -90,15 +94,15 @@ def decision(one: Document) -> Iterator[str]:
         ("for", f"{workloads_of(one)}, {one.get('placed')} placed in this decision"),
         ("scheduler", f"{one.get('scheduler')}, by what was so at batch {_batch(one)}, under {_policy(one)}"),
         ("queued", _queued(one)),
-        ("nodes examined", printer.cell(one.get("examined"))),
-        ("revision", printer.cell(one.get("revision"))),
+        ("nodes examined", printer.format_value(one.get("examined"))),
+        ("revision", printer.format_value(one.get("revision"))),
         ("quota seen", "; ".join(map(_quota, one.get("quota") or ())) or "-"),
-        ("next", printer.cell(one.get("nextOwner"))),
+        ("next", printer.format_value(one.get("nextOwner"))),
     ]
     yield printer.pairs([row for row in rows if row[1] not in ("", "-")], "  ")
     yield from _section("Rejected", map(_kept, (one.get("rejected") or ())[:REJECTED]))
     yield from _section("Refused by the ledger", map(_kept, one.get("refused") or ()))
-    yield from _section("Reasons", reasons.tree(one.get("reasons") or ()))
+    yield from _section("Reasons", reasons.reason_tree(one.get("reasons") or ()))
     yield from _section("Best candidates", _candidates(one, str(went.get("node") or "")))
 
 
@@ -119,12 +123,16 @@ def _policy(one: Document) -> str:
 
 
 def _queued(one: Document) -> str:
-    since, at = printer.moment(str(one.get("queuedSince") or "")), printer.moment(str(one.get("at") or ""))
-    return "-" if since is None or at is None else printer.roughly((at - since).total_seconds())
+    since, at = (
+        printer.parse_instant(str(one.get("queuedSince") or "")),
+        printer.parse_instant(str(one.get("at") or "")),
+    )
+    return "-" if since is None or at is None else printer.format_span((at - since).total_seconds())
 
 
 def _quota(one: Document) -> str:
-    return f"{one.get('account')} was charged {printer.cell(one.get('charged'))} of {printer.cell(one.get('target'))}"
+    charged, target = printer.format_value(one.get("charged")), printer.format_value(one.get("target"))
+    return f"{one.get('account')} was charged {charged} of {target}"
 
 
 def _kept(one: Document) -> str:
@@ -138,8 +146,9 @@ def _candidates(one: Document, chosen: str) -> list[str]:
         count = int(one.get("candidateCount") or 0)
         return [f"{count} were compared; which they were is told to those who see all tenants"] if count else []
     rows = [
-        ["*" if best.get("node") == chosen else "", printer.cell(best.get("node")), printer.cell(best.get("score")),
-         printer.cell(best.get("parts"))]
+        ["*" if best.get("node") == chosen else "", printer.format_value(best.get("node")),
+         printer.format_value(best.get("score")),
+         printer.format_value(best.get("parts"))]
         for best in found
     ]  # fmt: skip
     return printer.table(["", "NODE", "SCORE", "PARTS"], rows).splitlines()

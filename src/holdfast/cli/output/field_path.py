@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.cli.errors import misused
+from holdfast.cli.errors import usage_error
 
 _STEP = r"\.?([A-Za-z0-9_/-]+)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|([^\]'\"]+))\s*\]"
 
 
-def steps(path: str) -> list[str]:
+def path_steps(path: str) -> list[str]:
     """The parts of a path."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
@@ -23,16 +23,16 @@ def steps(path: str) -> list[str]:
     while place < len(text):
         match = step.match(text, place)
         if match is None:
-            raise misused(f"{path!r} is no path", "such as spec.replicas or status.conditions[Ready].status")
+            raise usage_error(f"{path!r} is no path", "such as spec.replicas or status.conditions[Ready].status")
         found.append(next(part for part in match.groups() if part is not None))
         place = match.end()
     return found
 
 
-def at(document: Any, path: str) -> Any:
+def value_at(document: Any, path: str) -> Any:
     """What is there, or None. In a list of conditions, `[Ready]` is the one of that type."""
     here = document
-    for step in steps(path):
+    for step in path_steps(path):
         here = _step(here, step)
         if here is None:
             return None
@@ -63,7 +63,7 @@ def conditions_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(found)
 
 
-def rank(value: Any) -> tuple[int, float, str]:
+def sort_key(value: Any) -> tuple[int, float, str]:
     """How values of one path sort: what is missing last, numbers by size, quantities and times by what they mean."""
     if value is None:
         return (3, 0.0, "")

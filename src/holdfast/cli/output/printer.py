@@ -24,12 +24,12 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 _STEERING = re.compile(r"(\x1b\[(?:[0-2]|3[1-3])m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def say(text: str) -> None:
+def print_data(text: str) -> None:
     """Print data: to a terminal without what would steer it, whoever wrote that; to programs as it is."""
-    sys.stdout.write(f"{harmless(text) if sys.stdout.isatty() else text}\n")
+    sys.stdout.write(f"{escape_controls(text) if sys.stdout.isatty() else text}\n")
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text as a terminal can show it: what would steer it is written out. Lines, tabs and our colours stay."""
     return _STEERING.sub(lambda found: found[1] or _written_out(ord(found[0])), text)
 
@@ -58,12 +58,12 @@ def as_json(value: Any, *, compact: bool = False) -> str:
 
 def as_yaml(value: Any) -> str:
     """YAML: what it is and its name first, the rest in the order in which the server wrote it."""
-    from holdfast.api.serialization.yaml_documents import dump
+    from holdfast.api.serialization.yaml_documents import dump_documents
 
-    return dump([value]).rstrip("\n")
+    return dump_documents([value]).rstrip("\n")
 
 
-class Columns:
+class TextTable:
     """Rows under their headings. Later rows keep to the widths of the first ones, so that a watch stays readable."""
 
     def __init__(self, headings: Sequence[str], rows: Iterable[Sequence[str]] = ()) -> None:
@@ -83,38 +83,38 @@ class Columns:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A whole table."""
-    return "\n".join(Columns(headings, rows).lines())
+    return "\n".join(TextTable(headings, rows).lines())
 
 
-def cell(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value within a table."""
     if value is None or value == "" or value == [] or value == {}:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={cell(one)}" for key, one in value.items())
+        return ",".join(f"{key}={format_value(one)}" for key, one in value.items())
     if isinstance(value, list | tuple):
-        return ",".join(cell(one) for one in value)
+        return ",".join(format_value(one) for one in value)
     return str(value)
 
 
-def hinted(value: Any, hint: str) -> str:
+def format_cell(value: Any, hint: str) -> str:
     """A value within a table, as the column wants it written."""
     if hint == "age":
-        return ago(value)
+        return format_age(value)
     if hint == "until":
-        return until(value)
+        return format_until(value)
     if hint == "flag":
         return "yes" if value else ""
     if hint == "count":
         return str(len(value or ()))
     if hint == "why":
-        return why(value or ())
-    return cell(value)
+        return format_why(value or ())
+    return format_value(value)
 
 
-def why(conditions: Sequence[Mapping[str, Any]]) -> str:
+def format_why(conditions: Sequence[Mapping[str, Any]]) -> str:
     """Why replicas fail or have no node, in one line; empty when all are well."""
     bad = [one for kind in ("Healthy", "Placed") for one in conditions if one.get("type") == kind]
     found: Mapping[str, Any] = next((one for one in bad if one.get("status") not in (None, "true")), {})
@@ -122,7 +122,7 @@ def why(conditions: Sequence[Mapping[str, Any]]) -> str:
     return text if len(text) <= WHY_SHOWN else f"{text[: WHY_SHOWN - 3]}..."
 
 
-def moment(text: str) -> datetime | None:
+def parse_instant(text: str) -> datetime | None:
     """A time of the API, or None for what is none."""
     from datetime import datetime
 
@@ -132,31 +132,31 @@ def moment(text: str) -> datetime | None:
         return None
 
 
-def ago(text: Any, now: datetime | None = None) -> str:
+def format_age(text: Any, now: datetime | None = None) -> str:
     """How long ago a time of the API was, roughly: `5s`, `3m`, `2h`, `4d`."""
-    then = moment(str(text)) if text else None
+    then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
-    return roughly(_seconds(now) - then.timestamp())
+    return format_span(_seconds(now) - then.timestamp())
 
 
-def until(text: Any, now: datetime | None = None) -> str:
+def format_until(text: Any, now: datetime | None = None) -> str:
     """How long it is until a time of the API: `5s`, `3m`, or `2h ago`."""
-    then = moment(str(text)) if text else None
+    then = parse_instant(str(text)) if text else None
     if then is None:
         return "-"
     left = then.timestamp() - _seconds(now)
-    return roughly(left) if left >= 0 else f"{roughly(-left)} ago"
+    return format_span(left) if left >= 0 else f"{format_span(-left)} ago"
 
 
 def _seconds(now: datetime | None) -> float:
     return now.timestamp() if now is not None else time.time()
 
 
-def roughly(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """A span of time in one or two digits and a unit."""
     if seconds < 0:
-        return f"in {roughly(-seconds)}"
+        return f"in {format_span(-seconds)}"
     if seconds < 1:
         return f"{int(seconds * 1000)}ms"
     for unit, size, least in (("d", 86400, 172800), ("h", 3600, 7200), ("m", 60, 120)):
@@ -170,7 +170,7 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def later(ms: int) -> str:
+def instant_in(ms: int) -> str:
     """The time that is so much later than now, as the API writes it."""
     from datetime import UTC, datetime
 
@@ -178,7 +178,7 @@ def later(ms: int) -> str:
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Data(StrEnum):
+class OutputFormat(StrEnum):
     """How an answer is printed."""
 
     TEXT = "text"
@@ -186,11 +186,11 @@ class Data(StrEnum):
     YAML = "yaml"
 
 
-def printed(value: Any, output: Data) -> bool:
+def print_structured(value: Any, output: OutputFormat) -> bool:
     """Print it for programs, if that is what was asked for."""
-    if output is Data.TEXT:
+    if output is OutputFormat.TEXT:
         return False
-    say(as_json(value) if output is Data.JSON else as_yaml(value))
+    print_data(as_json(value) if output is OutputFormat.JSON else as_yaml(value))
     return True
 
 

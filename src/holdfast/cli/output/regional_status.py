@@ -15,11 +15,11 @@ DIGEST_SHOWN = 12
 Section = tuple[str, list[str]]
 
 
-def sections(status: Mapping[str, Any]) -> Iterator[Section]:
+def status_sections(status: Mapping[str, Any]) -> Iterator[Section]:
     """Titles and lines; nothing where nothing was told."""
     regions = status.get("regions")
     if regions:
-        yield "Regions", _table(("REGION", "TEMPLATE", *map(str.upper, _COUNTS), "HEARD"), map(_in_region, regions))
+        yield "Regions", _table(("REGION", "TEMPLATE", *map(str.upper, _COUNTS), "HEARD"), map(_region_row, regions))
     for title, told in (("Waiting", _waiting), ("Failing", _failing)):
         lines = [line for one in regions or () for line in told(one)]
         if lines:
@@ -32,16 +32,21 @@ def sections(status: Mapping[str, Any]) -> Iterator[Section]:
 _COUNTS = ("assigned", "bound", "ready", "serving", "done", "failed", "generation")
 
 
-def _in_region(one: Mapping[str, Any]) -> list[str]:
+def _region_row(one: Mapping[str, Any]) -> list[str]:
     template = str(one.get("template") or "")[:DIGEST_SHOWN]
-    counts = [printer.cell(one.get(name)) for name in _COUNTS]
-    return [printer.cell(one.get("region")), printer.cell(template), *counts, printer.ago(one.get("heard"))]
+    counts = [printer.format_value(one.get(name)) for name in _COUNTS]
+    return [
+        printer.format_value(one.get("region")),
+        printer.format_value(template),
+        *counts,
+        printer.format_age(one.get("heard")),
+    ]
 
 
 def _waiting(one: Mapping[str, Any]) -> Iterator[str]:
     for reason in one.get("waiting") or ():
         said = ": ".join(str(reason[key]) for key in ("code", "message") if reason.get(key))
-        yield f"{one.get('region')}: {reason.get('count')} wait for {printer.ago(reason.get('since'))}: {said}"
+        yield f"{one.get('region')}: {reason.get('count')} wait for {printer.format_age(reason.get('since'))}: {said}"
 
 
 def _failing(one: Mapping[str, Any]) -> Iterator[str]:
@@ -52,20 +57,21 @@ def _failing(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _summary(summary: Mapping[str, Any]) -> Iterator[Section]:
-    told = f"Nodes, as told {printer.ago(summary.get('at'))} ago"
+    told = f"Nodes, as told {printer.format_age(summary.get('at'))} ago"
     nodes = [
-        [printer.cell(one.get(key)) for key in ("pool", "labels", "count", "capacity", "free")]
+        [printer.format_value(one.get(key)) for key in ("pool", "labels", "count", "capacity", "free")]
         + [_pieces(one.get("largest")), _pieces(one.get("largestFree"))]
         for one in summary.get("nodes") or ()
     ]
     headings = ("POOL", "LABELS", "NODES", "CAPACITY", "FREE", "LARGEST", "LARGEST FREE")
     yield told, _table(headings, nodes) if nodes else ["none take work"]
-    uses = [[name, printer.cell(charged)] for name, charged in (summary.get("uses") or {}).items()]
+    uses = [[name, printer.format_value(charged)] for name, charged in (summary.get("uses") or {}).items()]
     if uses:
         yield "Charged", _table(("ACCOUNT", "AMOUNT"), uses)
     troubles = [
-        [printer.cell(one.get("kind")), printer.cell(one.get("count")), printer.ago(one.get("since")),
-         printer.cell(one.get("message"))]
+        [printer.format_value(one.get("kind")), printer.format_value(one.get("count")),
+         printer.format_age(one.get("since")),
+         printer.format_value(one.get("message"))]
         for one in summary.get("troubles") or ()
     ]  # fmt: skip
     if troubles:
@@ -73,7 +79,7 @@ def _summary(summary: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _pieces(pieces: Sequence[Mapping[str, Any]] | None) -> str:
-    return " or ".join(printer.cell(piece) for piece in pieces or ()) or "-"
+    return " or ".join(printer.format_value(piece) for piece in pieces or ()) or "-"
 
 
 def _table(headings: Sequence[str], rows: Any) -> list[str]:

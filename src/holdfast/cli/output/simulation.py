@@ -16,8 +16,8 @@ from rich.table import Table
 
 from holdfast.replay.recording import Recording
 from holdfast.sim.runs import swarm as swarms
-from holdfast.sim.runs.run import Report
-from holdfast.sim.runs.shrink import Shrunk
+from holdfast.sim.runs.run import RunReport
+from holdfast.sim.runs.shrink import ShrinkResult
 
 #: How often a swarm says how far it is where nobody watches a bar.
 TELL_SECONDS = 5.0
@@ -44,7 +44,7 @@ def say(text: str, *, err: bool = False) -> None:
     terminal(err=err).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def show(report: Report, took: float, *, timeline: bool) -> None:
+def show(report: RunReport, took: float, *, timeline: bool) -> None:
     """One run: verdicts, what is wrong, the six answers."""
     verdicts = report.verdicts
     say(f"{report.scenario}, seed {report.seed}: safety {verdicts.safety}, liveness {verdicts.liveness}")
@@ -67,7 +67,7 @@ def show(report: Report, took: float, *, timeline: bool) -> None:
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Callable[[swarms.Played], None]]:
+def progress(total: int) -> Iterator[Callable[[swarms.RunSummary], None]]:
     """Tells of each run: on a bar where somebody watches, in a line now and then elsewhere."""
     console = Console(stderr=True)
     began, told, done, simulated, failed = time.monotonic(), time.monotonic(), 0, 0, 0
@@ -75,7 +75,7 @@ def progress(total: int) -> Iterator[Callable[[swarms.Played], None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task("", total=total)
 
-        def tell(played: swarms.Played) -> None:
+        def tell(played: swarms.RunSummary) -> None:
             nonlocal told, done, simulated, failed
             now = time.monotonic()
             done, simulated = done + 1, simulated + played.length
@@ -92,7 +92,7 @@ def progress(total: int) -> Iterator[Callable[[swarms.Played], None]]:
         yield tell
 
 
-def show_swarm(result: swarms.Result) -> None:
+def show_swarm(result: swarms.SwarmResult) -> None:
     """A swarm at its end: verdicts by scenario, figures, failures, what never happened."""
     verdicts = ("held", "safety", "liveness", "inconclusive", "died")
     table = Table("scenario", "runs", *verdicts)
@@ -116,7 +116,7 @@ def show_swarm(result: swarms.Result) -> None:
         say("interrupted before the last seed")
 
 
-def _figures(result: swarms.Result) -> dict[str, float]:
+def _figures(result: swarms.SwarmResult) -> dict[str, float]:
     took = max(result.seconds, 1e-9)
     return {
         "simulated_hours": round(result.simulated_ms / 3_600_000, 4),
@@ -125,7 +125,7 @@ def _figures(result: swarms.Result) -> dict[str, float]:
     }
 
 
-def swarm_as_json(result: swarms.Result) -> dict[str, Any]:
+def swarm_as_json(result: swarms.SwarmResult) -> dict[str, Any]:
     """The result as others read it."""
     built: dict[str, Any] = msgspec.to_builtins(result)
     for failure in built["failures"]:
@@ -133,7 +133,7 @@ def swarm_as_json(result: swarms.Result) -> dict[str, Any]:
     return {"failed": result.failed} | _figures(result) | built
 
 
-def show_shrunk(report: Report, found: Shrunk, *, err: bool) -> None:
+def show_shrunk(report: RunReport, found: ShrinkResult, *, err: bool) -> None:
     """What is left of a failing run."""
     had, has = len(report.plan.faults) + len(report.plan.acts), len(found.plan.faults) + len(found.plan.acts)
     rest = "each of them matters" if found.finished else "time was up, and more may be left out"

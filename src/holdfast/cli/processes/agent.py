@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import an_app
+from holdfast.cli.command import make_app
 from holdfast.cli.processes.machine_options import (
     Certificate,
     Form,
@@ -19,8 +19,8 @@ from holdfast.cli.processes.machine_options import (
     Server,
     TokenFile,
     Trust,
-    begin,
-    servers_in,
+    parse_server_list,
+    run_machine,
 )
 from holdfast.core.model.records.nodes import Device
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
@@ -122,15 +122,15 @@ def agent(  # long: one line for each option
     An agent that is not root runs all as its own user: it takes the work of one tenant at a time, that of `--tenant` or
     the first that comes, unless `--share-user` says otherwise.
     """
-    from holdfast.wiring.agent import AGENT, NodeWish, run, wrong
-    from holdfast.wiring.machine import MachineWish
+    from holdfast.wiring.agent import AGENT, NodeOptions, invalid_node_options, run
+    from holdfast.wiring.machine import MachineOptions
 
-    wish = MachineWish(
-        AGENT, servers_in(server), node, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
+    wish = MachineOptions(
+        AGENT, parse_server_list(server), node, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
         log_form, listen,
     )  # fmt: skip
     unreadable: list[str] = []
-    found = NodeWish(
+    found = NodeOptions(
         data=data.expanduser().absolute(),
         pool=pool,
         zone=zone,
@@ -153,7 +153,7 @@ def agent(  # long: one line for each option
         share_user=share_user,
         stop_work=stop_work,
     )
-    begin(wish, [*unreadable, *([] if unreadable else wrong(found))], lambda: run(wish, found))
+    run_machine(wish, [*unreadable, *([] if unreadable else invalid_node_options(found))], lambda: run(wish, found))
 
 
 def _pairs(what: str, said: Iterable[str] | None, unreadable: list[str]) -> dict[str, str]:
@@ -190,5 +190,5 @@ def _range(what: str, said: str, unreadable: list[str]) -> tuple[int, int]:
     return 1, 1
 
 
-app = an_app()
+app = make_app()
 app.command("agent")(agent)

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import an_app
-from holdfast.cli.context import checked, path_of, read, written
-from holdfast.cli.errors import Trouble
-from holdfast.cli.options import note
+from holdfast.cli.command import make_app
+from holdfast.cli.context import config_path, read_config, render_config, validate_config
+from holdfast.cli.errors import CliError
+from holdfast.cli.options import print_note
 from holdfast.wiring.config.private_files import write_private
 
 CONTEXT = "dev"
@@ -67,9 +67,9 @@ def dev(
     """
     from holdfast.wiring.config.sources import data_home
     from holdfast.wiring.dev.cluster import run
-    from holdfast.wiring.dev.data_folder import Wish
+    from holdfast.wiring.dev.data_folder import DevOptions
 
-    wish = Wish(
+    wish = DevOptions(
         data=Path(data).expanduser().absolute() if data else data_home(os.environ) / "dev",
         port=port,
         fresh=fresh,
@@ -89,22 +89,22 @@ def keep_context(server: str, token_file: Path) -> str:
     """
     try:
         is_current = _kept(server, token_file)
-    except (Trouble, OSError) as error:
-        note(f"the context {CONTEXT} was not written: {error}")
+    except (CliError, OSError) as error:
+        print_note(f"the context {CONTEXT} was not written: {error}")
         return f"{_program()} --server {server} --token-file {token_file}"
     return _program() if is_current else f"{_program()} --context {CONTEXT}"
 
 
 def _kept(server: str, token_file: Path) -> bool:
     """Write the context; whether it is the current one. What people added to it, such as a tenant, stays."""
-    path = Path(path_of(os.environ))
-    kept = read(str(path))
+    path = Path(config_path(os.environ))
+    kept = read_config(str(path))
     contexts = dict(kept.get("contexts") or {})
     current = kept.get("current") or CONTEXT
     wanted = {**(contexts.get(CONTEXT) or {}), "servers": [server], "tokenFile": str(token_file)}
     if contexts.get(CONTEXT) != wanted or kept.get("current") != current:
         config = {**kept, "current": current, "contexts": {**contexts, CONTEXT: wanted}}
-        write_private(path, written(checked(config, str(path))))
+        write_private(path, render_config(validate_config(config, str(path))))
     return bool(current == CONTEXT)
 
 
@@ -115,5 +115,5 @@ def _program() -> str:
     return sys.argv[0] if sys.argv[0].endswith("/holdfast") else f"{sys.executable} -m holdfast.cli.main"
 
 
-app = an_app()
+app = make_app()
 app.command("dev")(dev)

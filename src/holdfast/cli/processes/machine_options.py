@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.wiring.config.server_settings import FORMS, LEVELS
+from holdfast.wiring.config.server_settings import LEVELS, LOG_FORMS
 
 if TYPE_CHECKING:
-    from holdfast.wiring.machine import MachineWish
+    from holdfast.wiring.machine import MachineOptions
 
 CANNOT_START = 1
 
@@ -40,23 +40,23 @@ Listen = Annotated[
     ),
 ]
 Level = Annotated[str, typer.Option("--log-level", metavar="TEXT", help=f"One of: {', '.join(LEVELS)}.")]
-Form = Annotated[str, typer.Option("--log-form", metavar="TEXT", help=f"One of: {', '.join(FORMS)}.")]
+Form = Annotated[str, typer.Option("--log-form", metavar="TEXT", help=f"One of: {', '.join(LOG_FORMS)}.")]
 
 
-def servers_in(said: Iterable[str]) -> tuple[str, ...]:
+def parse_server_list(said: Iterable[str]) -> tuple[str, ...]:
     """The servers that were named, one by one or in a list."""
     return tuple(url.rstrip("/") for one in said for url in one.replace(",", " ").split())
 
 
-def begin(wish: MachineWish, also_wrong: Iterable[str], run: Callable[[], int]) -> None:
+def run_machine(wish: MachineOptions, also_wrong: Iterable[str], run: Callable[[], int]) -> None:
     """Run it, unless it cannot be meant so; and exit as it ends."""
-    from holdfast.wiring.machine import wrong
-    from holdfast.wiring.process import say
+    from holdfast.wiring.machine import invalid_machine_options
+    from holdfast.wiring.process import print_machine_status
 
-    found = [*wrong(wish), *also_wrong]
-    for word, choices in ((wish.log_level, LEVELS), (wish.log_form, FORMS)):
+    found = [*invalid_machine_options(wish), *also_wrong]
+    for word, choices in ((wish.log_level, LEVELS), (wish.log_form, LOG_FORMS)):
         if word not in choices:
             found.append(f"{word!r} is none of {', '.join(choices)}")
     for why in found:
-        say(wish.kind, f"cannot start: {why}")
+        print_machine_status(wish.kind, f"cannot start: {why}")
     raise typer.Exit(CANNOT_START if found else run())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import an_app
+from holdfast.cli.command import make_app
 from holdfast.cli.processes.machine_options import (
     Certificate,
     Form,
@@ -17,8 +17,8 @@ from holdfast.cli.processes.machine_options import (
     Server,
     TokenFile,
     Trust,
-    begin,
-    servers_in,
+    parse_server_list,
+    run_machine,
 )
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Its name: it speaks as scheduler/NAME.")]
@@ -41,15 +41,16 @@ def scheduler(
     For regions whose servers run with `scheduler: none`. A name is for one scheduler: a second one under the same name
     takes over, and the first one ends.
     """
-    from holdfast.wiring.machine import MachineWish
+    from holdfast.wiring.machine import MachineOptions
     from holdfast.wiring.scheduler import SCHEDULER, run
 
-    wish = MachineWish(
-        SCHEDULER, servers_in(server), name, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
+    wish = MachineOptions(
+        SCHEDULER, parse_server_list(server), name, token_file, tls_certificate, tls_key, tls_trust, insecure,
+        log_level,
         log_form, listen,
     )  # fmt: skip
-    begin(wish, (), lambda: run(wish))
+    run_machine(wish, (), lambda: run(wish))
 
 
-app = an_app()
+app = make_app()
 app.command("scheduler")(scheduler)

@@ -10,16 +10,16 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from holdfast.cli.command import an_app
+from holdfast.cli.command import make_app
 from holdfast.observe import log_output
-from holdfast.wiring.config.server_settings import SETTINGS, Form, ServerSettings, Setting
-from holdfast.wiring.config.sources import BadSetting, Gathered, gather, shown, write
-from holdfast.wiring.config.validation import contradictions
+from holdfast.wiring.config.server_settings import SETTINGS, ServerSettings, Setting, SettingType
+from holdfast.wiring.config.sources import BadSetting, LoadedSettings, format_setting, load_settings, settings_table
+from holdfast.wiring.config.validation import invalid_settings
 
 CANNOT_START = 1
 #: Set by benchmarks that want to know what holds a server's loop (`bench/fixtures/loop_stalls.py`, which names it too).
 MEASURED = "HOLDFAST_BENCH_STALLS"
-_FORMS = {Form.YES_NO: bool | None, Form.NAMES: list[str] | None, Form.PAIRS: list[str] | None}
+_FORMS = {SettingType.YES_NO: bool | None, SettingType.NAMES: list[str] | None, SettingType.PAIRS: list[str] | None}
 
 
 def server(settings: str = "", show_settings: bool = False, **said: Any) -> None:
@@ -28,13 +28,13 @@ def server(settings: str = "", show_settings: bool = False, **said: Any) -> None
     Settings come from defaults, then a file, then the environment, then flags; the later wins.
     """
     try:
-        gathered = gather(settings, os.environ, said)
+        gathered = load_settings(settings, os.environ, said)
     except BadSetting as error:
         _refuse([str(error)])
     if show_settings:
         _show(gathered)
         return
-    wrong = contradictions(gathered.settings)
+    wrong = invalid_settings(gathered.settings)
     if wrong:
         _refuse(wrong)
     raise typer.Exit(_run(gathered.settings))
@@ -45,34 +45,34 @@ def _run(settings: ServerSettings) -> int:
 
     if not os.environ.get(MEASURED):
         return run(settings)
-    from holdfast.bench.fixtures.loop_stalls import written  # a benchmark has started this server
+    from holdfast.bench.fixtures.loop_stalls import write_stalls  # a benchmark has started this server
 
-    with written(Path(settings.data)):
+    with write_stalls(Path(settings.data)):
         return run(settings)
 
 
-def _show(gathered: Gathered) -> None:
-    rows = shown(gathered)
+def _show(gathered: LoadedSettings) -> None:
+    rows = settings_table(gathered)
     widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
     for key, value, source in rows:
         typer.echo(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {source}")
-    for why in contradictions(gathered.settings):
-        log_output.say(f"warning: {why}")
+    for why in invalid_settings(gathered.settings):
+        log_output.print_status(f"warning: {why}")
 
 
 def _refuse(wrong: list[str]) -> NoReturn:
     for why in wrong:
-        log_output.say(f"holdfast server: cannot start: {why}")
-    log_output.say("hint: `holdfast server --show-settings` shows every setting and where it came from")
+        log_output.print_status(f"holdfast server: cannot start: {why}")
+    log_output.print_status("hint: `holdfast server --show-settings` shows every setting and where it came from")
     raise typer.Exit(CANNOT_START)
 
 
 def _option(setting: Setting) -> inspect.Parameter:
     """The flag of a setting. Nothing said is None: then the environment and the file have their say."""
-    default = setting.made or write(setting, getattr(ServerSettings(), setting.field))
+    default = setting.made or format_setting(setting, getattr(ServerSettings(), setting.field))
     meant = f" One of: {', '.join(setting.choices)}." if setting.choices else ""
     shown_default = f" Default: {default}." if default not in ("", "no") else ""
-    is_switch = setting.form is Form.YES_NO
+    is_switch = setting.form is SettingType.YES_NO
     option = typer.Option(
         f"{setting.flag}/--no-{setting.flag[2:]}" if is_switch else setting.flag,
         metavar=None if is_switch else setting.form.value.upper(),
@@ -100,5 +100,5 @@ def _signature() -> inspect.Signature:
 
 server.__signature__ = _signature()  # type: ignore[attr-defined]
 
-app = an_app()
+app = make_app()
 app.command("server")(server)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import Printed, an_app, command
-from holdfast.cli.errors import Trouble, misused
-from holdfast.cli.options import Options, duration, note
+from holdfast.cli.command import OutputOption, command, make_app
+from holdfast.cli.errors import CliError, usage_error
+from holdfast.cli.options import GlobalOptions, parse_duration_option, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
+from holdfast.cli.output.printer import OutputFormat
 
-app = an_app("Make an authority, sign certificates with it, and show them.", no_args_is_help=True)
+app = make_app("Make an authority, sign certificates with it, and show them.", no_args_is_help=True)
 
 #: Asked of no server, so none of these makes a difference.
 ALONE = ("context", "server", "tenant", "region", "token_file", "timeout")
@@ -36,8 +36,8 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, PEM."
 
 @command(app, without=ALONE)
 def authority(
-    options: Options, out: Out, name: Name = "holdfast", life: Life = "3650d", force: Force = False,
-    output: Printed = Data.TEXT,
+    options: GlobalOptions, out: Out, name: Name = "holdfast", life: Life = "3650d", force: Force = False,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:  # fmt: skip
     """Make an authority: `holdfast certificate authority --out authority`.
 
@@ -54,22 +54,22 @@ def authority(
 
 @command(app, without=ALONE)
 def issue(
-    options: Options, authority: Authority, out: Out = Path("."), server: Hosts = None, principal: Principal = "",
+    options: GlobalOptions, authority: Authority, out: Out = Path("."), server: Hosts = None, principal: Principal = "",
     name: Name = "", life: Life = "90d", wildcard: Wildcard = False, server_principal: ServerPrincipal = False,
-    force: Force = False, output: Printed = Data.TEXT,
+    force: Force = False, output: OutputOption = OutputFormat.TEXT,
 ) -> None:  # fmt: skip
     """Sign a certificate for a server, an agent, a scheduler or a person, with a new key.
 
     `--server HOST[,HOST...]` makes it a server's, `--principal agent/n1` one by which that principal is known.
     """
-    from holdfast.wiring.certificate_authority import CertificateWish, NotIssued, wrong
+    from holdfast.wiring.certificate_authority import CertificateOptions, NotIssued, invalid_certificate_options
     from holdfast.wiring.certificate_authority import issue as sign
 
     hosts = tuple(one for said in server or () for one in said.replace(",", " ").split())
-    wish = CertificateWish(hosts, principal, _span(life), wildcard, server_principal)
-    found = list(wrong(wish))
+    wish = CertificateOptions(hosts, principal, _span(life), wildcard, server_principal)
+    found = list(invalid_certificate_options(wish))
     if found:
-        raise misused(f"nothing was signed: {found[0]}", lines=found[1:])
+        raise usage_error(f"nothing was signed: {found[0]}", lines=found[1:])
     try:
         made = sign(authority.expanduser(), out.expanduser(), name or wish.name, wish, _now(), force=force)
     except NotIssued as error:
@@ -78,11 +78,11 @@ def issue(
 
 
 @command(app, without=ALONE)
-def show(options: Options, file: File, output: Printed = Data.TEXT) -> None:
+def show(options: GlobalOptions, file: File, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show whose a certificate is, which hosts and which principal it names, and until when it is good."""
     told = _told(file.expanduser())
-    if not printer.printed(told, output):
-        printer.say(printer.pairs([(_HEADINGS[key], _cell(value)) for key, value in told.items()]))
+    if not printer.print_structured(told, output):
+        printer.print_data(printer.pairs([(_HEADINGS[key], _cell(value)) for key, value in told.items()]))
 
 
 _HEADINGS = {
@@ -93,14 +93,14 @@ _HEADINGS = {
 
 
 def _told(file: Path) -> dict[str, Any]:
-    from holdfast.transports.certificates import NoCertificate, facts_of
+    from holdfast.transports.certificates import InvalidCertificate, certificate_facts
 
     try:
-        facts = facts_of(file.read_bytes())
+        facts = certificate_facts(file.read_bytes())
     except OSError as error:
-        raise misused(f"{file} cannot be read: {error.strerror}") from None
-    except NoCertificate as error:
-        raise misused(
+        raise usage_error(f"{file} cannot be read: {error.strerror}") from None
+    except InvalidCertificate as error:
+        raise usage_error(
             f"{file} is no certificate: {error}", "name the file that begins with BEGIN CERTIFICATE"
         ) from None
     left = (facts.ends - _now()).days
@@ -118,12 +118,12 @@ def _told(file: Path) -> dict[str, Any]:
     }
 
 
-def _tell(certificate: Path, key: Path, output: Data) -> None:
+def _tell(certificate: Path, key: Path, output: OutputFormat) -> None:
     told = {**_told(certificate), "key": str(key)}
-    if not printer.printed(told, output):
-        printer.say(f"{certificate}\n{key}")
+    if not printer.print_structured(told, output):
+        printer.print_data(f"{certificate}\n{key}")
         whom = told["principal"] or ", ".join(told["hosts"]) or told["subject"]
-        note(f"{whom}: good until {told['until']} ({told['daysLeft']} days); only its owner can read {key}")
+        print_note(f"{whom}: good until {told['until']} ({told['daysLeft']} days); only its owner can read {key}")
 
 
 def _cell(value: Any) -> str:
@@ -137,13 +137,13 @@ def _moment(at: datetime) -> str:
 
 
 def _span(life: str) -> timedelta:
-    return timedelta(milliseconds=duration(life, "--life"))
+    return timedelta(milliseconds=parse_duration_option(life, "--life"))
 
 
 def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def _trouble(error: Exception) -> Trouble:
+def _trouble(error: Exception) -> CliError:
     message, _, hint = str(error).partition("\nhint: ")
-    return Trouble(message, hint=hint)
+    return CliError(message, hint=hint)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.command import COMPLETE, an_app, command
-from holdfast.cli.options import Options
+from holdfast.cli.command import COMPLETE, command, make_app
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
 
-app = an_app()
+app = make_app()
 
 
 class Shell(StrEnum):
@@ -23,8 +23,8 @@ class Shell(StrEnum):
 
 
 @command(app)
-def completion(options: Options, shell: Annotated[Shell, typer.Argument(help="For which shell.")]) -> None:
+def completion(options: GlobalOptions, shell: Annotated[Shell, typer.Argument(help="For which shell.")]) -> None:
     """Print the completion script of a shell; for bash: `source <(holdfast completion bash)`."""
     from typer._completion_shared import get_completion_script
 
-    printer.say(get_completion_script(prog_name="holdfast", complete_var=COMPLETE, shell=shell.value))
+    printer.print_data(get_completion_script(prog_name="holdfast", complete_var=COMPLETE, shell=shell.value))

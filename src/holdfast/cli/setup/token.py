@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import Printed, an_app, command
-from holdfast.cli.connect import Client, as_trouble, connect
+from holdfast.cli.command import OutputOption, command, make_app
+from holdfast.cli.connect import ApiClient, connect, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.errors import misused
-from holdfast.cli.options import Options, duration, note
+from holdfast.cli.errors import usage_error
+from holdfast.cli.options import GlobalOptions, parse_duration_option, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
+from holdfast.cli.output.printer import OutputFormat
 
-app = an_app("Make, list and revoke tokens.", no_args_is_help=True)
+app = make_app("Make, list and revoke tokens.", no_args_is_help=True)
 
 Principal = Annotated[str, typer.Option("--principal", metavar="NAME", help="For whom it speaks: person/oncall.")]
 Ttl = Annotated[str, typer.Option("--ttl", metavar="TIME", help="How long it is good for, such as 12h or 30d.")]
@@ -34,7 +34,7 @@ AnyNode = Annotated[
 
 @command(app, without=("tenant", "region"))
 def create(
-    options: Options, principal: Principal = "", ttl: Ttl = "", name: Name = "", replaces: Replaces = "",
+    options: GlobalOptions, principal: Principal = "", ttl: Ttl = "", name: Name = "", replaces: Replaces = "",
     overlap: Overlap = "1h", any_node: AnyNode = False,
 ) -> None:  # fmt: skip
     """Make a token and print it, once: `holdfast token create --principal person/oncall --ttl 30d > oncall.token`.
@@ -46,21 +46,21 @@ def create(
     import secrets
 
     if not ttl:
-        raise misused("how long is the token good for?", "`--ttl 30d`")
-    overlap_ms = duration(overlap, "--overlap")
+        raise usage_error("how long is the token good for?", "`--ttl 30d`")
+    overlap_ms = parse_duration_option(overlap, "--overlap")
     client = connect(options, resolve(options))
     if replaces:
         old = client.get("tokens", replaces)
         principal = principal or old["spec"]["principal"]
     if not principal:
-        raise misused("for whom is the token?", "`--principal person/oncall`, or --replaces OLD")
+        raise usage_error("for whom is the token?", "`--principal person/oncall`, or --replaces OLD")
     if principal in ("agent/*", "scheduler/*") and not any_node:
-        raise misused(f"a token of {principal} speaks for all of them", "one for each, or `--any-node`")
+        raise usage_error(f"a token of {principal} speaks for all of them", "one for each, or `--any-node`")
     name = name or f"{principal.rpartition('/')[2].replace('_', '-').replace('*', 'any')}-{secrets.token_hex(4)}"
     if "_" in name:
-        raise misused(f"--name {name}: the name of a token has no underscore: one ends it within the token")
+        raise usage_error(f"--name {name}: the name of a token has no underscore: one ends it within the token")
     secret = secrets.token_urlsafe(32)
-    expires = printer.later(duration(ttl, "--ttl"))
+    expires = printer.instant_in(parse_duration_option(ttl, "--ttl"))
     spec: dict[str, Any] = {
         "principal": principal,
         "hash": hashlib.sha256(secret.encode()).hexdigest(),
@@ -72,16 +72,16 @@ def create(
     try:
         client.put(document, create_only=True)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=f"token/{name}") from None
-    printer.say(f"hf_{name}_{secret}")
-    note(f"token/{name} of {principal}, good until {expires}; it is not shown again")
+        raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
+    printer.print_data(f"hf_{name}_{secret}")
+    print_note(f"token/{name} of {principal}, good until {expires}; it is not shown again")
     if replaces:
         _retire(client, replaces, overlap_ms)
 
 
-def _retire(client: Client, name: str, overlap_ms: int) -> None:
+def _retire(client: ApiClient, name: str, overlap_ms: int) -> None:
     """Let the replaced token end soon, unless it does anyway."""
-    ends = printer.later(overlap_ms)
+    ends = printer.instant_in(overlap_ms)
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
         spec = found["spec"]
@@ -90,34 +90,36 @@ def _retire(client: Client, name: str, overlap_ms: int) -> None:
         return {**found, "spec": {**spec, "expires": ends}}
 
     done = client.edit("tokens", name, change)
-    note(f"token/{name} is good until {done.object['spec']['expires']}; `holdfast token revoke {name}` ends it now")
+    print_note(
+        f"token/{name} is good until {done.object['spec']['expires']}; `holdfast token revoke {name}` ends it now"
+    )
 
 
 @command(app, "list", without=("tenant", "region"))
-def list_tokens(options: Options, principal: Principal = "", output: Printed = Data.TEXT) -> None:
+def list_tokens(options: GlobalOptions, principal: Principal = "", output: OutputOption = OutputFormat.TEXT) -> None:
     """List tokens: whose they are and until when. Secrets are known to nobody but their holders."""
     found = [
         one
         for one in connect(options, resolve(options)).list("tokens").items
         if not principal or one["spec"]["principal"] == principal
     ]
-    if printer.printed({"items": found}, output):
+    if printer.print_structured({"items": found}, output):
         return
     rows = [
         [one["metadata"]["name"], one["spec"]["principal"], one["spec"]["expires"], _state(one["spec"])]
         for one in found
     ]
-    printer.say(printer.table(["NAME", "PRINCIPAL", "EXPIRES", "STATE"], rows))
+    printer.print_data(printer.table(["NAME", "PRINCIPAL", "EXPIRES", "STATE"], rows))
 
 
 def _state(spec: dict[str, Any]) -> str:
     if spec.get("revoked"):
         return "revoked"
-    return "expired" if str(spec["expires"]) <= printer.later(0) else "good"
+    return "expired" if str(spec["expires"]) <= printer.instant_in(0) else "good"
 
 
 @command(app, without=("tenant", "region"))
-def revoke(options: Options, name: Annotated[str, typer.Argument(metavar="NAME", help="Which token.")]) -> None:
+def revoke(options: GlobalOptions, name: Annotated[str, typer.Argument(metavar="NAME", help="Which token.")]) -> None:
     """End a token now. It cannot be taken back."""
 
     def change(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -126,5 +128,5 @@ def revoke(options: Options, name: Annotated[str, typer.Argument(metavar="NAME",
     try:
         done = connect(options, resolve(options)).edit("tokens", name, change)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=f"token/{name}") from None
-    printer.say(f"token/{name} {'was revoked before' if done.outcome == 'unchanged' else 'revoked'}")
+        raise to_cli_error(error, options.verbose, what=f"token/{name}") from None
+    printer.print_data(f"token/{name} {'was revoked before' if done.outcome == 'unchanged' else 'revoked'}")

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 
 import holdfast
-from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options, note
+from holdfast.cli.options import GlobalOptions, print_note
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
+from holdfast.cli.output.printer import OutputFormat
 
-app = an_app()
+app = make_app()
 
 #: How long to look for a server when nobody said: whoever asks for a version does not want to wait.
 SHORT = "2s"
@@ -21,29 +21,29 @@ SHORT = "2s"
 
 @command(app)
 def version(
-    options: Options,
+    options: GlobalOptions,
     client: Annotated[bool, typer.Option("--client", help="Only this program's; ask no server.")] = False,
-    output: Printed = Data.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the versions of this program and of the server, or with --region of that region's, and whether they fit."""
     found = {"client": holdfast.__version__}
     if not client:
         found |= _served(options)
-    if printer.printed(found, output):
+    if printer.print_structured(found, output):
         return
-    printer.say(printer.pairs([(name, value) for name, value in found.items() if name != "skew"]))
+    printer.print_data(printer.pairs([(name, value) for name, value in found.items() if name != "skew"]))
     if found.get("skew"):
-        note(f"warning: {found['skew']}")
+        print_note(f"warning: {found['skew']}")
 
 
-def _served(options: Options) -> dict[str, Any]:
-    from holdfast.cli.connect import as_trouble, connect
+def _served(options: GlobalOptions) -> dict[str, Any]:
+    from holdfast.cli.connect import connect, to_cli_error
 
     try:
         hasty = options._replace(timeout=options.timeout or SHORT)
         status = connect(hasty, resolve(options), region=options.region).status()
     except Exception as error:
-        note(f"no server answered: {as_trouble(error, options.verbose)}")
+        print_note(f"no server answered: {to_cli_error(error, options.verbose)}")
         return {}
     server = str(status.get("version", ""))
     return {"server": server, "skew": skew(holdfast.__version__, server)}

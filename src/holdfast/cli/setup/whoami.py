@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from holdfast.cli.command import Printed, an_app, command
+from holdfast.cli.command import OutputOption, command, make_app
 from holdfast.cli.connect import connect
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
-from holdfast.cli.output.printer import Data
+from holdfast.cli.output.printer import OutputFormat
 
-app = an_app()
+app = make_app()
 
 
 @command(app)
-def whoami(options: Options, output: Printed = Data.TEXT) -> None:
+def whoami(options: GlobalOptions, output: OutputOption = OutputFormat.TEXT) -> None:
     """Show whom the server takes you for, what you may do and where; with --region, whom that region does."""
     found = connect(options, resolve(options), region=options.region).whoami()
-    if printer.printed(found, output):
+    if printer.print_structured(found, output):
         return
     scope = {key: value for key, value in (found.get("scope") or {}).items() if value}
     rows = [
-        ("principal", printer.cell(found.get("principal"))),
+        ("principal", printer.format_value(found.get("principal"))),
         ("rights", ", ".join(found.get("rights") or ()) or "-"),
         ("where", ", ".join(f"{key} {value}" for key, value in scope.items()) or "everywhere"),
     ]
     if found.get("expires"):
-        rows.append(("expires", f"{found['expires']} ({printer.ago(found['expires'])})"))
-    printer.say(printer.pairs(rows))
+        rows.append(("expires", f"{found['expires']} ({printer.format_age(found['expires'])})"))
+    printer.print_data(printer.pairs(rows))

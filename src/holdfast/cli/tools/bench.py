@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.bench.report import Report, Result, to_json
-from holdfast.cli.options import note
+from holdfast.bench.report import BenchReport, BenchResult, to_json
+from holdfast.cli.options import print_note
 
 app = typer.Typer(no_args_is_help=True, help="Measure Holdfast on this machine.")
 
@@ -114,18 +114,18 @@ def _say(text: str) -> None:
     Console(stderr=True).print(text)
 
 
-def _show(report: Report, *, as_json: bool) -> None:
+def _show(report: BenchReport, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(report))
     elif report.results:
         _show_table(report)
     for failed in report.failures:
-        note(f"{failed.name} could not be measured: {failed.why}")
+        print_note(f"{failed.name} could not be measured: {failed.why}")
     if report.failures:
         raise typer.Exit(1)
 
 
-def _show_table(report: Report) -> None:
+def _show_table(report: BenchReport) -> None:
     machine = report.machine
     title = f"{machine.processor}, {machine.cores} cores, {machine.memory_mib} MiB, Python {machine.python}"
     table = Table(title=title, title_justify="left")
@@ -138,7 +138,7 @@ def _show_table(report: Report) -> None:
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
-def _row(one: Result) -> tuple[str, ...]:
+def _row(one: BenchResult) -> tuple[str, ...]:
     value, best, worst = (f"{figure:,.1f}" for figure in (one.value, one.best, one.worst))
     met = "yes" if one.met else "no"
     return one.name, value, one.unit, best, worst, f"{one.direction} {one.target:,g}", met, f"{one.ratio:.3f}"

@@ -22,26 +22,26 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.cli.options import note
+from holdfast.cli.options import print_note
 from holdfast.cli.output import simulation as shown
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
 from holdfast.host.errors import Stopped
 from holdfast.host.ports.store import StoreError, StoreInUse
-from holdfast.observe.log_text import to_stderr
+from holdfast.observe.log_text import log_to_stderr
 from holdfast.replay import recording as recordings
 from holdfast.replay.compare import compare
 from holdfast.replay.recording import Recording, RecordingError
 from holdfast.replay.refold import refold
-from holdfast.replay.run_plan import Plan
+from holdfast.replay.run_plan import RunPlan
 from holdfast.sim import scenario as scenarios
 from holdfast.sim.runs import swarm as swarms
 from holdfast.sim.runs.record import record_run
-from holdfast.sim.runs.run import Report
+from holdfast.sim.runs.run import RunReport
 from holdfast.sim.runs.run import as_json as report_as_json
 from holdfast.sim.runs.run import run as play
-from holdfast.sim.runs.shrink import SECONDS, manner
+from holdfast.sim.runs.shrink import SECONDS, failure_kind
 from holdfast.sim.runs.shrink import shrink as make_smaller
-from holdfast.sim.scenario import BadScenario, Scenario
+from holdfast.sim.scenario import InvalidScenario, Scenario
 from holdfast.wiring.storage import record_folder
 
 app = typer.Typer(no_args_is_help=True, help="Play made-up worlds in which everything goes wrong.")
@@ -55,7 +55,7 @@ def _logging(*, verbose: bool) -> Iterator[None]:
 
     Nor what the loop says about tasks whose machine was killed.
     """
-    hosts, loop, handler = logging.getLogger("holdfast"), logging.getLogger("asyncio"), to_stderr()
+    hosts, loop, handler = logging.getLogger("holdfast"), logging.getLogger("asyncio"), log_to_stderr()
     before = hosts.level, loop.level
     hosts.setLevel(logging.INFO if verbose else logging.CRITICAL)
     loop.setLevel(logging.WARNING if verbose else logging.CRITICAL)
@@ -170,12 +170,12 @@ def replay(file: Annotated[Path, typer.Argument(metavar="FILE.hfr")], verbose: V
     if found is None and made is not None:
         try:
             scenario = scenarios.parse(made.text, f"the scenario in {file}")
-        except BadScenario as error:
+        except InvalidScenario as error:
             _cannot(f"{error}. hint: this version cannot play it any more; use the one that recorded it")
         report, now = record_run(scenario, made.text, made.seed, made.plan)
         found = compare(recorded, now)
         if found is None and made.digest != report.digest:
-            note(f"other digests of the run around the logs: {made.digest} then, {report.digest} now")
+            print_note(f"other digests of the run around the logs: {made.digest} then, {report.digest} now")
     if found is not None:
         typer.echo(f"first difference: {found}")
         raise typer.Exit(1)
@@ -196,7 +196,7 @@ def record(
     except StoreInUse as error:
         _cannot(f"{str(error).splitlines()[0]}. hint: stop that server first: its log is not read while it writes")
     except (StoreError, Stopped, Corrupt, UpgradeNeeded) as error:
-        note(str(error))
+        print_note(str(error))
         raise typer.Exit(1) from None
     _write(found, out)
     shown.show_same(found, "recorded")
@@ -206,14 +206,14 @@ def record(
 
 
 def _cannot(message: str) -> NoReturn:
-    note(message)
+    print_note(message)
     raise typer.Exit(2)
 
 
 def _all(folder: Path) -> dict[str, Scenario]:
     try:
-        return scenarios.all_in(folder)
-    except BadScenario as error:
+        return scenarios.read_folder(folder)
+    except InvalidScenario as error:
         _cannot(str(error))
 
 
@@ -238,7 +238,7 @@ def _chosen(name: str, folder: Path) -> tuple[Scenario, str]:
         scenario = scenarios.parse(text, str(path))
     except OSError as error:
         _cannot(f"{path}: {error.strerror}")
-    except BadScenario as error:
+    except InvalidScenario as error:
         _cannot(str(error))
     if scenario.absent:
         _cannot(f"{scenario.name} cannot be played: {scenario.absent}")
@@ -267,7 +267,7 @@ def _again(name: str | None, folder: Path) -> Callable[[str, int], str]:
     return command
 
 
-def _played(scenario: Scenario, text: str, seed: int, plan: Plan | None, file: Path | None) -> Report:
+def _played(scenario: Scenario, text: str, seed: int, plan: RunPlan | None, file: Path | None) -> RunReport:
     if file is None:
         return play(scenario, seed, plan)
     report, found = record_run(scenario, text, seed, plan)
@@ -280,13 +280,13 @@ def _write(found: Recording, file: Path) -> None:
         recordings.write(found, file)
     except OSError as error:
         _cannot(f"{file}: {error.strerror}")
-    note(f"recorded in {file}; `holdfast sim replay {file}` plays it again")
+    print_note(f"recorded in {file}; `holdfast sim replay {file}` plays it again")
 
 
 def _shrink(scenario: Scenario, text: str, seed: int, seconds: float, file: Path | None, *, err: bool = False) -> bool:
     """Whether the seed fails; what is left of its plan is shown."""
     report = play(scenario, seed)
-    if not manner(report):
+    if not failure_kind(report):
         verdict, why = swarms.verdict_of(report)
         reason = f"{verdict}, {why}: there is too little in it already" if report.failed else "it holds"
         shown.say(f"{scenario.name}, seed {seed}: nothing to make smaller: {reason}", err=err)

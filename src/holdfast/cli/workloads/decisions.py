@@ -8,16 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli import region_requests
-from holdfast.cli.command import Printed, an_app, command
-from holdfast.cli.context import Context, resolve
-from holdfast.cli.errors import misused
-from holdfast.cli.options import Options, moment_of, note
+from holdfast.cli.command import OutputOption, command, make_app
+from holdfast.cli.context import CliContext, resolve
+from holdfast.cli.errors import usage_error
+from holdfast.cli.options import GlobalOptions, parse_time_option, print_note
 from holdfast.cli.output import printer
 from holdfast.cli.output.explanation import workloads_of
-from holdfast.cli.output.printer import Data
-from holdfast.core.model.records.decisions import Outcome
+from holdfast.cli.output.printer import OutputFormat
+from holdfast.core.model.records.decisions import DecisionOutcome
 
-app = an_app()
+app = make_app()
 
 
 Workload = Annotated[str, typer.Option("--workload", metavar="NAME", help="Of this workload, also if it is gone.")]
@@ -25,7 +25,7 @@ Slot = Annotated[str, typer.Option("--slot", metavar="SLOT", help="Of this slot:
 Node = Annotated[str, typer.Option("--node", metavar="NAME", help="What went to this node.")]
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Not older: 1h, 2d, or 2026-11-15T17:00:00Z.")]
 Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Not newer: 1h, 2d, or 2026-11-15T17:00:00Z.")]
-Of = Annotated[Outcome | None, typer.Option("--outcome", help="Only what ended so.")]
+Of = Annotated[DecisionOutcome | None, typer.Option("--outcome", help="Only what ended so.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="No more than so many of each region.")]
 HEADINGS = ("AT", "REGION", "TENANT", "WORKLOAD", "OUTCOME", "PLACED", "EXAMINED", "SCHEDULER", "WHAT")
 #: How much of what was decided a table shows.
@@ -34,7 +34,7 @@ SHOWN = 80
 
 @command(app)
 def decisions(
-    options: Options,
+    options: GlobalOptions,
     workload: Workload = "",
     slot: Slot = "",
     node: Node = "",
@@ -42,7 +42,7 @@ def decisions(
     until: Until = "",
     outcome: Of = None,
     limit: Limit = 50,
-    output: Printed = Data.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show what schedulers decided, newest first; in one region with --region, or in all.
 
@@ -50,47 +50,49 @@ def decisions(
     """
     context = resolve(options)
     if workload and slot:
-        raise misused("--workload, or --slot: a slot names its workload itself")
+        raise usage_error("--workload, or --slot: a slot names its workload itself")
     asked = {
-        "workload": owned(workload, context, 0),
-        "slot": owned(slot, context, 2),
+        "workload": with_default_tenant(workload, context, 0),
+        "slot": with_default_tenant(slot, context, 2),
         "node": node,
         "tenant": "" if workload or slot else options.tenant,
-        "since": moment_of(since, "--since"),
-        "until": moment_of(until, "--until"),
+        "since": parse_time_option(since, "--since"),
+        "until": parse_time_option(until, "--until"),
         "outcome": outcome.value if outcome is not None else "",
     }
-    where = region_requests.regions(options, context, region_in(slot) if slot else "")
-    found = region_requests.answers(where, lambda client: client.decisions(limit=limit, **asked), options.verbose)
+    where = region_requests.region_clients(options, context, slot_region(slot) if slot else "")
+    found = region_requests.ask_regions(where, lambda client: client.decisions(limit=limit, **asked), options.verbose)
     items = [{"region": name, **one} for name, answer in found.items() for one in answer.get("items") or ()]
     items.sort(key=lambda one: str(one.get("at")), reverse=True)
-    if printer.printed({"kind": "DecisionList", "items": items}, output):
+    if printer.print_structured({"kind": "DecisionList", "items": items}, output):
         return
     if not items:
-        note("nothing found")
+        print_note("nothing found")
         return
-    printer.say(printer.table(HEADINGS, map(_row, items)))
+    printer.print_data(printer.table(HEADINGS, map(_row, items)))
     if any((answer.get("metadata") or {}).get("continue") for answer in found.values()):
-        note("there are more; `--limit` shows more of them, `--since` and `--until` others")
+        print_note("there are more; `--limit` shows more of them, `--since` and `--until` others")
 
 
-def owned(name: str, context: Context, slashes: int) -> str:
+def with_default_tenant(name: str, context: CliContext, slashes: int) -> str:
     """The name with its tenant before it, where that is known and not said; a slot has two slashes by itself."""
     return f"{context.tenant}/{name}" if name and context.tenant and name.count("/") == slashes else name
 
 
-def region_in(slot: str) -> str:
+def slot_region(slot: str) -> str:
     """The region that a slot names."""
     parts = slot.split("/")
     if len(parts) not in (3, 4) or not parts[-1].isdigit() or not all(parts):
-        raise misused(f"--slot {slot}: not the name of a slot", "[TENANT/]WORKLOAD/REGION/ORDINAL, such as web/eu/0")
+        raise usage_error(
+            f"--slot {slot}: not the name of a slot", "[TENANT/]WORKLOAD/REGION/ORDINAL, such as web/eu/0"
+        )
     return parts[-2]
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:
-    said = [printer.cell(one.get(key)) for key in ("at", "region", "tenant")]
-    numbers = [printer.cell(one.get(key)) for key in ("outcome", "placed", "examined", "scheduler")]
-    return [*said, printer.cell(workloads_of(one)), *numbers, _what(one)]
+    said = [printer.format_value(one.get(key)) for key in ("at", "region", "tenant")]
+    numbers = [printer.format_value(one.get(key)) for key in ("outcome", "placed", "examined", "scheduler")]
+    return [*said, printer.format_value(workloads_of(one)), *numbers, _what(one)]
 
 
 def _what(one: Mapping[str, Any]) -> str:

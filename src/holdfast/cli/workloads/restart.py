@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.cli.command import Words, an_app, command
-from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.command import WorkloadArgument, command, make_app
+from holdfast.cli.connect import connect, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
-from holdfast.cli.targets import region_for, the_object, the_workload
+from holdfast.cli.targets import region_for, require_workload, resolve_object
 
-app = an_app()
+app = make_app()
 
 
 @command(app)
-def restart(options: Options, words: Words) -> None:
+def restart(options: GlobalOptions, words: WorkloadArgument) -> None:
     """Replace the replicas of a workload by new ones, as a rollout does and within its disruption budget.
 
     It sets `spec.template.restarted` to now: another template, and so a rollout to it.
     """
     context = resolve(options)
-    workload = the_workload(the_object(words, context))
+    workload = require_workload(resolve_object(words, context))
     client = connect(options, context, region=region_for(workload.kind, context, options.region))
-    now = printer.later(0)
+    now = printer.instant_in(0)
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
         spec = found["spec"]
@@ -32,5 +32,5 @@ def restart(options: Options, words: Words) -> None:
     try:
         client.edit("workloads", workload.name, change, tenant=workload.tenant)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=str(workload)) from None
-    printer.say(f"{workload} restarting since {now}")
+        raise to_cli_error(error, options.verbose, what=str(workload)) from None
+    printer.print_data(f"{workload} restarting since {now}")

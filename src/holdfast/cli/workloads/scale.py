@@ -6,23 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.command import Words, an_app, command
-from holdfast.cli.connect import as_trouble, connect
+from holdfast.cli.command import WorkloadArgument, command, make_app
+from holdfast.cli.connect import connect, to_cli_error
 from holdfast.cli.context import resolve
-from holdfast.cli.options import Options
+from holdfast.cli.options import GlobalOptions
 from holdfast.cli.output import printer
-from holdfast.cli.targets import region_for, the_object, the_workload
+from holdfast.cli.targets import region_for, require_workload, resolve_object
 
-app = an_app()
+app = make_app()
 
 Replicas = Annotated[int, typer.Option("--replicas", min=0, help="How many there should be.")]
 
 
 @command(app)
-def scale(options: Options, words: Words, replicas: Replicas) -> None:
+def scale(options: GlobalOptions, words: WorkloadArgument, replicas: Replicas) -> None:
     """Change how many replicas a workload has. Everything else of it stays as it is."""
     context = resolve(options)
-    workload = the_workload(the_object(words, context))
+    workload = require_workload(resolve_object(words, context))
     client = connect(options, context, region=region_for(workload.kind, context, options.region))
     before: list[int] = []
 
@@ -35,6 +35,6 @@ def scale(options: Options, words: Words, replicas: Replicas) -> None:
     try:
         client.edit("workloads", workload.name, change, tenant=workload.tenant)
     except Exception as error:
-        raise as_trouble(error, options.verbose, what=str(workload)) from None
+        raise to_cli_error(error, options.verbose, what=str(workload)) from None
     same = before[-1] == replicas
-    printer.say(f"{workload} {'unchanged' if same else f'scaled from {before[-1]} to {replicas}'}")
+    printer.print_data(f"{workload} {'unchanged' if same else f'scaled from {before[-1]} to {replicas}'}")

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from holdfast.core.model.objects.isolation import takes_one_tenant
-from holdfast.core.model.objects.workloads import Driver, Template
+from holdfast.core.model.objects.workloads import DriverKind, Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, slot_keys
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision, Row, SlotKey
 from holdfast.core.region.commands import RegisterNode
-from holdfast.core.region.queries.assignments import may_begin
+from holdfast.core.region.queries.assignments import may_start
 from holdfast.core.region.queries.feasibility import keeps_apart
-from holdfast.core.region.state.node_usage import victims_left
+from holdfast.core.region.state.node_usage import remaining_victims
 from holdfast.core.region.state.tables import RegionState
 
 
-class Bound(Row, frozen=True):
+class BoundSlot(Row, frozen=True):
     """One slot on the node.
 
     `reported` is the revision of the binding, or of the agent's last word of it: what is older than the agent's
@@ -56,16 +56,16 @@ class Bound(Row, frozen=True):
     moved: bool = False
 
 
-def bound_to(state: RegionState, node: Revision, now: Instant) -> list[Bound]:
+def bindings_of_node(state: RegionState, node: Revision, now: Instant) -> list[BoundSlot]:
     """All that stands on a node and concerns its agent, in the order in which it came."""
-    room = state.rooms.get(node) or EMPTY_ROOM
-    slots = [state.slots[key] for key in standing(room)]
+    room = state.rooms.get(node) or EMPTY_USAGE
+    slots = [state.slots[key] for key in slot_keys(room)]
     return [_bound(state, slot, now) for slot in slots if slot.phase is not Phase.RESERVED]
 
 
-def _bound(state: RegionState, slot: Slot, now: Instant) -> Bound:
+def _bound(state: RegionState, slot: Slot, now: Instant) -> BoundSlot:
     assignment = state.assignments[slot.assignment]
-    return Bound(
+    return BoundSlot(
         slot=(slot.workload, slot.ordinal),
         epoch=slot.epoch,
         phase=slot.phase,
@@ -92,11 +92,11 @@ def is_leased(assignment: Assignment) -> bool:
 
 
 def _waits(state: RegionState, slot: Slot, assignment: Assignment, now: Instant) -> bool:
-    return bool(slot.after and victims_left(state, slot)) or not may_begin(state, assignment, now)
+    return bool(slot.after and remaining_victims(state, slot)) or not may_start(state, assignment, now)
 
 
-def refusal(
-    one: Bound, template: Template, node: RegisterNode, drivers: Collection[Driver], there: tuple[str, ...] = ()
+def rejection_reason(
+    one: BoundSlot, template: Template, node: RegisterNode, drivers: Collection[DriverKind], there: tuple[str, ...] = ()
 ) -> str:
     """Why this node cannot run it; empty: it can, as far as that can be told before it is tried. `there` is whose work
     is on a node that takes one tenant at a time."""
@@ -113,7 +113,7 @@ def refusal(
     return f"{misfit.code}: {misfit.detail}" if misfit is not None else ""
 
 
-def tenants_begun(bound: Iterable[Bound], node: RegisterNode) -> dict[str, None]:
+def tenants_begun(bound: Iterable[BoundSlot], node: RegisterNode) -> dict[str, None]:
     """Whose work has begun on a node that takes one tenant at a time, in order; of another it makes no difference."""
     if not takes_one_tenant(node):
         return {}

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.core.agent.bindings import Bound
-from holdfast.core.agent.processes import NOT_PROBED, Here, Pulse, Run
+from holdfast.core.agent.bindings import BoundSlot
+from holdfast.core.agent.processes import NOT_PROBED, ProbeState, ProcessRun, ProcessState
 from holdfast.core.agent.restarts import give_up_at, may_restart, restart_at
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
@@ -28,17 +28,17 @@ RunKey = tuple[SlotKey, Revision]
 Refusals = Mapping[RunKey, tuple[str, int]]
 
 
-class Sight(Struct, frozen=True):
+class AgentView(Struct, frozen=True):
     """What a plan is made of.
 
-    `session` is this life of the agent. `told` is, by slot, the revision at which its last word landed; `barred` are
-    runs that the ledger does not let it keep, `begun` those that were begun and not told of yet. `lease` is until when,
-    on the node's even clock, the agent's session is sure to live.
+    `session` is this life of the agent. `single_line` is, by slot, the revision at which its last word landed; `barred`
+    are runs that the ledger does not let it keep, `begun` those that were begun and not told of yet. `lease` is until
+    when, on the node's even clock, the agent's session is sure to live.
     """
 
-    bound: Sequence[Bound]
-    runs: Mapping[RunKey, Run]
-    pulses: Mapping[RunKey, Pulse]
+    bound: Sequence[BoundSlot]
+    runs: Mapping[RunKey, ProcessRun]
+    pulses: Mapping[RunKey, ProbeState]
     templates: Mapping[str, Template]
     told: Mapping[SlotKey, Revision]
     barred: frozenset[RunKey]
@@ -51,12 +51,12 @@ class Sight(Struct, frozen=True):
     grace_ms: int
 
 
-class Steps(Struct):
+class AgentSteps(Struct):
     """What to do now, in this order; and when to look again if nothing happens until then; 0: then not."""
 
     stops: list[tuple[SlotKey, Revision, int]]
     forgets: list[RunKey]
-    starts: list[Bound]
+    starts: list[BoundSlot]
     moves: list[MoveSlot]
     look_at: int = 0
 
@@ -65,9 +65,9 @@ class Steps(Struct):
         self.look_at = min(self.look_at, at) if self.look_at else at
 
 
-def plan(sight: Sight) -> Steps:
+def plan(sight: AgentView) -> AgentSteps:
     """The next steps of a node."""
-    steps = Steps([], [], [], [])
+    steps = AgentSteps([], [], [], [])
     wanted = {(one.slot, one.epoch) for one in sight.bound}
     for key, run in sight.runs.items():
         if key not in wanted:
@@ -78,17 +78,17 @@ def plan(sight: Sight) -> Steps:
     return steps
 
 
-def _end_unwanted(steps: Steps, key: RunKey, run: Run, grace_ms: int) -> None:
-    if run.here is Here.ENDED:
+def _end_unwanted(steps: AgentSteps, key: RunKey, run: ProcessRun, grace_ms: int) -> None:
+    if run.here is ProcessState.ENDED:
         steps.forgets.append(key)
-    elif run.here is Here.RUNNING:
+    elif run.here is ProcessState.RUNNING:
         steps.stops.append((*key, grace_ms))
 
 
 class _Slot:
     """One slot: what is bound, what runs of it, and how that feels."""
 
-    def __init__(self, sight: Sight, steps: Steps, one: Bound) -> None:
+    def __init__(self, sight: AgentView, steps: AgentSteps, one: BoundSlot) -> None:
         key = one.slot, one.epoch
         self._sight = sight
         self._steps = steps
@@ -134,9 +134,9 @@ class _Slot:
         run, one = self._run, self._one
         if run is None:
             self._move(Phase.FAILED, "exit", "nothing of it was found on its node")
-        elif run.here is Here.ENDED:
+        elif run.here is ProcessState.ENDED:
             self._ended(run)
-        elif run.here is Here.STOPPING:
+        elif run.here is ProcessState.STOPPING:
             return
         elif self._pulse.failed:
             self._steps.stops.append((one.slot, one.epoch, self._grace_ms()))
@@ -147,7 +147,7 @@ class _Slot:
         elif one.phase in (Phase.READY, Phase.SERVING) and not self._pulse.ready:
             self._move(Phase.RUNNING, "probe-lost", self._pulse.detail)
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, run: ProcessRun) -> None:
         phase = self._one.phase
         if self._is_done(run) and phase is Phase.STARTING:
             self._move(Phase.RUNNING, "running")
@@ -158,18 +158,18 @@ class _Slot:
         else:
             self._move(Phase.FAILED, run.cause, run.detail)
 
-    def _is_done(self, run: Run) -> bool:
-        return self._one.batch and run.here is Here.ENDED and run.code == 0
+    def _is_done(self, run: ProcessRun) -> bool:
+        return self._one.batch and run.here is ProcessState.ENDED and run.code == 0
 
     def _find_again(self) -> None:
         """The ledger lost sight of it. What an ended run left behind is told as what it is."""
         run, one = self._run, self._one
         may_keep = (one.slot, one.epoch) not in self._sight.barred
-        if run is not None and run.here is Here.RUNNING and not may_keep:
+        if run is not None and run.here is ProcessState.RUNNING and not may_keep:
             self._steps.stops.append((one.slot, one.epoch, 0))
-        elif run is not None and may_keep and (run.here is Here.RUNNING or self._is_done(run)):
+        elif run is not None and may_keep and (run.here is ProcessState.RUNNING or self._is_done(run)):
             self._move(Phase.RUNNING, "found-again")
-        elif run is None or run.here is Here.ENDED:
+        elif run is None or run.here is ProcessState.ENDED:
             self._move(Phase.FAILED, "gone", "" if run is None else run.detail)
 
     def _restart(self) -> None:
@@ -177,7 +177,7 @@ class _Slot:
         if (one.slot, one.epoch) in self._sight.begun:
             self._move(Phase.STARTING, "restarted")
             return
-        if run is not None and run.here is not Here.ENDED:
+        if run is not None and run.here is not ProcessState.ENDED:
             return
         again = may_restart(self._template, one, run)
         due = restart_at(one, run, now) if again else give_up_at(one, run, now)
@@ -192,19 +192,19 @@ class _Slot:
 
     def _terminate(self) -> None:
         run, one = self._run, self._one
-        if run is None or run.here is Here.ENDED:
+        if run is None or run.here is ProcessState.ENDED:
             self._move(Phase.RELEASED, "stopped", "" if run is None else run.detail)
-        elif run.here is Here.RUNNING:
+        elif run.here is ProcessState.RUNNING:
             self._steps.stops.append((one.slot, one.epoch, self._grace_ms()))
 
     def _grace_ms(self) -> int:
         return self._template.grace or self._sight.grace_ms
 
     def _move(self, target: Phase, cause: str, detail: str = "") -> None:
-        self._steps.moves.append(MoveSlot(self._one.slot, self._one.epoch, target, cause, told(detail)))
+        self._steps.moves.append(MoveSlot(self._one.slot, self._one.epoch, target, cause, single_line(detail)))
 
 
-def told(detail: str) -> str:
+def single_line(detail: str) -> str:
     """A detail as the ledger takes it, whatever a process, a probe or the machine has said: one line, not too long."""
     line = "; ".join(filter(None, map(str.strip, detail.splitlines())))
     return "".join(letter if letter.isprintable() else "?" for letter in line)[:DETAIL_MAX]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class Here(StrEnum):
+class ProcessState(StrEnum):
     """How far a process is."""
 
     RUNNING = "running"
@@ -15,20 +15,20 @@ class Here(StrEnum):
     ENDED = "ended"
 
 
-class Run(Struct, frozen=True):
+class ProcessRun(Struct, frozen=True):
     """One process, or what is left of it: since when it is so, and why it ended, in the words of the edge table.
 
     `code` is what it exited with by itself; None: somebody or a signal ended it, or nobody knows.
     """
 
-    here: Here
+    here: ProcessState
     since: int
     code: int | None = None
     cause: str = "exit"
     detail: str = ""
 
 
-class Pulse(Struct, frozen=True):
+class ProbeState(Struct, frozen=True):
     """What probes say of a process: it has started, it is ready, it is to be ended."""
 
     started: bool = True
@@ -38,4 +38,4 @@ class Pulse(Struct, frozen=True):
 
 
 #: Where nothing is asked, whatever runs is well.
-NOT_PROBED = Pulse()
+NOT_PROBED = ProbeState()

@@ -18,7 +18,7 @@ from holdfast.core.ledger.answers import Code, Refused, too_large
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL, plainest
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.decisions import AuditEvent, Decision
+from holdfast.core.model.records.decisions import AuditEvent, DecisionEvidence
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
 E = TypeVar("E")
@@ -33,7 +33,7 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 encode = _encoder.encode
 
 
-class Record(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+class LogRecord(Struct, Generic[E], frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One accepted command as it stands in the log: who, when, why, what a repeat is answered, and its events."""
 
     at: Instant
@@ -76,7 +76,7 @@ class Batch(Struct, Generic[E], frozen=True):
     """A decoded batch."""
 
     header: Header
-    records: tuple[Record[E], ...]
+    records: tuple[LogRecord[E], ...]
     digest: bytes
 
 
@@ -115,8 +115,8 @@ class BatchReader(Generic[E]):
     def __init__(self, events: Any, level: int = LEVEL) -> None:
         self._events = events
         self.level = level
-        self._records: msgspec.msgpack.Decoder[tuple[Record[E], ...]]
-        self._records = msgspec.msgpack.Decoder(tuple[Record[events], ...])
+        self._records: msgspec.msgpack.Decoder[tuple[LogRecord[E], ...]]
+        self._records = msgspec.msgpack.Decoder(tuple[LogRecord[events], ...])
 
     def of_level(self, level: int) -> BatchReader[E]:
         """A reader of these events that knows no later level than this one."""
@@ -172,10 +172,10 @@ class EnvelopeReader:
             return None
 
 
-_items: msgspec.msgpack.Decoder[Decision | AuditEvent] = msgspec.msgpack.Decoder(Decision | AuditEvent)
+_items: msgspec.msgpack.Decoder[DecisionEvidence | AuditEvent] = msgspec.msgpack.Decoder(DecisionEvidence | AuditEvent)
 
 
-def read_evidence(payload: bytes) -> Decision | AuditEvent:
+def read_evidence(payload: bytes) -> DecisionEvidence | AuditEvent:
     """What an evidence's payload says; `msgspec.MsgspecError` when a scheduler sent something else."""
     return _items.decode(payload)
 

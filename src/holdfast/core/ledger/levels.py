@@ -26,8 +26,8 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 
 from holdfast.core.model.objects.isolation import Isolation
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.values.conditions import ConditionReason
 
 #: What a writer of this version can write and a reader of it can read.
 LEVEL = 2
@@ -39,14 +39,15 @@ E = TypeVar("E", bound=Enum)
 #: Members of enums that a later level than the first added.
 _words: dict[Enum, int] = dict.fromkeys(
     (
-        Reason.MACHINE_REPLACED, Reason.REBOOTED, Reason.TIMES_NOT_KEPT, Reason.USER_SHARED, Reason.TOKEN_READABLE,
-        Isolation.STRICT, Right.AUDIT,
+        ConditionReason.MACHINE_REPLACED, ConditionReason.REBOOTED, ConditionReason.TIMES_NOT_KEPT,
+        ConditionReason.USER_SHARED, ConditionReason.TOKEN_READABLE,
+        Isolation.STRICT, Permission.AUDIT,
     ),
     2,
 )  # fmt: skip
 
 
-class Above(Exception):
+class AboveLevel(Exception):
     """Something of a later level than the log's: it cannot be written yet."""
 
     def __init__(self, what: str, level: int) -> None:
@@ -81,7 +82,7 @@ class _Plan(Struct, frozen=True):
 def _plan(kind: type[Struct], level: int) -> _Plan:
     born = getattr(kind, "SINCE", FIRST)
     if born > level:
-        raise Above(kind.__name__, born)
+        raise AboveLevel(kind.__name__, born)
     added = getattr(kind, "ADDED", {})
     fields = msgspec.structs.fields(kind)
     kept = tuple(field.name for field in fields if added.get(field.name, FIRST) <= level)
@@ -107,10 +108,10 @@ def columns_at(kind: type[Struct], level: int) -> list[tuple[str, Callable[[Any]
     return [(name, plan.otherwise.get(name)) for name in plan.kept]
 
 
-def lowered(value: Any, level: int) -> Any:
-    """The value with what later levels added at its default. `Above` when it is of a later level itself."""
+def at_level(value: Any, level: int) -> Any:
+    """The value with what later levels added at its default. `AboveLevel` when it is of a later level itself."""
     if isinstance(value, tuple):
-        found = tuple(lowered(one, level) for one in value)
+        found = tuple(at_level(one, level) for one in value)
         return value if all(a is b for a, b in zip(found, value, strict=True)) else found
     if not isinstance(value, Struct):
         _refuse_word(value, level)
@@ -121,7 +122,7 @@ def lowered(value: Any, level: int) -> Any:
         _refuse_word(getattr(value, name), level)
     for name in plan.kept:
         before = getattr(value, name)
-        after = lowered(before, level)
+        after = at_level(before, level)
         if after is not before:
             changes[name] = after
     return msgspec.structs.replace(value, **changes) if changes else value
@@ -129,7 +130,7 @@ def lowered(value: Any, level: int) -> Any:
 
 def _refuse_word(value: Any, level: int) -> None:
     if isinstance(value, Enum) and _words.get(value, FIRST) > level:
-        raise Above(str(value), _words[value])
+        raise AboveLevel(str(value), _words[value])
 
 
 def form(value: Any, level: int) -> Any:
@@ -158,9 +159,9 @@ def plainest(value: Any) -> Any:
         return value
     for level in range(FIRST, LEVEL):
         try:
-            if lowered(value, level) == value:
+            if at_level(value, level) == value:
                 return form(value, level)
-        except Above:
+        except AboveLevel:
             continue
     return value
 

@@ -9,10 +9,10 @@ from holdfast.core.ledger.codec import encode
 from holdfast.core.model.values.structs import Revision, Row
 
 #: How many placements, moves, stops or slots one command may name (RULES 11).
-NAMED_MAX = 1_000
+PARTS_MAX = 1_000
 
 
-class Unmet(Row, frozen=True):
+class RefusedPart(Row, frozen=True):
     """One part of a command that was refused: which, why, and the revision to wait for (0: waiting does not help)."""
 
     group: int
@@ -22,8 +22,8 @@ class Unmet(Row, frozen=True):
     catch_up_to: Revision = 0
 
 
-def answer(
-    events: tuple[Any, ...], lost: list[Unmet], view: Revision = 0, *, all_or_nothing: bool = False
+def partial_answer(
+    events: tuple[Any, ...], lost: list[RefusedPart], view: Revision = 0, *, all_or_nothing: bool = False
 ) -> Accepted | Refused:
     """Accepted with what was not met as its answer; refused when nothing was met, or not all of all-or-nothing."""
     if not lost or (events and not all_or_nothing):
@@ -38,6 +38,6 @@ def answer(
 
 def wrong_count(count: int) -> Refused | None:
     """A command names something, and not too much."""
-    if 0 < count <= NAMED_MAX:
+    if 0 < count <= PARTS_MAX:
         return None
-    return too_large("things that a command names, which are at least one", count, NAMED_MAX)
+    return too_large("things that a command names, which are at least one", count, PARTS_MAX)

@@ -13,14 +13,14 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.model.values.structs import Instant, Revision
 
 T = TypeVar("T")
 
 
 #: What a reconciler looks at in one call: plain values with a stable repr, such as a uid, a name, or a tuple of them.
-Key = Hashable
+ReconcileKey = Hashable
 #: What an event touched: the kind of the object and its id.
 WatchKey = tuple[str, Hashable]
 
@@ -28,10 +28,10 @@ S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
 
 #: What `wake` answers where a change concerns all keys, however many: whoever asks lists them once for all changes.
-EVERYTHING: tuple[Key, ...] = ("everything",)
+EVERYTHING: tuple[ReconcileKey, ...] = ("everything",)
 
 
-class Wanted(Struct, frozen=True):
+class ProposedCommand(Struct, frozen=True):
     """A command to send, and the revision that made it necessary. `expect`: of the object by which it was decided; once
     that is another one the command is stale."""
 
@@ -40,15 +40,15 @@ class Wanted(Struct, frozen=True):
     expect: Revision = 0
 
 
-class Outcome(Struct, frozen=True):
+class ReconcileResult(Struct, frozen=True):
     """What to send now, and when to look again even if nothing changes. The commands do not rely on one another:
     each may be refused by itself."""
 
-    send: tuple[Wanted, ...] = ()
+    send: tuple[ProposedCommand, ...] = ()
     again_at: Instant | None = None
 
 
-NOTHING = Outcome()
+NO_CHANGES = ReconcileResult()
 
 
 class Reconciler(Protocol[S_contra]):
@@ -58,18 +58,18 @@ class Reconciler(Protocol[S_contra]):
     #: The kinds of objects whose changes it listens to.
     watches: tuple[str, ...]
 
-    def keys(self, state: S_contra) -> Iterable[Key]:
+    def keys(self, state: S_contra) -> Iterable[ReconcileKey]:
         """Everything it might have to do something about, in a chosen order: what a resync looks at."""
 
-    def wake(self, state: S_contra, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: S_contra, touched: WatchKey) -> Iterable[ReconcileKey]:
         """Its keys that a change of this object may concern, or `EVERYTHING`. The object may be gone from the state by
         now."""
 
-    def reconcile(self, state: S_contra, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: S_contra, key: ReconcileKey, now: Instant) -> ReconcileResult:
         """What to do about this key. Nothing, if the key is gone or all is as it should be."""
 
 
-def woken(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey]) -> Iterator[Key]:
+def keys_to_wake(reconciler: Reconciler[S], state: S, touched: Iterable[WatchKey]) -> Iterator[ReconcileKey]:
     """The keys that these changes concern. All are listed once, however many changes concern all of them."""
     listed = False
     for one in touched:
@@ -87,7 +87,7 @@ def principal(name: str) -> str:
     return f"controller/{name}"
 
 
-def in_chunks(named: Sequence[T]) -> Iterator[tuple[T, ...]]:
+def chunked(named: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """As many as one command may name, and then as many again (RULES 11)."""
-    for first in range(0, len(named), NAMED_MAX):
-        yield tuple(named[first : first + NAMED_MAX])
+    for first in range(0, len(named), PARTS_MAX):
+        yield tuple(named[first : first + PARTS_MAX])

@@ -17,7 +17,7 @@ DIGITS_MAX = 20
 DIGEST_START_BYTES = 8
 
 
-def revision(seq: int, index: int = 0) -> Revision:
+def pack_revision(seq: int, index: int = 0) -> Revision:
     """The revision of an event in a batch."""
     assert 0 <= index <= INDEX_MAX, index
     return (seq << INDEX_BITS) | index
@@ -33,22 +33,22 @@ def index_of(packed: Revision) -> int:
     return packed & INDEX_MAX
 
 
-def show(packed: Revision) -> str:
+def format_revision(packed: Revision) -> str:
     """The revision as people read it: `41.3`."""
     return f"{seq_of(packed)}.{index_of(packed)}"
 
 
-def parse(text: str) -> Revision | None:
+def parse_revision(text: str) -> Revision | None:
     """The revision that is shown so; None when nothing is. What does not fit into 63 bits is none."""
     seq, dot, index = text.partition(".")
     if not dot or not all(part.isascii() and part.isdecimal() and len(part) < DIGITS_MAX for part in (seq, index)):
         return None
     if int(index) > INDEX_MAX or int(seq) > SEQ_MAX:
         return None
-    return revision(int(seq), int(index))
+    return pack_revision(int(seq), int(index))
 
 
-class Token(Row, frozen=True):
+class RevisionToken(Row, frozen=True):
     """Where a reader stands: enough to notice a store that went backwards or beside (RULES 9)."""
 
     log_id: str
@@ -57,16 +57,16 @@ class Token(Row, frozen=True):
     digest_start: bytes
 
 
-def token(log_id: str, term: int, seq: int, digest: bytes) -> Token:
+def token_of(log_id: str, term: int, seq: int, digest: bytes) -> RevisionToken:
     """The token of the batch with this digest."""
-    return Token(log_id, term, seq, digest[:DIGEST_START_BYTES])
+    return RevisionToken(log_id, term, seq, digest[:DIGEST_START_BYTES])
 
 
-def show_digest(digest: bytes) -> str:
+def format_digest(digest: bytes) -> str:
     """The start of a digest as people read it."""
     return digest[:DIGEST_START_BYTES].hex()
 
 
-def is_digest_shown(text: str) -> bool:
+def is_formatted_digest(text: str) -> bool:
     """Whether some digest is shown so."""
     return len(text) == 2 * DIGEST_START_BYTES and set(text) <= set("0123456789abcdef")

@@ -8,17 +8,17 @@ Size: one list of everything that can be asked, in one place.
 from __future__ import annotations
 
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
-from holdfast.core.ledger.builtin.registry import HouseCommand
+from holdfast.core.ledger.builtin.registry import BuiltinCommand
 from holdfast.core.model.objects.policies import EVERYWHERE, PolicyDocument, PolicyStage
 from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
 from holdfast.core.model.objects.topology import NodePool, Region, RegionHealth
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
-from holdfast.core.model.records.region_reports import Seen, Summary
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.records.region_reports import RegionSummary, WorkloadReport
 from holdfast.core.model.values.conditions import Condition
 from holdfast.core.model.values.ranges import Named
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 
 # Objects
@@ -83,8 +83,8 @@ class Assign(Row, frozen=True, tag="assign"):
 
     workload: Revision
     region: str
-    purpose: Purpose
-    stage: Stage
+    purpose: AssignmentPurpose
+    stage: AssignmentStage
     shares: tuple[Share, ...]
     ordinals: Named = ()
     disruption: int = 0
@@ -144,7 +144,7 @@ class OfferGrant(Row, frozen=True, tag="offer-grant"):
     region: str
     target: Resources
     ends: Instant
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
 
 
 class AcknowledgeGrant(Row, frozen=True, tag="acknowledge-grant"):
@@ -235,8 +235,8 @@ class Report(Row, frozen=True, tag="report"):
 
     region: str
     position: Revision
-    seen: tuple[Seen, ...] = ()
-    summary: Summary | None = None
+    seen: tuple[WorkloadReport, ...] = ()
+    summary: RegionSummary | None = None
     at: Instant = 0
 
 
@@ -297,7 +297,7 @@ class RollBackPolicy(Row, frozen=True, tag="roll-back-policy"):
 
 
 PlatformCommand = (
-    HouseCommand | OpenOverride | EndOverride
+    BuiltinCommand | OpenOverride | EndOverride
     | Put | PutWorkload | Delete | DeleteWorkload | ReportStatus
     | Assign | Activate | EndAssignment | RemoveAssignment | ReleaseFinalizer | OfferBack | Adopt
     | OfferGrant | AcknowledgeGrant

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin import log, overrides, registry
 from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.rules import Lane, Rule
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.rules import CommandLane, CommandRule
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform import commands as c
 from holdfast.core.platform import subjects
 from holdfast.core.platform.decide.assignment_stages import activate, adopt, end_assignment, remove_assignment
@@ -36,7 +36,7 @@ from holdfast.core.platform.events import PlatformEvent
 from holdfast.core.platform.invariants.catalog import INVARIANTS
 from holdfast.core.platform.state.evolve import APPLY
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.platform.watch import KEYS, KINDS
+from holdfast.core.platform.watch import WATCH_KEYS, WATCH_KINDS
 
 ASSIGNMENT = "controller/assignment"
 ROLLOUT = "controller/rollout"
@@ -49,105 +49,105 @@ RETIREMENT = "controller/retirement"
 
 _PLANNERS = (ASSIGNMENT, ROLLOUT, FAILOVER)
 
-_OWN: tuple[Rule[Any], ...] = (
-    Rule(c.Put, put, ("person",), Lane.OPERATORS,
+_OWN: tuple[CommandRule[Any], ...] = (
+    CommandRule(c.Put, put, ("person",), CommandLane.OPERATORS,
          "later commands are judged by the new object; regions get their copy",
          "Put with the old spec, or Delete", subject=subjects.of_put),
-    Rule(c.Delete, delete, ("person",), Lane.OPERATORS,
+    CommandRule(c.Delete, delete, ("person",), CommandLane.OPERATORS,
          "the object is gone, and its name is free",
          "Put again, under a new uid", subject=subjects.of_delete),
-    Rule(c.PutWorkload, put_workload, ("person", "tenant"), Lane.OPERATORS,
+    CommandRule(c.PutWorkload, put_workload, ("person", "tenant"), CommandLane.OPERATORS,
          "controllers assign, roll out and scale towards it",
-         "PutWorkload with the old spec, or DeleteWorkload", Right.WRITE, subject=subjects.of_put_workload),
-    Rule(c.DeleteWorkload, delete_workload, ("person", "tenant"), Lane.OPERATORS,
+         "PutWorkload with the old spec, or DeleteWorkload", Permission.WRITE, subject=subjects.of_put_workload),
+    CommandRule(c.DeleteWorkload, delete_workload, ("person", "tenant"), CommandLane.OPERATORS,
          "every region ends and releases it",
-         "PutWorkload again, under a new uid", Right.WRITE, subject=subjects.of_delete_workload),
-    Rule(c.ReportStatus, report_status, (STATUS,), Lane.RECONCILERS,
+         "PutWorkload again, under a new uid", Permission.WRITE, subject=subjects.of_delete_workload),
+    CommandRule(c.ReportStatus, report_status, (STATUS,), CommandLane.RECONCILERS,
          "people see progress",
          "the next report"),
-    Rule(c.Assign, assign, _PLANNERS, Lane.RECONCILERS,
+    CommandRule(c.Assign, assign, _PLANNERS, CommandLane.RECONCILERS,
          "a region opens or withdraws slots",
          "Assign with the old counts, or EndAssignment", subject=subjects.of_assign),
-    Rule(c.Activate, activate, (FAILOVER,), Lane.RECONCILERS,
+    CommandRule(c.Activate, activate, (FAILOVER,), CommandLane.RECONCILERS,
          "a survivor swaps placeholders for bindings and reclaims what was borrowed",
          "EndAssignment, after fail-back"),
-    Rule(c.EndAssignment, end_assignment, _PLANNERS, Lane.RECONCILERS,
+    CommandRule(c.EndAssignment, end_assignment, _PLANNERS, CommandLane.RECONCILERS,
          "a region ends and releases every slot of it",
          "Assign again, once the region has removed it", subject=subjects.of_end),
-    Rule(c.RemoveAssignment, remove_assignment, ("region",), Lane.REPORTS,
+    CommandRule(c.RemoveAssignment, remove_assignment, ("region",), CommandLane.REPORTS,
          "the identities in it are free; the last one of a deleted workload removes it",
          "nothing to undo: the region has released it"),
-    Rule(c.ReleaseFinalizer, release_finalizer, (REPAIR,), Lane.RECONCILERS,
+    CommandRule(c.ReleaseFinalizer, release_finalizer, (REPAIR,), CommandLane.RECONCILERS,
          "a deletion goes on without a lost region; the last one removes the workload",
          "nothing to undo: should the region come back, it is not to have the workload and ends it"),
-    Rule(c.OfferBack, offer_back, ("region",), Lane.REPORTS,
+    CommandRule(c.OfferBack, offer_back, ("region",), CommandLane.REPORTS,
          "replicas that the region cannot place may be assigned elsewhere",
          "its end: after that the region is asked again"),
-    Rule(c.Adopt, adopt, (FAILOVER,), Lane.RECONCILERS,
+    CommandRule(c.Adopt, adopt, (FAILOVER,), CommandLane.RECONCILERS,
          "the quota pays for it and the recovery budget is free again",
          "EndAssignment; recovery stands by under a new assignment"),
-    Rule(c.OfferGrant, offer_grant, (GRANT,), Lane.RECONCILERS,
+    CommandRule(c.OfferGrant, offer_grant, (GRANT,), CommandLane.RECONCILERS,
          "a region may spend it, until its end",
          "OfferGrant of less, once the region acknowledges; RetireRegion"),
-    Rule(c.AcknowledgeGrant, acknowledge_grant, ("region",), Lane.REPORTS,
+    CommandRule(c.AcknowledgeGrant, acknowledge_grant, ("region",), CommandLane.REPORTS,
          "what the region gave back can be lent again; what it holds beyond its grant is charged",
          "OfferGrant of more"),
-    Rule(c.GrantRight, grant_right, (ASSIGNMENT, FAILOVER), Lane.RECONCILERS,
+    CommandRule(c.GrantRight, grant_right, (ASSIGNMENT, FAILOVER), CommandLane.RECONCILERS,
          "the region may start that identity",
          "ReleaseRights, AttestRight, RetireRegion; the lease where it is leased"),
-    Rule(c.ReleaseRights, release_rights, ("region",), Lane.REPORTS,
+    CommandRule(c.ReleaseRights, release_rights, ("region",), CommandLane.REPORTS,
          "other regions may be given the identities",
          "GrantRight"),
-    Rule(c.AttestRight, attest_right, ("person",), Lane.OPERATORS,
+    CommandRule(c.AttestRight, attest_right, ("person",), CommandLane.OPERATORS,
          "another region may be given the identity, on a person's word",
-         "nothing: an attestation is a statement of fact; GrantRight gives the right again", Right.BREAK_GLASS, subject=subjects.of_right),
-    Rule(c.JoinRegion, join_region, ("region",), Lane.PROOFS,
+         "nothing: an attestation is a statement of fact; GrantRight gives the right again", Permission.BREAK_GLASS, subject=subjects.of_right),
+    CommandRule(c.JoinRegion, join_region, ("region",), CommandLane.PROOFS,
          "this log, in this session, speaks for the region",
          "RetireRegion"),
-    Rule(c.Acknowledge, acknowledge, ("region",), Lane.REPORTS,
+    CommandRule(c.Acknowledge, acknowledge, ("region",), CommandLane.REPORTS,
          "what the region has applied counts as acknowledged; it is heard",
          "BelieveRegion: a person lets the region begin again at what it shows"),
-    Rule(c.BelieveRegion, believe_region, ("person",), Lane.OPERATORS,
+    CommandRule(c.BelieveRegion, believe_region, ("person",), CommandLane.OPERATORS,
          "what was acknowledged of the region's log counts no more; what it acknowledges next does",
-         "Acknowledge: the region says how far it is", Right.BREAK_GLASS, subject=subjects.of_region),
-    Rule(c.Report, report, ("region",), Lane.REPORTS,
+         "Acknowledge: the region says how far it is", Permission.BREAK_GLASS, subject=subjects.of_region),
+    CommandRule(c.Report, report, ("region",), CommandLane.REPORTS,
          "controllers and people see how the region and its workloads fare",
          "the next report"),
-    Rule(c.JudgeRegion, judge_region, (REGION_HEALTH,), Lane.RECONCILERS,
+    CommandRule(c.JudgeRegion, judge_region, (REGION_HEALTH,), CommandLane.RECONCILERS,
          "suspect: nothing new goes there; lost: failover may begin",
          "JudgeRegion healthy, once it is heard"),
-    Rule(c.DeclareLost, declare_lost, ("person",), Lane.OPERATORS,
+    CommandRule(c.DeclareLost, declare_lost, ("person",), CommandLane.OPERATORS,
          "failover may begin, and no escrow returns",
-         "JudgeRegion healthy, once it is heard", Right.OVERRIDE, subject=subjects.of_region),
-    Rule(c.RetireRegion, retire_region, ("person",), Lane.OPERATORS,
+         "JudgeRegion healthy, once it is heard", Permission.OVERRIDE, subject=subjects.of_region),
+    CommandRule(c.RetireRegion, retire_region, ("person",), CommandLane.OPERATORS,
          "all it held is released, and its log is tombstoned",
-         "JoinRegion as a new log, with nothing", Right.BREAK_GLASS, subject=subjects.of_region),
-    Rule(c.ReleaseRetired, release_retired, (RETIREMENT,), Lane.RECONCILERS,
+         "JoinRegion as a new log, with nothing", Permission.BREAK_GLASS, subject=subjects.of_region),
+    CommandRule(c.ReleaseRetired, release_retired, (RETIREMENT,), CommandLane.RECONCILERS,
          "one more part of what a retired region held is free",
          "nothing to undo: a person has attested that nothing runs there"),
-    Rule(c.PublishPolicy, publish_policy, ("person",), Lane.OPERATORS,
+    CommandRule(c.PublishPolicy, publish_policy, ("person",), CommandLane.OPERATORS,
          "a draft exists",
-         "RollBackPolicy; a draft is valid nowhere", Right.PROMOTE_POLICY, subject=subjects.of_publication),
-    Rule(c.ActivatePolicy, activate_policy, ("person",), Lane.OPERATORS,
+         "RollBackPolicy; a draft is valid nowhere", Permission.PROMOTE_POLICY, subject=subjects.of_publication),
+    CommandRule(c.ActivatePolicy, activate_policy, ("person",), CommandLane.OPERATORS,
          "schedulers there weigh by it from now on",
-         "ActivatePolicy of the one before, or RollBackPolicy", Right.PROMOTE_POLICY, subject=subjects.of_validity),
-    Rule(c.RollBackPolicy, roll_back_policy, ("person",), Lane.OPERATORS,
+         "ActivatePolicy of the one before, or RollBackPolicy", Permission.PROMOTE_POLICY, subject=subjects.of_validity),
+    CommandRule(c.RollBackPolicy, roll_back_policy, ("person",), CommandLane.OPERATORS,
          "its successor is valid wherever it was",
-         "PublishPolicy with the same document, as a new revision", Right.PROMOTE_POLICY, subject=subjects.of_rollback),
+         "PublishPolicy with the same document, as a new revision", Permission.PROMOTE_POLICY, subject=subjects.of_rollback),
 )  # fmt: skip
 
 _HOUSE = tuple(
     replace(rule, handler=configure) if rule.command is log.Configure else rule for rule in registry.rules("region")
 )
-RULES: dict[type, Rule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}
+RULES: dict[type, CommandRule[Any]] = {rule.command: rule for rule in (*_HOUSE, *overrides.RULES, *_OWN)}
 
-PLATFORM: Book[PlatformState] = Book(
+PLATFORM: LedgerDefinition[PlatformState] = LedgerDefinition(
     name="platform",
     empty=PlatformState,
     rules=RULES,
     apply=APPLY,
-    keys=KEYS,
-    kinds=KINDS,
+    keys=WATCH_KEYS,
+    kinds=WATCH_KINDS,
     invariants=INVARIANTS,
     batches=BatchReader(PlatformEvent),
     envelopes=EnvelopeReader(c.PlatformCommand),

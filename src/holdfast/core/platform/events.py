@@ -15,16 +15,16 @@ from typing import ClassVar
 from msgspec.structs import force_setattr
 
 from holdfast.core.ledger.builtin.overrides import OverrideEnded, OverrideOpened
-from holdfast.core.ledger.builtin.registry import HouseEvent
+from holdfast.core.ledger.builtin.registry import BuiltinEvent
 from holdfast.core.model.objects.policies import PolicyDocument, PolicyStage
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Template, Workload, WorkloadStatus
-from holdfast.core.model.records.assignments import Assignment, RightHeld
+from holdfast.core.model.records.assignments import Assignment, HeldRight
 from holdfast.core.model.records.breaches import Breach
 from holdfast.core.model.records.grants import Grant
-from holdfast.core.model.records.region_reports import Overflow, Seen, Summary
+from holdfast.core.model.records.region_reports import Overflow, RegionSummary, WorkloadReport
 from holdfast.core.model.values.metadata import Finalizer
-from holdfast.core.model.values.ranges import Ordinals, runs_of
+from holdfast.core.model.values.ranges import Ordinals, ranges_of
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 from holdfast.core.platform.commands import OperatorObject
 
@@ -167,7 +167,7 @@ class RightGranted(Row, frozen=True, tag="right-granted"):
 class RightsReleased(Row, frozen=True, tag="rights-released"):
     """Rights as they were held, and on what evidence they are free."""
 
-    rights: tuple[RightHeld, ...]
+    rights: tuple[HeldRight, ...]
     evidence: str
 
 
@@ -181,7 +181,7 @@ class RightsGranted(Row, frozen=True, tag="rights-granted"):
     region: str
 
     def __post_init__(self) -> None:
-        force_setattr(self, "ordinals", runs_of(self.ordinals))
+        force_setattr(self, "ordinals", ranges_of(self.ordinals))
 
 
 class RightsFreed(Row, frozen=True, tag="rights-freed"):
@@ -195,7 +195,7 @@ class RightsFreed(Row, frozen=True, tag="rights-freed"):
     evidence: str
 
     def __post_init__(self) -> None:
-        force_setattr(self, "ordinals", runs_of(self.ordinals))
+        force_setattr(self, "ordinals", ranges_of(self.ordinals))
 
 
 # Regions
@@ -251,8 +251,8 @@ class RegionReported(Row, frozen=True, tag="region-reported"):
 
     region: str
     position: Revision
-    seen: tuple[Seen, ...]
-    summary: Summary | None
+    seen: tuple[WorkloadReport, ...]
+    summary: RegionSummary | None
     at: Instant = 0
 
 
@@ -330,7 +330,7 @@ class BreachClosed(Row, frozen=True, tag="breach-closed"):
 
 
 PlatformEvent = (
-    HouseEvent | OverrideOpened | OverrideEnded
+    BuiltinEvent | OverrideOpened | OverrideEnded
     | ObjectStored | ObjectRemoved | WorkloadStored | DeletionBegun | FinalizersReleased | WorkloadsRemoved
     | TemplateStored | TemplatesForgotten | TemplatesDropped | StatusReported
     | AssignmentStored | AssignmentsEnded | AssignmentsRemoved | OfferedBack | GrantStored | GrantsRemoved

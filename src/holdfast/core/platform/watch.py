@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.core.ledger.builtin import registry
 from holdfast.core.ledger.commit import watch
-from holdfast.core.ledger.commit.watch import OVERRIDE, PRINCIPAL, SERVER, Key, KeysOf, breach
+from holdfast.core.ledger.commit.watch import OVERRIDE, PRINCIPAL, SERVER, KeysOf, WatchKey, breach
 from holdfast.core.model.objects.policies import validity_key
-from holdfast.core.model.records.breaches import ESCROW
+from holdfast.core.model.records.breaches import PLATFORM_ESCROW
 from holdfast.core.model.records.grants import grant_key
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import events as e
@@ -20,10 +20,10 @@ from holdfast.core.platform import events as e
 TENANT, QUOTA, PRIORITY_CLASS, TOKEN, REGION = "tenant", "quota", "priority-class", "token", "region"
 NODE_POOL, RECOVERY_BUDGET, WORKLOAD, TEMPLATE = "node-pool", "recovery-budget", "workload", "template"
 ASSIGNMENT, GRANT, ACCOUNT, POLICY, VALIDITY = "assignment", "grant", "account", "policy", "validity"
-OBSERVED, SUMMARY, STANDING = "observed", "summary", "standing"
+OBSERVED, SUMMARY, REGION_STATE = "observed", "summary", "standing"
 
-KINDS: dict[str, str] = {
-    **watch.KINDS,
+WATCH_KINDS: dict[str, str] = {
+    **watch.WATCH_KINDS,
     TENANT: "A tenant by name: itself, its quota, its workloads and their assignments.",
     QUOTA: "A tenant's quota, by the tenant's name.",
     PRIORITY_CLASS: "A priority class by name.",
@@ -40,7 +40,7 @@ KINDS: dict[str, str] = {
     VALIDITY: "Which policy is valid where, by `region|scope`.",
     OBSERVED: "What regions say of a workload, by its uid.",
     SUMMARY: "What a region says of itself, by its name.",
-    STANDING: "Whether a region is there and well, and where it lies, by its name: what concerns every workload.",
+    REGION_STATE: "Whether a region is there and well, and where it lies, by its name: what concerns every workload.",
 }
 
 #: Kinds of which every region hears, and has a copy of those that concern it. What is a region's own besides comes with
@@ -60,70 +60,70 @@ _OBJECTS = {
 }
 
 
-def _once(found: Iterable[Key]) -> tuple[Key, ...]:
+def _once(found: Iterable[WatchKey]) -> tuple[WatchKey, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _object(kind: str, name: str) -> tuple[Key, ...]:
+def _object(kind: str, name: str) -> tuple[WatchKey, ...]:
     if kind == "Region":
         return _standing(name)
     mine = (_OBJECTS[kind], name)
     return (mine, (TENANT, name)) if kind == "Quota" else (mine,)
 
 
-def _standing(region: str) -> tuple[Key, ...]:
-    return (REGION, region), (STANDING, region)
+def _standing(region: str) -> tuple[WatchKey, ...]:
+    return (REGION, region), (REGION_STATE, region)
 
 
-def _workload(uid: Revision, tenant: str) -> tuple[Key, ...]:
+def _workload(uid: Revision, tenant: str) -> tuple[WatchKey, ...]:
     return (WORKLOAD, uid), (TENANT, tenant)
 
 
-def _deleting(event: e.DeletionBegun, _: Revision) -> tuple[Key, ...]:
+def _deleting(event: e.DeletionBegun, _: Revision) -> tuple[WatchKey, ...]:
     owners = [_owner(finalizer.owner) for finalizer in event.finalizers]
     return _once((*_workload(event.workload, event.tenant), *owners))
 
 
-def _owner(owner: str) -> Key:
+def _owner(owner: str) -> WatchKey:
     """Who must release a finalizer: `region/NAME`."""
     kind, _, name = owner.partition("/")
     assert kind == REGION, owner
     return REGION, name
 
 
-def _assignment(uid: Revision, workload: Revision, tenant: str, region: str) -> tuple[Key, ...]:
+def _assignment(uid: Revision, workload: Revision, tenant: str, region: str) -> tuple[WatchKey, ...]:
     return (ASSIGNMENT, uid), (WORKLOAD, workload), (TENANT, tenant), (REGION, region)
 
 
-def _assigned(event: e.AssignmentStored, revision: Revision) -> tuple[Key, ...]:
+def _assigned(event: e.AssignmentStored, revision: Revision) -> tuple[WatchKey, ...]:
     one = event.assignment
     return _assignment(one.uid or revision, one.workload, one.tenant, one.region)
 
 
-def _grant(key: str) -> tuple[Key, ...]:
+def _grant(key: str) -> tuple[WatchKey, ...]:
     region, _, account = key.partition("|")
     return (GRANT, key), (REGION, region), (ACCOUNT, account)
 
 
-def _validity(key: str) -> tuple[Key, ...]:
+def _validity(key: str) -> tuple[WatchKey, ...]:
     return (VALIDITY, key), (REGION, key.partition("|")[0])
 
 
-def _reported(event: e.RegionReported) -> tuple[Key, ...]:
-    seen: list[Key] = [(OBSERVED, one.workload) for one in event.seen]
+def _reported(event: e.RegionReported) -> tuple[WatchKey, ...]:
+    seen: list[WatchKey] = [(OBSERVED, one.workload) for one in event.seen]
     return (*seen, (SUMMARY, event.region)) if event.summary is not None else tuple(seen)
 
 
-def _breached(invariant: str, key: str) -> tuple[Key, ...]:
+def _breached(invariant: str, key: str) -> tuple[WatchKey, ...]:
     """Escrow is broken for an account's resource, `kind/name/resource` or `kind/name|region/resource`; all else for a
     workload."""
-    if invariant == ESCROW:
+    if invariant == PLATFORM_ESCROW:
         return breach(invariant, key), (ACCOUNT, "/".join(key.split("/")[:2]).partition("|")[0])
     return breach(invariant, key), (WORKLOAD, int(key))
 
 
-KEYS: Mapping[type, KeysOf] = {
-    **registry.KEYS,
+WATCH_KEYS: Mapping[type, KeysOf] = {
+    **registry.WATCH_KEYS,
     e.ObjectStored: lambda event, _: _object(type(event.object).__name__, event.object.meta.name),
     e.ObjectRemoved: lambda event, _: _object(event.kind, event.name),
     e.WorkloadStored: lambda event, rev: _workload(event.workload.meta.uid or rev, event.workload.meta.tenant),

@@ -8,27 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.core.ledger.builtin.overrides import EndOverride
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.values.structs import Instant
 
 
-class Overrides:
+class OverrideReconciler:
     """Looks at one override at a time, by uid."""
 
     name = "override"
     watches: tuple[str, ...] = ("override",)
 
-    def keys(self, state: LedgerState) -> Iterable[Key]:
+    def keys(self, state: LedgerState) -> Iterable[ReconcileKey]:
         return state.overrides.keys()
 
-    def wake(self, state: LedgerState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: LedgerState, touched: WatchKey) -> Iterable[ReconcileKey]:
         return [touched[1]]
 
-    def reconcile(self, state: LedgerState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: LedgerState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         override = state.overrides.get(key)  # type: ignore[arg-type]
         if override is None:
-            return NOTHING
+            return NO_CHANGES
         if now < override.ends:
-            return Outcome((), override.ends)
-        return Outcome((Wanted(EndOverride(override.uid, "its end has passed"), override.uid),))
+            return ReconcileResult((), override.ends)
+        return ReconcileResult((ProposedCommand(EndOverride(override.uid, "its end has passed"), override.uid),))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
-from holdfast.core.ledger.builtin.registry import HouseCommand
+from holdfast.core.ledger.builtin.registry import BuiltinCommand
 from holdfast.core.model.objects.isolation import Capabilities
 from holdfast.core.model.objects.policies import Override, SchedulerPolicy, Validity
 from holdfast.core.model.objects.principals import Principal, Token
@@ -20,9 +20,9 @@ from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NO_MACHINE, OVERRUN_MS, Device, Machine, NodeHealth
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import HoldPurpose, PendingReason
+from holdfast.core.model.records.slots import PendingReason, ReservationPurpose
 from holdfast.core.model.values.metadata import Labels
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
 
 # Nodes
@@ -116,7 +116,7 @@ class AdoptSlots(Row, frozen=True, tag="adopt-slots"):
     ordinals: tuple[int, ...]
 
 
-class Placement(Row, frozen=True):
+class SlotPlacement(Row, frozen=True):
     """One slot on one node: which devices and ports it takes, whom it waits for, and which reservation it uses up."""
 
     ordinal: int
@@ -127,18 +127,18 @@ class Placement(Row, frozen=True):
     hold: Revision = 0
 
 
-class Group(Row, frozen=True):
+class PlacementGroup(Row, frozen=True):
     """Placements of one scheduling request."""
 
     assignment: Revision
     template: str
-    placements: tuple[Placement, ...]
+    placements: tuple[SlotPlacement, ...]
 
 
 class Propose(Row, frozen=True, tag="propose"):
     """Place many slots: judged one by one, or all or nothing. `bind` reserves and binds in one commit."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[PlacementGroup, ...]
     valid_until: Instant
     all_or_nothing: bool = False
     bind: bool = True
@@ -202,11 +202,11 @@ class ReportPending(Row, frozen=True, tag="report-pending"):
 class Hold(Row, frozen=True, tag="hold"):
     """Keep room on a node without a slot, until an end. A placeholder names its standby assignment and template."""
 
-    purpose: HoldPurpose
+    purpose: ReservationPurpose
     node: Revision
     account: str
     ends: Instant
-    need: Resources = NOTHING
+    need: Resources = ZERO
     devices: tuple[int, ...] = ()
     device_milli: int = 1000
     tenant: str = ""
@@ -237,7 +237,7 @@ class CloseBreach(Row, frozen=True, tag="close-breach"):
 # The link
 
 
-class RegionShipped(Row, frozen=True, tag="region"):
+class ShippedRegion(Row, frozen=True, tag="region"):
     """Where this region is, for residency, and the platform's grace, with which work is admitted that comes here."""
 
     name: str
@@ -247,67 +247,67 @@ class RegionShipped(Row, frozen=True, tag="region"):
     ADDED: ClassVar[Mapping[str, int]] = {"grace": 2}
 
 
-class TemplateShipped(Row, frozen=True, tag="template"):
+class ShippedTemplate(Row, frozen=True, tag="template"):
     digest: str
     template: Template
 
 
-class AssignmentShipped(Row, frozen=True, tag="assignment"):
+class ShippedAssignment(Row, frozen=True, tag="assignment"):
     assignment: Assignment
 
 
-class GrantShipped(Row, frozen=True, tag="grant"):
+class ShippedGrant(Row, frozen=True, tag="grant"):
     account: str
     version: int
     target: Resources
     ends: Instant
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
 
 
-class ClassShipped(Row, frozen=True, tag="priority-class"):
+class ShippedPriorityClass(Row, frozen=True, tag="priority-class"):
     priority_class: PriorityClass
 
 
-class PrincipalShipped(Row, frozen=True, tag="principal"):
+class ShippedPrincipal(Row, frozen=True, tag="principal"):
     principal: Principal
 
 
-class TokenShipped(Row, frozen=True, tag="token"):
+class ShippedToken(Row, frozen=True, tag="token"):
     token: Token
 
 
-class PoolShipped(Row, frozen=True, tag="node-pool"):
+class ShippedPool(Row, frozen=True, tag="node-pool"):
     """What a node of a pool costs, beside those of others."""
 
     name: str
     cost: int
 
 
-class PolicyShipped(Row, frozen=True, tag="policy"):
+class ShippedPolicy(Row, frozen=True, tag="policy"):
     policy: SchedulerPolicy
 
 
-class ValidityShipped(Row, frozen=True, tag="validity"):
+class ShippedValidity(Row, frozen=True, tag="validity"):
     validity: Validity
 
 
-class OverrideShipped(Row, frozen=True, tag="override"):
+class ShippedOverride(Row, frozen=True, tag="override"):
     override: Override
 
 
-class ServerShipped(Row, frozen=True, tag="server"):
+class ShippedServer(Row, frozen=True, tag="server"):
     """A server of the platform, by its token."""
 
     server: ServerToken
 
 
-Shipped = (
-    RegionShipped | TemplateShipped | AssignmentShipped | GrantShipped | ClassShipped | PrincipalShipped
-    | TokenShipped | PoolShipped | PolicyShipped | ValidityShipped | OverrideShipped | ServerShipped
+ShippedItem = (
+    ShippedRegion | ShippedTemplate | ShippedAssignment | ShippedGrant | ShippedPriorityClass | ShippedPrincipal
+    | ShippedToken | ShippedPool | ShippedPolicy | ShippedValidity | ShippedOverride | ShippedServer
 )  # fmt: skip
 
 
-class Gone(Row, frozen=True):
+class RemovedObject(Row, frozen=True):
     """An object that is no longer shipped: the tag of its kind and its key as text (uids in decimal)."""
 
     kind: str
@@ -326,8 +326,8 @@ class Ship(Row, frozen=True, tag="ship"):
     term: int
     after: Revision
     to: Revision
-    puts: tuple[Shipped, ...] = ()
-    gone: tuple[Gone, ...] = ()
+    puts: tuple[ShippedItem, ...] = ()
+    gone: tuple[RemovedObject, ...] = ()
     full: bool = False
     part: int = 0
     last: bool = True
@@ -341,7 +341,7 @@ class StandDown(Row, frozen=True, tag="stand-down"):
 
 
 RegionCommand = (
-    HouseCommand | OpenOverride | EndOverride
+    BuiltinCommand | OpenOverride | EndOverride
     | RegisterNode | ReportNode | AdministerNode | JudgeNode | RemoveNode
     | OpenSlots | WithdrawSlots | ForgetAssignment | AdoptSlots
     | Propose | Bind | Unreserve | Expire | Move | Stop | ReportPending

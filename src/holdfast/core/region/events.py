@@ -11,21 +11,21 @@ from typing import Any, ClassVar
 from msgspec.structs import force_setattr
 
 from holdfast.core.ledger.builtin.overrides import OverrideEnded, OverrideOpened
-from holdfast.core.ledger.builtin.registry import HouseEvent
+from holdfast.core.ledger.builtin.registry import BuiltinEvent
 from holdfast.core.model.objects.policies import Override, SchedulerPolicy, Validity
 from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.tenants import PriorityClass
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.breaches import Breach
-from holdfast.core.model.records.grants import Allowance
+from holdfast.core.model.records.grants import AcceptedGrant
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.core.model.records.slots import PendingReason, Reservation
-from holdfast.core.model.values.ranges import Ordinals, expanded, runs_of
+from holdfast.core.model.values.ranges import Ordinals, expanded, ranges_of
 from holdfast.core.model.values.structs import Instant, Revision, Row, SlotKey
-from holdfast.core.region.commands import Gone, Placement, RegionShipped
+from holdfast.core.region.commands import RemovedObject, ShippedRegion, SlotPlacement
 
 
 class NodeStored(Row, frozen=True, tag="node-stored"):
@@ -60,10 +60,10 @@ class SlotsOpened(Row, frozen=True, tag="slots-opened"):
     ordinals: Ordinals
 
     def __post_init__(self) -> None:
-        force_setattr(self, "ordinals", runs_of(self.ordinals))
+        force_setattr(self, "ordinals", ranges_of(self.ordinals))
 
 
-class Standing(Row, frozen=True):
+class SlotOnNode(Row, frozen=True):
     """A slot and the node it stands on; 0: none. With it an event says by itself whose node it touches."""
 
     slot: SlotKey
@@ -73,7 +73,7 @@ class Standing(Row, frozen=True):
 class SlotsRetargeted(Row, frozen=True, tag="slots-retargeted"):
     """What these ordinals become once they are released; an empty template: nothing."""
 
-    slots: tuple[Standing, ...]
+    slots: tuple[SlotOnNode, ...]
     template: str
 
 
@@ -88,14 +88,14 @@ class SlotsPlaced(Row, frozen=True, tag="slots-placed"):
     firm: bool
     ends: Instant
     evidence: Revision
-    placements: tuple[Placement, ...]
+    placements: tuple[SlotPlacement, ...]
 
 
 class SlotsBound(Row, frozen=True, tag="slots-bound"):
-    slots: tuple[Standing, ...]
+    slots: tuple[SlotOnNode, ...]
 
 
-class Moved(Row, frozen=True):
+class SlotMove(Row, frozen=True):
     slot: SlotKey
     node: Revision
     phase: Phase
@@ -106,10 +106,10 @@ class Moved(Row, frozen=True):
 class SlotsMoved(Row, frozen=True, tag="slots-moved"):
     """Slots took an edge and stay on their nodes."""
 
-    moves: tuple[Moved, ...]
+    moves: tuple[SlotMove, ...]
 
 
-class Stopping(Row, frozen=True):
+class SlotStop(Row, frozen=True):
     slot: SlotKey
     node: Revision
     next_template: str
@@ -119,10 +119,10 @@ class SlotsStopping(Row, frozen=True, tag="slots-stopping"):
     """Slots must end; what their ordinals become is said for each."""
 
     cause: str
-    stops: tuple[Stopping, ...]
+    stops: tuple[SlotStop, ...]
 
 
-class Released(Row, frozen=True):
+class SlotRelease(Row, frozen=True):
     """The end of a binding epoch. With a template the ordinal waits again, charged to `account`; else it is removed.
 
     `node` is what it stood on, 0 where it waited.
@@ -137,7 +137,7 @@ class Released(Row, frozen=True):
 
 
 class SlotsReleased(Row, frozen=True, tag="slots-released"):
-    releases: tuple[Released, ...]
+    releases: tuple[SlotRelease, ...]
 
 
 class OrdinalsFinished(Row, frozen=True, tag="ordinals-finished"):
@@ -155,7 +155,7 @@ class SlotsAdopted(Row, frozen=True, tag="slots-adopted"):
     """These slots are charged to another account from now on."""
 
     account: str
-    slots: tuple[Standing, ...]
+    slots: tuple[SlotOnNode, ...]
 
 
 class AssignmentForgotten(Row, frozen=True, tag="assignment-forgotten"):
@@ -188,7 +188,7 @@ class BreachOpened(Row, frozen=True, tag="breach-opened"):
     breach: Breach
 
 
-class BreachClosed(Row, frozen=True, tag="breach-closed"):
+class RegionBreachClosed(Row, frozen=True, tag="breach-closed"):
     invariant: str
     key: str
 
@@ -221,14 +221,14 @@ class ListSwept(Row, frozen=True, tag="list-swept"):
     """All parts of the list are applied, and what it does not name is gone up to this object."""
 
     log_id: str
-    last: Gone
+    last: RemovedObject
 
 
-class PlaceStored(Row, frozen=True, tag="place-stored"):
-    place: RegionShipped
+class RegionReceived(Row, frozen=True, tag="place-stored"):
+    place: ShippedRegion
 
 
-class TemplateStored(Row, frozen=True, tag="template-stored"):
+class TemplateReceived(Row, frozen=True, tag="template-stored"):
     digest: str
     template: Template
 
@@ -239,46 +239,46 @@ class TemplateLeaving(Row, frozen=True, tag="template-leaving"):
     digest: str
 
 
-class AssignmentStored(Row, frozen=True, tag="assignment-stored"):
+class AssignmentReceived(Row, frozen=True, tag="assignment-stored"):
     assignment: Assignment
 
 
-class AllowanceStored(Row, frozen=True, tag="allowance-stored"):
+class GrantReceived(Row, frozen=True, tag="allowance-stored"):
     """A grant accepted: its version and the value this region settled on."""
 
-    allowance: Allowance
+    allowance: AcceptedGrant
 
 
-class ClassStored(Row, frozen=True, tag="class-stored"):
+class PriorityClassReceived(Row, frozen=True, tag="class-stored"):
     priority_class: PriorityClass
 
 
-class PrincipalStored(Row, frozen=True, tag="principal-stored"):
+class PrincipalReceived(Row, frozen=True, tag="principal-stored"):
     principal: Principal
 
 
-class TokenStored(Row, frozen=True, tag="token-stored"):
+class TokenReceived(Row, frozen=True, tag="token-stored"):
     token: Token
 
 
-class PoolStored(Row, frozen=True, tag="pool-stored"):
+class PoolReceived(Row, frozen=True, tag="pool-stored"):
     name: str
     cost: int
 
 
-class PolicyStored(Row, frozen=True, tag="policy-stored"):
+class PolicyReceived(Row, frozen=True, tag="policy-stored"):
     policy: SchedulerPolicy
 
 
-class ValidityStored(Row, frozen=True, tag="validity-stored"):
+class ValidityReceived(Row, frozen=True, tag="validity-stored"):
     validity: Validity
 
 
-class OverrideStored(Row, frozen=True, tag="override-stored"):
+class OverrideReceived(Row, frozen=True, tag="override-stored"):
     override: Override
 
 
-class PlatformServerStored(Row, frozen=True, tag="platform-server-stored"):
+class PlatformServerReceived(Row, frozen=True, tag="platform-server-stored"):
     """A server of the platform, which may act here for others."""
 
     SINCE: ClassVar[int] = 2
@@ -286,17 +286,19 @@ class PlatformServerStored(Row, frozen=True, tag="platform-server-stored"):
     server: ServerToken
 
 
-class ShippedGone(Row, frozen=True, tag="shipped-gone"):
-    gone: Gone
+class ShippedObjectRemoved(Row, frozen=True, tag="shipped-gone"):
+    gone: RemovedObject
 
 
 RegionEvent = (
-    HouseEvent | OverrideOpened | OverrideEnded
+    BuiltinEvent | OverrideOpened | OverrideEnded
     | NodeStored | NodeReported | NodeRemoved
     | SlotsOpened | SlotsRetargeted | SlotsPlaced | SlotsBound | SlotsMoved | SlotsStopping | SlotsReleased
     | OrdinalsFinished | SlotsAdopted | AssignmentForgotten | PendingReported | HoldStored | HoldEnded
-    | BreachOpened | BreachClosed | CursorMoved | ListTaken | ListSwept | PlaceStored | TemplateStored | TemplateLeaving
-    | AssignmentStored | AllowanceStored
-    | ClassStored | PrincipalStored | TokenStored | PoolStored | PolicyStored | ValidityStored | OverrideStored
-    | PlatformServerStored | ShippedGone
+    | BreachOpened | RegionBreachClosed | CursorMoved | ListTaken | ListSwept | RegionReceived | TemplateReceived
+    | TemplateLeaving
+    | AssignmentReceived | GrantReceived
+    | PriorityClassReceived | PrincipalReceived | TokenReceived | PoolReceived | PolicyReceived | ValidityReceived
+    | OverrideReceived
+    | PlatformServerReceived | ShippedObjectRemoved
 )  # fmt: skip

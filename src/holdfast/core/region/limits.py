@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.commit.authorization import NAME_MAX as SENDER_MAX
-from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.partial import PARTS_MAX
 
 #: How many characters a move may say besides its cause.
 DETAIL_MAX = 200
 
 #: So many are kept on one node: all of them end with it, in one record.
-HOLDS_MAX = NAMED_MAX
+HOLDS_MAX = PARTS_MAX
 
 #: So many objects are gone in one record, and so much may be left of them, beside what the list's last part puts there.
-GONE_MAX = 500
+REMOVED_MAX = 500
 
-GONE_BYTES = 512 << 10
+REMOVED_BYTES = 512 << 10
 
 #: What is written of each of them at most, but for an assignment that ends first: its row, and what that breaks.
 EACH_BYTES = 512

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.core.ledger.builtin import registry
 from holdfast.core.ledger.commit import watch
-from holdfast.core.ledger.commit.watch import PRINCIPAL, Key, KeysOf, breach
+from holdfast.core.ledger.commit.watch import PRINCIPAL, KeysOf, WatchKey, breach
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region import events as e
 
@@ -20,8 +20,8 @@ NODE_REPORT = "node-report"
 PRIORITY_CLASS, TOKEN, NODE_POOL, POLICY, VALIDITY = "priority-class", "token", "node-pool", "policy", "validity"
 PLATFORM_OVERRIDE, PLATFORM_SERVER, REGION, CURSOR = "platform-override", "platform-server", "region", "cursor"
 
-KINDS: dict[str, str] = {
-    **watch.KINDS,
+WATCH_KINDS: dict[str, str] = {
+    **watch.WATCH_KINDS,
     NODE: "A node by uid: itself, its room, every slot and hold on it, its breaches.",
     NODE_REPORT: "How a node fares, by its uid: its load, and what lies ready there. It wakes nobody who waits.",
     WORKLOAD: "A workload by uid: its assignments, slots and requests here.",
@@ -54,11 +54,11 @@ _GONE = {
     "server": (PLATFORM_SERVER, False),
 }
 
-_Slots = Iterable[e.Standing | e.Moved | e.Stopping | e.Released]
+_Slots = Iterable[e.SlotOnNode | e.SlotMove | e.SlotStop | e.SlotRelease]
 
 
-def _slots(slots: _Slots) -> tuple[Key, ...]:
-    found: dict[Key, None] = {}
+def _slots(slots: _Slots) -> tuple[WatchKey, ...]:
+    found: dict[WatchKey, None] = {}
     for one in slots:
         found[WORKLOAD, one.slot[0]] = None
         if one.node:
@@ -66,34 +66,34 @@ def _slots(slots: _Slots) -> tuple[Key, ...]:
     return tuple(found)
 
 
-def _placed(event: e.SlotsPlaced, _: Revision) -> tuple[Key, ...]:
+def _placed(event: e.SlotsPlaced, _: Revision) -> tuple[WatchKey, ...]:
     nodes = dict.fromkeys([placement.node for placement in event.placements])
     return ((WORKLOAD, event.workload), *[(NODE, node) for node in nodes])
 
 
-def _assigned(assignment: Revision, workload: Revision) -> tuple[Key, ...]:
+def _assigned(assignment: Revision, workload: Revision) -> tuple[WatchKey, ...]:
     return (ASSIGNMENT, assignment), (WORKLOAD, workload)
 
 
-def _held(hold: Revision, node: Revision, assignment: Revision) -> tuple[Key, ...]:
+def _held(hold: Revision, node: Revision, assignment: Revision) -> tuple[WatchKey, ...]:
     mine = ((HOLD, hold), (NODE, node))
     return (*mine, (ASSIGNMENT, assignment)) if assignment else mine
 
 
-def _breached(invariant: str, key: str) -> tuple[Key, ...]:
+def _breached(invariant: str, key: str) -> tuple[WatchKey, ...]:
     """A breach's key begins with what is broken: `node/UID/...` or `assignment/UID`."""
     kind, uid = key.split("/")[:2]
     assert kind in (NODE, ASSIGNMENT), key
     return breach(invariant, key), (kind, int(uid))
 
 
-def _gone(event: e.ShippedGone, _: Revision) -> tuple[Key, ...]:
+def _gone(event: e.ShippedObjectRemoved, _: Revision) -> tuple[WatchKey, ...]:
     kind, numeric = _GONE[event.gone.kind]
     return ((kind, int(event.gone.key) if numeric else event.gone.key),)
 
 
-KEYS: Mapping[type, KeysOf] = {
-    **registry.KEYS,
+WATCH_KEYS: Mapping[type, KeysOf] = {
+    **registry.WATCH_KEYS,
     e.NodeStored: lambda event, _: ((NODE, event.node.uid),),
     e.NodeReported: lambda event, _: ((NODE_REPORT, event.node),),
     e.NodeRemoved: lambda event, _: ((NODE, event.node), (NODE_REPORT, event.node)),
@@ -111,22 +111,22 @@ KEYS: Mapping[type, KeysOf] = {
     e.HoldStored: lambda event, _: _held(event.hold.uid, event.hold.node, event.hold.assignment),
     e.HoldEnded: lambda event, _: _held(event.hold, event.node, event.assignment),
     e.BreachOpened: lambda event, _: _breached(event.breach.invariant, event.breach.key),
-    e.BreachClosed: lambda event, _: _breached(event.invariant, event.key),
+    e.RegionBreachClosed: lambda event, _: _breached(event.invariant, event.key),
     e.CursorMoved: lambda event, _: ((CURSOR, event.log_id),),
     e.ListTaken: lambda event, _: ((CURSOR, event.log_id),),
     e.ListSwept: lambda event, _: ((CURSOR, event.log_id),),
-    e.PlaceStored: lambda event, _: ((REGION, event.place.name),),
-    e.TemplateStored: lambda event, _: ((TEMPLATE, event.digest),),
+    e.RegionReceived: lambda event, _: ((REGION, event.place.name),),
+    e.TemplateReceived: lambda event, _: ((TEMPLATE, event.digest),),
     e.TemplateLeaving: lambda event, _: ((TEMPLATE, event.digest),),
-    e.AssignmentStored: lambda event, _: _assigned(event.assignment.uid, event.assignment.workload),
-    e.AllowanceStored: lambda event, _: ((GRANT, event.allowance.account),),
-    e.ClassStored: lambda event, _: ((PRIORITY_CLASS, event.priority_class.meta.name),),
-    e.PrincipalStored: lambda event, _: ((PRINCIPAL, event.principal.meta.name),),
-    e.TokenStored: lambda event, _: ((TOKEN, event.token.meta.name),),
-    e.PoolStored: lambda event, _: ((NODE_POOL, event.name),),
-    e.PolicyStored: lambda event, _: ((POLICY, event.policy.revision),),
-    e.ValidityStored: lambda event, _: ((VALIDITY, event.validity.scope),),
-    e.OverrideStored: lambda event, _: ((PLATFORM_OVERRIDE, event.override.uid),),
-    e.PlatformServerStored: lambda event, _: ((PLATFORM_SERVER, event.server.name),),
-    e.ShippedGone: _gone,
+    e.AssignmentReceived: lambda event, _: _assigned(event.assignment.uid, event.assignment.workload),
+    e.GrantReceived: lambda event, _: ((GRANT, event.allowance.account),),
+    e.PriorityClassReceived: lambda event, _: ((PRIORITY_CLASS, event.priority_class.meta.name),),
+    e.PrincipalReceived: lambda event, _: ((PRINCIPAL, event.principal.meta.name),),
+    e.TokenReceived: lambda event, _: ((TOKEN, event.token.meta.name),),
+    e.PoolReceived: lambda event, _: ((NODE_POOL, event.name),),
+    e.PolicyReceived: lambda event, _: ((POLICY, event.policy.revision),),
+    e.ValidityReceived: lambda event, _: ((VALIDITY, event.validity.scope),),
+    e.OverrideReceived: lambda event, _: ((PLATFORM_OVERRIDE, event.override.uid),),
+    e.PlatformServerReceived: lambda event, _: ((PLATFORM_SERVER, event.server.name),),
+    e.ShippedObjectRemoved: _gone,
 }

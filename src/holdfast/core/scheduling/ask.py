@@ -9,10 +9,10 @@ from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.structs import Revision
 
 #: What makes two slots equal to a scheduler.
-Kind = tuple[str, str, bool, Revision, bool]
+AskKind = tuple[str, str, bool, Revision, bool]
 
 
-class Ask(Struct, frozen=True):
+class SlotAsk(Struct, frozen=True):
     """A template, for whom, and whether it stays. `workload` is 0 unless its replicas are counted over domains.
 
     What is `exclusive` needs an agent that ends it in time.
@@ -26,12 +26,12 @@ class Ask(Struct, frozen=True):
     exclusive: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> AskKind:
         """What it is equal by."""
         return self.digest, self.tenant, self.firm, self.workload, self.exclusive
 
 
-def ask_of(assignment: Assignment, digest: str, template: Template, *, firm: bool) -> Ask:
+def ask_of(assignment: Assignment, digest: str, template: Template, *, firm: bool) -> SlotAsk:
     """What the slots of an assignment's request ask for."""
     workload = assignment.workload if template.spread else 0
-    return Ask(digest, template, assignment.tenant, firm, workload, assignment.exclusive)
+    return SlotAsk(digest, template, assignment.tenant, firm, workload, assignment.exclusive)

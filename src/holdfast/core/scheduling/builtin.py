@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from holdfast.core.scheduling.filters.capacity import Capacity
-from holdfast.core.scheduling.filters.condition import Condition
-from holdfast.core.scheduling.filters.devices import Devices
-from holdfast.core.scheduling.filters.isolation import Isolating
-from holdfast.core.scheduling.filters.labels import Labels
-from holdfast.core.scheduling.filters.models import Models
-from holdfast.core.scheduling.filters.one_tenant import OneTenant
-from holdfast.core.scheduling.filters.ports import Ports
-from holdfast.core.scheduling.filters.taints import Taints
-from holdfast.core.scheduling.filters.tenancy import Tenancy
-from holdfast.core.scheduling.filters.zones import Zones
+from holdfast.core.scheduling.filters.capacity import CapacityFilter
+from holdfast.core.scheduling.filters.condition import ConditionFilter
+from holdfast.core.scheduling.filters.devices import DevicesFilter
+from holdfast.core.scheduling.filters.isolation import IsolationFilter
+from holdfast.core.scheduling.filters.labels import LabelsFilter
+from holdfast.core.scheduling.filters.models import ModelsFilter
+from holdfast.core.scheduling.filters.one_tenant import OneTenantFilter
+from holdfast.core.scheduling.filters.ports import PortsFilter
+from holdfast.core.scheduling.filters.taints import TaintsFilter
+from holdfast.core.scheduling.filters.tenancy import TenancyFilter
+from holdfast.core.scheduling.filters.zones import ZonesFilter
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.core.scheduling.scores.balance import Balance
-from holdfast.core.scheduling.scores.cost import Cost
-from holdfast.core.scheduling.scores.emptiness import Emptiness
-from holdfast.core.scheduling.scores.evenness import Evenness
-from holdfast.core.scheduling.scores.load import Load
-from holdfast.core.scheduling.scores.near import Near
-from holdfast.core.scheduling.scores.packing import Packing
-from holdfast.core.scheduling.scores.warm import Warm
+from holdfast.core.scheduling.scores.balance import BalanceScore
+from holdfast.core.scheduling.scores.cost import CostScore
+from holdfast.core.scheduling.scores.emptiness import EmptinessScore
+from holdfast.core.scheduling.scores.evenness import EvennessScore
+from holdfast.core.scheduling.scores.load import LoadScore
+from holdfast.core.scheduling.scores.near import NearScore
+from holdfast.core.scheduling.scores.packing import PackingScore
+from holdfast.core.scheduling.scores.warm import WarmScore
 
 BUILT_IN = Plugins(
     (
-        Condition(),
-        Zones(),
-        Taints(),
-        Tenancy(),
-        OneTenant(),
-        Isolating(),
-        Labels(),
-        Capacity(),
-        Devices(),
-        Models(),
-        Ports(),
+        ConditionFilter(),
+        ZonesFilter(),
+        TaintsFilter(),
+        TenancyFilter(),
+        OneTenantFilter(),
+        IsolationFilter(),
+        LabelsFilter(),
+        CapacityFilter(),
+        DevicesFilter(),
+        ModelsFilter(),
+        PortsFilter(),
     ),
-    (Packing(), Emptiness(), Balance(), Near(), Cost(), Evenness(), Warm(), Load()),
+    (
+        PackingScore(),
+        EmptinessScore(),
+        BalanceScore(),
+        NearScore(),
+        CostScore(),
+        EvennessScore(),
+        WarmScore(),
+        LoadScore(),
+    ),
 )

@@ -15,31 +15,31 @@ from functools import partial
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.ledger.builtin.overrides import active_overrides
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY, SchedulerPolicy
-from holdfast.core.model.records.decisions import Pass
-from holdfast.core.model.records.domains import is_counted
+from holdfast.core.model.records.decisions import SchedulingPass
+from holdfast.core.model.records.domains import has_domain_rules
 from holdfast.core.model.records.slots import PendingReason
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.queries.assignments import not_assigned
-from holdfast.core.region.queries.feasibility import Misfit
+from holdfast.core.region.queries.assignments import why_not_runnable
+from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.evidence import NOTHING_CHOSEN, pass_of
-from holdfast.core.scheduling.framework import Bind, PluginError, Plugins, Rulebook, rulebook
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.evidence import NOTHING_CHOSEN, pass_evidence
+from holdfast.core.scheduling.framework import BindPlugin, PluginError, Plugins, SchedulingProfile, profile_for
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.nodes.tie_break import seed_of
-from holdfast.core.scheduling.pending_reasons import domains_that_hold, nearest_fit, never_fits, tree
-from holdfast.core.scheduling.proposal_builder import Drafting
-from holdfast.core.scheduling.queue.in_flight import Flight
-from holdfast.core.scheduling.queue.quota_gates import Gate, pause_of, paying, unprotected
-from holdfast.core.scheduling.queue.request_groups import Entry, Group
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
+from holdfast.core.scheduling.pending_reasons import domains_that_hold, nearest_fit, never_fits, pending_reasons
+from holdfast.core.scheduling.proposal_builder import ProposalBuilder
+from holdfast.core.scheduling.queue.in_flight import InFlight
+from holdfast.core.scheduling.queue.quota_gates import QuotaGate, pause_gate, payer_gate, protected_gate
+from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.queue.unblocker import domain_counts
-from holdfast.core.scheduling.selection import Choice, Passing, choose
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
 
 #: Everybody who sleeps is looked at so often, whatever changed (RULES 21).
@@ -55,16 +55,16 @@ WALKED_MAX = 100_000
 STALE_MS = 500
 
 
-class Waits(Struct, frozen=True):
+class UnplacedRequest(Struct, frozen=True):
     """A request that was looked at and of which slots still wait: why, the pass that found so, by which policy."""
 
-    entry: Entry
+    entry: QueuedRequest
     reasons: tuple[PendingReason, ...]
-    found: Pass
+    found: SchedulingPass
     policy: Revision
 
 
-class Sight(Struct, frozen=True):
+class SchedulerView(Struct, frozen=True):
     """What a look is based on: the state, the time there, and for how long it may have changed unseen."""
 
     state: RegionState
@@ -72,26 +72,28 @@ class Sight(Struct, frozen=True):
     age_ms: int = 0
 
 
-class Look:
+class SchedulingCycle:
     """What one look has found so far."""
 
-    def __init__(self, plugins: Plugins, table: NodeTable, queue: Queue, flight: Flight, sight: Sight) -> None:
+    def __init__(
+        self, plugins: Plugins, table: NodeTable, queue: SchedulingQueue, flight: InFlight, sight: SchedulerView
+    ) -> None:
         self._plugins = plugins
         self._table = table
         self._queue = queue
         self._flight = flight
         self._state, self._now, self._age_ms = sight.state, sight.now, sight.age_ms
-        self._overrides = in_force(sight.state, sight.now)
+        self._overrides = active_overrides(sight.state, sight.now)
         #: By tenant: which policy is valid for it.
         self._valid: dict[str, Revision] = {}
         self.policy: SchedulerPolicy = BUILT_IN_POLICY
-        self.rules: Rulebook | None = None
-        self.draft = Drafting(sight.state, sight.now, table, flight)
+        self.rules: SchedulingProfile | None = None
+        self.draft = ProposalBuilder(sight.state, sight.now, table, flight)
         self._shortlists = Shortlists(table)
         #: Whether the proposal reserves, and binds later.
         self.waits_to_bind = False
-        self.passes: list[Pass] = []
-        self.waits: list[Waits] = []
+        self.passes: list[SchedulingPass] = []
+        self.waits: list[UnplacedRequest] = []
         #: How many slots were placed of groups that nothing but the resync had woken: a cause of waking is missing.
         self.caught = 0
         #: Asks of which the nodes themselves had to tell which domains count; and those of them that were placed.
@@ -116,8 +118,10 @@ class Look:
                     self._consider(group)
             except PluginError as error:
                 entries = list(group.entries.values())
-                reason = PendingReason(Reason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error))
-                self._sleep(group, entries, Why.PLUGIN, (reason,))
+                reason = PendingReason(
+                    ConditionReason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error)
+                )
+                self._sleep(group, entries, BlockReason.PLUGIN, (reason,))
 
     def _is_enough(self) -> bool:
         """Whether whoever comes now is left for the next look."""
@@ -125,42 +129,44 @@ class Look:
             return True
         return bool(self._walks) and len(self._walks) * self._table.count >= WALKED_MAX
 
-    def _is_of_this(self, group: Group) -> bool:
+    def _is_of_this(self, group: RequestGroup) -> bool:
         """Whether its slots may be in the same proposal; as long as that is empty, anybody's may."""
         policy = self._state.policies.get(self._policy_of(group.tenant)) or BUILT_IN_POLICY
         binds = self._plugins.binds
         waits = any(_waits(one, group.ask) for one in binds) if binds else False
         if not self.draft.groups:
             if self.rules is None or policy.revision != self.policy.revision:
-                self.policy, self.rules = policy, rulebook(self._plugins, policy.document)
+                self.policy, self.rules = policy, profile_for(self._plugins, policy.document)
             self.waits_to_bind = waits
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 
-    def _consider(self, group: Group) -> None:
-        pause, unknown = pause_of(group.tenant, self._overrides), self._unknown(group)
+    def _consider(self, group: RequestGroup) -> None:
+        pause, unknown = pause_gate(group.tenant, self._overrides), self._unknown(group)
         if not pause.most:
-            self._sleep(group, list(group.entries.values()), Why.PAUSED, (_told(pause, 0),), pause.opens)
+            self._sleep(group, list(group.entries.values()), BlockReason.PAUSED, (_told(pause, 0),), pause.opens)
             return
         if unknown is not None:
             reason = PendingReason(unknown.code.value, 0, unknown.detail)
-            self._sleep(group, list(group.entries.values()), Why.ASSIGNMENT, (reason,))
+            self._sleep(group, list(group.entries.values()), BlockReason.ASSIGNMENT, (reason,))
             return
         if self._is_stale(group):
-            reason = PendingReason(Reason.STALE_VIEW.value, 0, f"the scheduler's view is {self._age_ms} ms old")
-            self._sleep(group, list(group.entries.values()), Why.STALE, (reason,), self._now + STALE_MS)
+            reason = PendingReason(
+                ConditionReason.STALE_VIEW.value, 0, f"the scheduler's view is {self._age_ms} ms old"
+            )
+            self._sleep(group, list(group.entries.values()), BlockReason.STALE, (reason,), self._now + STALE_MS)
             return
         entries = self._assigned(group)
         while entries and self.draft.left and self._place(group, entries):
             entries = [entry for entry in entries if entry.open > 0 and entry.look_up(self._state)]
 
-    def _unknown(self, group: Group) -> Misfit | None:
+    def _unknown(self, group: RequestGroup) -> Infeasible | None:
         """What all of the group is to be placed by, and is not here."""
         valid = self._policy_of(group.tenant)
         if valid != self.policy.revision:
-            return Misfit(Code.POLICY, f"policy revision {valid} is valid, and not known here")
+            return Infeasible(Code.POLICY, f"policy revision {valid} is valid, and not known here")
         if group.priority_class not in self._state.classes:
-            return Misfit(Code.NOT_FOUND, f"priority class {group.priority_class} is not known here")
-        return None if group.accounts else Misfit(Code.OVER_GRANT, "there is no account that pays for it")
+            return Infeasible(Code.NOT_FOUND, f"priority class {group.priority_class} is not known here")
+        return None if group.accounts else Infeasible(Code.OVER_GRANT, "there is no account that pays for it")
 
     def _policy_of(self, tenant: str) -> Revision:
         """Asked for each group, of which a tenant has many."""
@@ -169,40 +175,42 @@ class Look:
             valid = self._valid[tenant] = valid_policy(self._state, tenant)
         return valid
 
-    def _is_stale(self, group: Group) -> bool:
+    def _is_stale(self, group: RequestGroup) -> bool:
         if not self._age_ms:
             return False
         most = dict(self.policy.document.freshness)
         limit = most.get(group.priority_class, most.get("", 0))
         return bool(limit) and self._age_ms > limit
 
-    def _assigned(self, group: Group) -> list[Entry]:
+    def _assigned(self, group: RequestGroup) -> list[QueuedRequest]:
         """Requests with something to propose that this region may run now; the others are told why not."""
-        found: list[Entry] = []
-        shut: list[Entry] = []
+        found: list[QueuedRequest] = []
+        shut: list[QueuedRequest] = []
         for entry in group.entries.values():
             if entry.open > 0:
                 uid, template = entry.key
                 known = self._state.assignments[uid]
-                misfit = not_assigned(self._state, known, template, self._now)
+                misfit = why_not_runnable(self._state, known, template, self._now)
                 if misfit is None and known.exclusive and not entry.look_up(self._state):
-                    misfit = Misfit(Code.NOT_ASSIGNED, "this region has no right to its ordinals")
+                    misfit = Infeasible(Code.NOT_ASSIGNED, "this region has no right to its ordinals")
                 if misfit is None:
                     found.append(entry)
                 else:
                     shut.append(entry)
                     reason = PendingReason(misfit.code.value, entry.open, misfit.detail)
-                    self._wait(entry, (reason,), pass_of(self._state, group, [entry], "waiting"))
+                    self._wait(entry, (reason,), pass_evidence(self._state, group, [entry], "waiting"))
         if shut and not found:
             self._rested += 1
-            self._queue.sleep(group, Asleep(Why.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS, resync=True))
+            self._queue.sleep(
+                group, BlockedGroup(BlockReason.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS, resync=True)
+            )
         return found
 
-    def _place(self, group: Group, entries: list[Entry]) -> bool:
+    def _place(self, group: RequestGroup, entries: list[QueuedRequest]) -> bool:
         """Place what the gates and the nodes allow; if that is nothing, let it sleep. Whether something was placed."""
         ask, spent = group.ask, self._flight.spent
-        pay = paying(self._state, group.accounts, ask.template.need, self._now, spent)
-        kept = unprotected(self._state, ask, self._flight.firm, self._flight.owed)
+        pay = payer_gate(self._state, group.accounts, ask.template.need, self._now, spent)
+        kept = protected_gate(self._state, ask, self._flight.firm, self._flight.owed)
         wanted = sum(entry.open for entry in entries)
         slots = self.draft.slots(entries, pay.most, kept.most)
         seed = seed_of(group.oldest()[1], self._table.revision)
@@ -219,82 +227,90 @@ class Look:
         outcome = "placed" if placed == wanted else "placed in part"
         mine = {(one.assignment, one.template) for one in self.draft.groups[before:]}
         self.passes.append(
-            pass_of(self._state, group, [one for one in entries if one.key in mine], outcome, choice, seed)
+            pass_evidence(self._state, group, [one for one in entries if one.key in mine], outcome, choice, seed)
         )
         return True
 
-    def _choose(self, group: Group, count: int, seed: int) -> Choice:
+    def _choose(self, group: RequestGroup, count: int, seed: int) -> NodeSelection:
         assert self.rules is not None
         avoided = tuple(sorted(self._overrides.zones))
-        passing = Passing(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided)
+        passing = PassContext(self._table, group.ask, self.rules, seed, self._domains(group.ask), avoided)
         if count == 1 and passing.domains is None:
             return self._shortlists.choose(passing)
-        return choose(passing, count)
+        return select_nodes(passing, count)
 
-    def _domains(self, ask: Ask) -> Domains | None:
-        if not is_counted(ask.template):
+    def _domains(self, ask: SlotAsk) -> DomainRules | None:
+        if not has_domain_rules(ask.template):
             return None
-        return Domains(self._state, ask, self._flight.members, self._overrides.zones, partial(self._search, ask))
+        return DomainRules(self._state, ask, self._flight.members, self._overrides.zones, partial(self._search, ask))
 
-    def _search(self, ask: Ask) -> dict[str, list[str]]:
+    def _search(self, ask: SlotAsk) -> dict[str, list[str]]:
         self._searched.add(_searched_as(ask))
         return domains_that_hold(self._table, ask, self._overrides.zones)
 
     def _rest(
-        self, group: Group, entries: list[Entry], choice: Choice, seed: int, lacks_nodes: bool, gate: Gate
+        self,
+        group: RequestGroup,
+        entries: list[QueuedRequest],
+        choice: NodeSelection,
+        seed: int,
+        lacks_nodes: bool,
+        gate: QuotaGate,
     ) -> None:
         """Let what is left over sleep: the nodes have no room for it, or a gate is shut."""
         waiting, until = sum(entry.open for entry in entries), 0
         if not lacks_nodes:
-            why, nearest = Why.GATE, ""
+            why, nearest = BlockReason.GATE, ""
             reasons: tuple[PendingReason, ...] = (_told(gate, waiting),)
         else:
-            why = Why.NODES
+            why = BlockReason.NODES
             nearest = nearest_fit(self._table, group.ask, self._overrides, self._domains(group.ask))
             until = min((one.ends for one in self._overrides.zones.values()), default=0)
-            reasons = tree(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
-        found = pass_of(self._state, group, entries, "waiting", choice, seed, nearest)
+            reasons = pending_reasons(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
+        found = pass_evidence(self._state, group, entries, "waiting", choice, seed, nearest)
         self._sleep(group, entries, why, reasons, until, found)
 
     def _sleep(
         self,
-        group: Group,
-        entries: list[Entry],
-        why: Why,
+        group: RequestGroup,
+        entries: list[QueuedRequest],
+        why: BlockReason,
         reasons: tuple[PendingReason, ...],
         until: Instant = 0,
-        found: Pass | None = None,
+        found: SchedulingPass | None = None,
     ) -> None:
         self._rested += 1
         anew = self._now + RESYNC_MS
         resync = not until or until > anew
         counts: tuple[object, ...] = ()
         table, first = self._table, reasons[0]
-        if why is Why.NODES:
+        if why is BlockReason.NODES:
             counts = domain_counts(self._state, table, group.ask, self._flight.members, self._overrides.zones)
         kept = max(1, min(first.count, table.count))
-        asleep = Asleep(why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs)
+        asleep = BlockedGroup(
+            why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs
+        )
         self._queue.sleep(group, asleep)
-        found = found or pass_of(self._state, group, entries, "waiting")
+        found = found or pass_evidence(self._state, group, entries, "waiting")
         for entry in entries:
             if entry.open > 0:
                 self._wait(entry, reasons, found)
 
-    def _wait(self, entry: Entry, reasons: tuple[PendingReason, ...], found: Pass) -> None:
-        self.waits.append(Waits(entry, reasons, found, self.policy.revision))
+    def _wait(self, entry: QueuedRequest, reasons: tuple[PendingReason, ...], found: SchedulingPass) -> None:
+        self.waits.append(UnplacedRequest(entry, reasons, found, self.policy.revision))
 
 
-def _searched_as(ask: Ask) -> tuple[str, str, bool]:
+def _searched_as(ask: SlotAsk) -> tuple[str, str, bool]:
     """What the ledger asks its nodes once about, whoever else asks for the same in one proposal."""
     return ask.digest, ask.tenant, ask.exclusive
 
 
-def _waits(plugin: Bind, ask: Ask) -> bool:
+def _waits(plugin: BindPlugin, ask: SlotAsk) -> bool:
     try:
         return plugin.waits(ask)
     except Exception as error:
         raise PluginError(plugin.name, error) from error
 
 
-def _told(gate: Gate, waiting: int) -> PendingReason:
+def _told(gate: QuotaGate, waiting: int) -> PendingReason:
     return PendingReason((gate.code or Code.OVER_GRANT).value, waiting, gate.message)

@@ -12,7 +12,7 @@ import numpy as np
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import Numbers
 
 #: By code and detail: how many of the rows that were looked at it kept out.
@@ -27,7 +27,7 @@ class Ranked(NamedTuple):
     takes: Numbers
 
 
-def best_first(keys: Numbers, most: int) -> Numbers:
+def top_keys(keys: Numbers, most: int) -> Numbers:
     """Places of the highest keys, highest first. Keys are unique, so every machine finds the same."""
     if 4 * most < len(keys):
         top = np.argpartition(keys, len(keys) - most)[len(keys) - most :]
@@ -35,23 +35,23 @@ def best_first(keys: Numbers, most: int) -> Numbers:
     return np.argsort(keys)[::-1]
 
 
-def fill(ranked: Ranked, count: int) -> list[int]:
+def pack_nodes(ranked: Ranked, count: int) -> list[int]:
     """The best row until it is full, then the next."""
     if count == 1:
         return [int(ranked.rows[np.argmax(ranked.keys)])]
-    order = best_first(ranked.keys, min(count, len(ranked.keys)))
+    order = top_keys(ranked.keys, min(count, len(ranked.keys)))
     taken = np.minimum(ranked.takes[order], count)
     before = np.cumsum(taken) - taken
     found: list[int] = np.repeat(ranked.rows[order], np.clip(count - before, 0, taken)).tolist()
     return found
 
 
-def level(ranked: Ranked, count: int) -> list[int]:
+def spread_nodes(ranked: Ranked, count: int) -> list[int]:
     """One on each of the best rows, then one more on each that has room, until all are placed."""
     if count == 1:
         return [int(ranked.rows[np.argmax(ranked.keys)])]
     chosen: list[int] = []
-    order = best_first(ranked.keys, len(ranked.keys))
+    order = top_keys(ranked.keys, len(ranked.keys))
     rows, left = ranked.rows[order], ranked.takes[order].copy()
     while len(chosen) < count and len(rows):
         now = rows[: count - len(chosen)]
@@ -98,10 +98,10 @@ class _Lane:
         return len(self.next) + len(self.later)
 
 
-def fill_lanes(
+def fill_by_domain(
     ranked: Ranked,
     count: int,
-    domains: Domains,
+    domains: DomainRules,
     nodes: list[Node],
     rejected: Rejected,
     *,
@@ -138,7 +138,7 @@ def fill_lanes(
     return chosen
 
 
-def _best(lanes: dict[tuple[str, ...], _Lane], domains: Domains, worth: Worth) -> tuple[str, ...] | None:
+def _best(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules, worth: Worth) -> tuple[str, ...] | None:
     """The lane that is open and whose next row is best."""
     best, highest = None, 0
     for where, lane in lanes.items():
@@ -152,15 +152,15 @@ def _best(lanes: dict[tuple[str, ...], _Lane], domains: Domains, worth: Worth) -
     return best
 
 
-def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: Domains) -> int:
+def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules) -> int:
     """Leave out lanes that near rules shut, for the rest of a pass: nothing is chosen there that could open them."""
     shut = [(where, domains.shut(where)) for where in lanes] if domains.binding else []
     return sum(len(lanes.pop(where)) for where, found in shut if found is not None and found[0] is Code.NEAR)
 
 
-def _lanes(ranked: Ranked, domains: Domains, nodes: list[Node], rejected: Rejected) -> dict[tuple[str, ...], _Lane]:
+def _lanes(ranked: Ranked, domains: DomainRules, nodes: list[Node], rejected: Rejected) -> dict[tuple[str, ...], _Lane]:
     lanes: dict[tuple[str, ...], _Lane] = {}
-    order = best_first(ranked.keys, len(ranked.keys))[::-1]
+    order = top_keys(ranked.keys, len(ranked.keys))[::-1]
     columns = (ranked.rows[order].tolist(), ranked.keys[order].tolist(), ranked.takes[order].tolist())
     full = 0
     for row, key, takes in zip(*columns, strict=True):

@@ -18,15 +18,15 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.policies import PolicyDocument, Strategy
+from holdfast.core.model.objects.policies import PlacementStrategy, PolicyDocument
 from holdfast.core.model.values.structs import Revision, SlotKey
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.nodes.table import BEST as BEST
 from holdfast.core.scheduling.nodes.table import Numbers, Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Filter(Protocol):
+class FilterPlugin(Protocol):
     """Keeps a slot from nodes that would not take it."""
 
     name: str
@@ -34,47 +34,47 @@ class Filter(Protocol):
     #: The ledger's code for the same refusal.
     code: Code
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """What it asks of a node, in words, and which rows have it. Nothing, where all rows pass."""
 
 
-class Score(Protocol):
+class ScorePlugin(Protocol):
     """Ranks the nodes that would take a slot."""
 
     name: str
     version: str
 
-    def score(self, window: Window) -> Numbers | None:
+    def score(self, window: NodeWindow) -> Numbers | None:
         """How good each row would be, from 0 to `BEST`, in whole numbers; None where it makes no difference."""
 
 
-class Reserve(Protocol):
+class ReservePlugin(Protocol):
     """Is asked about a slot that was reserved and is to be bound."""
 
     name: str
     version: str
 
-    def refuses(self, ask: Ask, slot: SlotKey, node: Revision) -> str:
+    def refuses(self, ask: SlotAsk, slot: SlotKey, node: Revision) -> str:
         """Why it is not to be bound there; empty: it may be."""
 
 
-class Bind(Protocol):
+class BindPlugin(Protocol):
     """Says of which kinds of slots room is reserved first, and bound later, once those who are asked agree."""
 
     name: str
     version: str
 
-    def waits(self, ask: Ask) -> bool:
+    def waits(self, ask: SlotAsk) -> bool:
         """Whether slots of this kind are reserved first."""
 
 
-class PostBind(Protocol):
+class PostBindPlugin(Protocol):
     """Is told of slots that were bound."""
 
     name: str
     version: str
 
-    def bound(self, ask: Ask, slots: tuple[tuple[SlotKey, Revision], ...]) -> None:
+    def bound(self, ask: SlotAsk, slots: tuple[tuple[SlotKey, Revision], ...]) -> None:
         """These were bound, each with its node."""
 
 
@@ -89,25 +89,25 @@ class PluginError(Exception):
 class Plugins(Struct, frozen=True):
     """All that are installed, in the order in which they are asked."""
 
-    filters: tuple[Filter, ...]
-    scores: tuple[Score, ...]
-    reserves: tuple[Reserve, ...] = ()
-    binds: tuple[Bind, ...] = ()
-    post_binds: tuple[PostBind, ...] = ()
+    filters: tuple[FilterPlugin, ...]
+    scores: tuple[ScorePlugin, ...]
+    reserves: tuple[ReservePlugin, ...] = ()
+    binds: tuple[BindPlugin, ...] = ()
+    post_binds: tuple[PostBindPlugin, ...] = ()
 
 
-class Weighed(Struct, frozen=True):
+class WeightedScore(Struct, frozen=True):
     """A score and what it counts."""
 
-    score: Score
+    score: ScorePlugin
     weight: int
 
 
-class Rulebook(Struct, frozen=True):
+class SchedulingProfile(Struct, frozen=True):
     """A policy as it is applied: every filter, the scores that it weighs, and whether nodes are filled one by one."""
 
-    filters: tuple[Filter, ...]
-    weighed: tuple[Weighed, ...]
+    filters: tuple[FilterPlugin, ...]
+    weighed: tuple[WeightedScore, ...]
     pack: bool
 
     @property
@@ -125,14 +125,14 @@ class Rulebook(Struct, frozen=True):
 
 
 #: What scores count where a policy does not say.
-WEIGHTS: dict[Strategy, dict[str, int]] = {
-    Strategy.PACK: {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1, "warm": 2, "load": 1},
-    Strategy.SPREAD: {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, "warm": 2, "load": 1},
+WEIGHTS: dict[PlacementStrategy, dict[str, int]] = {
+    PlacementStrategy.PACK: {"packing": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 1, "warm": 2, "load": 1},
+    PlacementStrategy.SPREAD: {"emptiness": 3, "balance": 1, "near": 4, "cost": 1, "evenness": 2, "warm": 2, "load": 1},
 }
 
 
-def rulebook(plugins: Plugins, document: PolicyDocument) -> Rulebook:
+def profile_for(plugins: Plugins, document: PolicyDocument) -> SchedulingProfile:
     """A policy over the plugins that there are. A score that it names and nobody has counts for nothing."""
     weights = {**WEIGHTS[document.strategy], **dict(document.scores)}
-    weighed = tuple(Weighed(score, weights[score.name]) for score in plugins.scores if weights.get(score.name))
-    return Rulebook(plugins.filters, weighed, document.strategy is Strategy.PACK)
+    weighed = tuple(WeightedScore(score, weights[score.name]) for score in plugins.scores if weights.get(score.name))
+    return SchedulingProfile(plugins.filters, weighed, document.strategy is PlacementStrategy.PACK)

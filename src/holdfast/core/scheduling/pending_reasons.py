@@ -15,28 +15,30 @@ from collections.abc import Collection
 import numpy as np
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import NOTHING_IN_FORCE, InForce
+from holdfast.core.ledger.builtin.overrides import NO_OVERRIDES, ActiveOverrides
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.quantities import format_amount
 from holdfast.core.region.queries.gates import refuse_node
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.fill import Rejected
-from holdfast.core.scheduling.filters.isolation import Isolating
-from holdfast.core.scheduling.filters.labels import Labels
-from holdfast.core.scheduling.filters.one_tenant import OneTenant
-from holdfast.core.scheduling.filters.taints import Taints
-from holdfast.core.scheduling.filters.tenancy import Tenancy
-from holdfast.core.scheduling.filters.zones import Zones
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.filters.isolation import IsolationFilter
+from holdfast.core.scheduling.filters.labels import LabelsFilter
+from holdfast.core.scheduling.filters.one_tenant import OneTenantFilter
+from holdfast.core.scheduling.filters.taints import TaintsFilter
+from holdfast.core.scheduling.filters.tenancy import TenancyFilter
+from holdfast.core.scheduling.filters.zones import ZonesFilter
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, Truths
-from holdfast.core.scheduling.nodes.window import Window, whole
+from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
 
 NEVER_FITS = "never-fits"
 #: So many details of one code are kept.
 DETAILS_MAX = 8
 
 
-def tree(rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False) -> tuple[PendingReason, ...]:
+def pending_reasons(
+    rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = False
+) -> tuple[PendingReason, ...]:
     """Reasons by code, the one that kept most out first; the nearest fit is told with the first of them."""
     by_code: dict[str, dict[str, int]] = {}
     for (kept_by, detail), count in rejected.items():
@@ -54,27 +56,27 @@ def tree(rejected: Rejected, waiting: int, nearest: str = "", *, never: bool = F
     return tuple(found)
 
 
-def never_fits(table: NodeTable, ask: Ask) -> bool:
+def never_fits(table: NodeTable, ask: SlotAsk) -> bool:
     """Whether no node that there is would take it, were it empty and in use. Where there is none, nobody can tell."""
-    return table.count > 0 and not could_hold(whole(table, ask))
+    return table.count > 0 and not could_hold(all_rows(table, ask))
 
 
-def could_hold(window: Window) -> bool:
+def could_hold(window: NodeWindow) -> bool:
     """Whether a node of the window would take what is asked for, were it empty and in use."""
     return bool(_holding(window).any())
 
 
-def domains_that_hold(table: NodeTable, ask: Ask, avoided: Collection[str]) -> dict[str, list[str]]:
+def domains_that_hold(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) -> dict[str, list[str]]:
     """By key of its spread rules: the domains outside of avoided zones with a usable node that would take what is asked
     for, were it empty."""
-    could = _holding(whole(table, ask)) & table.usable & _outside(table, ask, avoided)
+    could = _holding(all_rows(table, ask)) & table.usable & _outside(table, ask, avoided)
     if ask.exclusive:
         could &= table.overrun <= table.overrun_most
     columns = [(rule.key, table.marks.domains(rule.key)) for rule in ask.template.spread]
     return {key: [column.values[code] for code in np.unique(column.codes[could]).tolist()] for key, column in columns}
 
 
-def _holding(window: Window) -> Truths:
+def _holding(window: NodeWindow) -> Truths:
     """Rows that would take what is asked for, were they empty and in use."""
     table, template, could = window.table, window.ask.template, _admitting(window)
     for name, amount in table.amounts(template.need):
@@ -87,37 +89,37 @@ def _holding(window: Window) -> Truths:
     return could
 
 
-def _admitting(window: Window) -> Truths:
+def _admitting(window: NodeWindow) -> Truths:
     """Rows whose labels, taints, tenancy and capabilities let it in, once nobody is there."""
     could: Truths = np.ones(len(window), np.bool_)
-    for one in (Taints(), Tenancy(), Isolating(), Labels()):
+    for one in (TaintsFilter(), TenancyFilter(), IsolationFilter(), LabelsFilter()):
         for _, mask in one.passes(window):
             could &= mask
     return could
 
 
-def _outside(table: NodeTable, ask: Ask, avoided: Collection[str]) -> Truths:
+def _outside(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) -> Truths:
     """Rows outside of zones that an override says to avoid."""
     outside: Truths = np.ones(table.count, np.bool_)
-    for _, mask in Zones().passes(whole(table, ask, tuple(sorted(avoided)))):
+    for _, mask in ZonesFilter().passes(all_rows(table, ask, tuple(sorted(avoided)))):
         outside &= mask
     return outside
 
 
-def _unoccupied(table: NodeTable, ask: Ask) -> Truths:
+def _unoccupied(table: NodeTable, ask: SlotAsk) -> Truths:
     """Rows on which nobody is beside whom it may not be."""
-    return next((mask for _, mask in OneTenant().passes(whole(table, ask))), np.ones(table.count, np.bool_))
+    return next((mask for _, mask in OneTenantFilter().passes(all_rows(table, ask))), np.ones(table.count, np.bool_))
 
 
 def nearest_fit(
-    table: NodeTable, ask: Ask, overrides: InForce = NOTHING_IN_FORCE, domains: Domains | None = None
+    table: NodeTable, ask: SlotAsk, overrides: ActiveOverrides = NO_OVERRIDES, domains: DomainRules | None = None
 ) -> str:
     """The usable node that lacks least, and what it lacks, in words; empty when there is none.
 
     Where there is one, it is outside of avoided zones, and of domains that rules shut.
     """
     open_ = table.usable & _outside(table, ask, overrides.zones)
-    could = open_ & _admitting(whole(table, ask))
+    could = open_ & _admitting(all_rows(table, ask))
     rows = np.flatnonzero(could & _unoccupied(table, ask))
     if not len(rows):
         rows = np.flatnonzero(next((mask for mask in (could, open_) if mask.any()), table.usable))
@@ -142,7 +144,7 @@ def nearest_fit(
 _NO_PLACE = "has room, but not the devices, ports or place that its rules ask for"
 
 
-def _within_rules(table: NodeTable, rows: Numbers, domains: Domains | None) -> tuple[Numbers, str]:
+def _within_rules(table: NodeTable, rows: Numbers, domains: DomainRules | None) -> tuple[Numbers, str]:
     """Which rows rules over domains leave open, and what shuts the first that is shut. Nodes are not told apart by
     rules that count each node by itself."""
     if domains is None or not domains.keys or "node" in domains.keys:
@@ -164,7 +166,7 @@ def _within_rules(table: NodeTable, rows: Numbers, domains: Domains | None) -> t
     return rows[is_open[at]], said
 
 
-def _free(table: NodeTable, name: str, rows: Numbers, ask: Ask) -> Numbers:
+def _free(table: NodeTable, name: str, rows: Numbers, ask: SlotAsk) -> Numbers:
     number = table.resources.get(name)
     if number is None:
         return np.zeros(len(rows), np.int64)
@@ -172,7 +174,7 @@ def _free(table: NodeTable, name: str, rows: Numbers, ask: Ask) -> Numbers:
     return np.minimum(free, table.free_firm[number, rows]) if ask.firm else free
 
 
-def _lacks(table: NodeTable, row: Numbers, ask: Ask) -> str:
+def _lacks(table: NodeTable, row: Numbers, ask: SlotAsk) -> str:
     """What a row has less of than is needed; empty: nothing."""
     amounts = [
         (name, amount, int(_free(table, name, row, ask)[0])) for name, amount in table.amounts(ask.template.need)

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.core.ledger.partial import NAMED_MAX
-from holdfast.core.model.records.domains import is_counted
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.ledger.partial import PARTS_MAX
+from holdfast.core.model.records.domains import has_domain_rules
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.commands import Group as Placed
-from holdfast.core.region.commands import Placement
+from holdfast.core.region.commands import PlacementGroup as Placed
+from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.nodes.devices import Taken
-from holdfast.core.scheduling.nodes.domain_rules import Where, standing_in
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.scheduling.nodes.domain_rules import DomainKey, standing_in
 from holdfast.core.scheduling.nodes.table import NodeTable
-from holdfast.core.scheduling.queue.in_flight import Flight, Part
-from holdfast.core.scheduling.queue.request_groups import Entry, Group, GroupKey
+from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
+from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup
 
 #: Placements by request.
-_Placed = tuple[tuple[Entry, tuple[Placement, ...]], ...]
+_Placed = tuple[tuple[QueuedRequest, tuple[SlotPlacement, ...]], ...]
 #: A slot that waits: its request and its ordinal.
-Waiting = tuple[Entry, int]
-_NONE_CHARGED: Mapping[tuple[Entry, int], str] = {}
+Waiting = tuple[QueuedRequest, int]
+_NONE_CHARGED: Mapping[tuple[QueuedRequest, int], str] = {}
 
 
-class Drafting:
+class ProposalBuilder:
     """Placements of one proposal, up to as many as one may name."""
 
-    def __init__(self, state: RegionState, now: Instant, table: NodeTable, flight: Flight) -> None:
+    def __init__(self, state: RegionState, now: Instant, table: NodeTable, flight: InFlight) -> None:
         self._state = state
         self._now = now
         self._table = table
         self._flight = flight
-        self.left = NAMED_MAX
-        self.parts: list[Part] = []
+        self.left = PARTS_MAX
+        self.parts: list[ProposedPart] = []
         self.groups: list[Placed] = []
         #: What each of the groups asks for.
-        self.asks: list[Ask] = []
+        self.asks: list[SlotAsk] = []
         #: With whom each of them waited.
         self.waited: list[GroupKey] = []
 
-    def slots(self, entries: list[Entry], payable: int, most: int) -> list[Waiting]:
+    def slots(self, entries: list[QueuedRequest], payable: int, most: int) -> list[Waiting]:
         """The slots of requests that can be paid for, in their order; those that are charged need no payer."""
         found: list[Waiting] = []
         most = min(most, self.left)
@@ -56,14 +56,14 @@ class Drafting:
                     found.append((entry, ordinal))
         return found
 
-    def add(self, group: Group, slots: list[Waiting], rows: list[int], purses: tuple[int, ...]) -> int:
+    def add(self, group: RequestGroup, slots: list[Waiting], rows: list[int], purses: tuple[int, ...]) -> int:
         """Place slots on rows, one on each; how many came to be placements. `purses` is for how many slots each of the
         group's accounts can pay."""
         template = group.ask.template
         simple = not (template.gpus or template.ports)
-        placed: dict[Entry, list[Placement]] = {}
+        placed: dict[QueuedRequest, list[SlotPlacement]] = {}
         for (entry, ordinal), row, uid in zip(slots, rows, self._table.uids[rows].tolist(), strict=False):
-            placement = Placement(ordinal, uid) if simple else self._with_devices(group, ordinal, row, uid)
+            placement = SlotPlacement(ordinal, uid) if simple else self._with_devices(group, ordinal, row, uid)
             if placement is None:
                 continue
             if entry in placed:
@@ -83,36 +83,38 @@ class Drafting:
             self.waited.append(group.key)
         paid = _paid(group.accounts, purses, count - len(charged))
         owed = self._owed(group.ask, paid, charged)
-        part = Part(group.ask, whole, paid, self._stands(group.ask, whole), owed, charged)
+        part = ProposedPart(group.ask, whole, paid, self._stands(group.ask, whole), owed, charged)
         self._flight.count(part)
         self.parts.append(part)
         self.left -= count
         return count
 
-    def _charged(self, entry: Entry, placements: tuple[Placement, ...]) -> dict[tuple[Entry, int], str]:
+    def _charged(
+        self, entry: QueuedRequest, placements: tuple[SlotPlacement, ...]
+    ) -> dict[tuple[QueuedRequest, int], str]:
         """Placements of a request that somebody pays for already, and who."""
-        workload, found = self._state.assignments[entry.key[0]].workload, dict[tuple[Entry, int], str]()
+        workload, found = self._state.assignments[entry.key[0]].workload, dict[tuple[QueuedRequest, int], str]()
         for ordinal in [one.ordinal for one in placements if one.ordinal in entry.charged]:
             slot = self._state.slots.get((workload, ordinal))
             found[entry, ordinal] = slot.account if slot is not None else ""
         return found
 
     def _owed(
-        self, ask: Ask, paid: tuple[tuple[str, int], ...], charged: Mapping[tuple[Entry, int], str]
+        self, ask: SlotAsk, paid: tuple[tuple[str, int], ...], charged: Mapping[tuple[QueuedRequest, int], str]
     ) -> tuple[tuple[str, int], ...]:
         """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
         state = self._state
-        if not ask.firm or state.sums.shield == NOTHING:
+        if not ask.firm or state.sums.shield == ZERO:
             return ()
         counts = dict(paid)
         for account in charged.values():
             counts[account] = counts.get(account, 0) + 1
         rows = {account: state.allowances.get(account) for account in counts}
-        return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != NOTHING)
+        return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != ZERO)
 
-    def _stands(self, ask: Ask, placed: _Placed) -> tuple[Where, ...]:
+    def _stands(self, ask: SlotAsk, placed: _Placed) -> tuple[DomainKey, ...]:
         """Where placements are counted over domains, if they are."""
-        if not is_counted(ask.template):
+        if not has_domain_rules(ask.template):
             return ()
         nodes, rows = self._table.nodes, self._table.rows
         return tuple(
@@ -122,12 +124,12 @@ class Drafting:
             for where in standing_in(ask, nodes[rows[placement.node]])
         )
 
-    def _propose(self, entry: Entry, placements: tuple[Placement, ...]) -> None:
+    def _propose(self, entry: QueuedRequest, placements: tuple[SlotPlacement, ...]) -> None:
         """Add placements of one request."""
         self.groups.append(Placed(*entry.key, placements))
         entry.propose({placement.ordinal for placement in placements})
 
-    def _with_devices(self, group: Group, ordinal: int, row: int, uid: Revision) -> Placement | None:
+    def _with_devices(self, group: RequestGroup, ordinal: int, row: int, uid: Revision) -> SlotPlacement | None:
         """A placement with the devices and ports that it takes; None when the row has not as many after all."""
         template, firm, devices = group.ask.template, group.ask.firm, self._table.devices
         picked = devices.pick(row, template, firm=firm) if template.gpus else ()
@@ -135,8 +137,8 @@ class Drafting:
         ports = devices.pick_ports(node, room, template.ports) if template.ports else ()
         if len(picked) < template.gpus or len(ports) < template.ports:
             return None
-        devices.take(row, uid, Taken(picked, template.gpu_milli, ports, firm))
-        return Placement(ordinal, uid, picked, ports)
+        devices.take(row, uid, DeviceClaim(picked, template.gpu_milli, ports, firm))
+        return SlotPlacement(ordinal, uid, picked, ports)
 
 
 def _paid(accounts: tuple[str, ...], purses: tuple[int, ...], count: int) -> tuple[tuple[str, int], ...]:

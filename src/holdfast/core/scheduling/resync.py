@@ -12,12 +12,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.core.ledger.reconciler import WatchKey
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region import watch
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.nodes.table import NodeTable
-from holdfast.core.scheduling.queue.scheduling_queue import Queue
+from holdfast.core.scheduling.queue.scheduling_queue import SchedulingQueue
 
 #: So many are compared at once: a millisecond or two.
 PIECE = 250
@@ -28,7 +28,7 @@ Found = tuple[WatchKey, tuple[Any, ...]]
 class Resync:
     """Compares a scheduler's table and queue with a state."""
 
-    def __init__(self, table: NodeTable, queue: Queue) -> None:
+    def __init__(self, table: NodeTable, queue: SchedulingQueue) -> None:
         self._table = table
         self._queue = queue
 
@@ -60,7 +60,7 @@ class Resync:
         if node is None or row is None:
             return None if node is None and row is None else (node, room)
         self._table.hints.take(row, report)
-        same = _same(self._table.nodes[row], node) and _same(self._table.rooms[row], room or EMPTY_ROOM)
+        same = _same(self._table.nodes[row], node) and _same(self._table.rooms[row], room or EMPTY_USAGE)
         return None if same else (node, room)
 
     def _requests(self, state: RegionState, uid: Revision) -> tuple[Any, ...] | None:

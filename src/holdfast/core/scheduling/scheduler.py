@@ -16,23 +16,23 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.commit.watch import OVERRIDE
-from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.ledger.reconciler import WatchKey
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.values.structs import Duration, Instant, Revision, SlotKey
 from holdfast.core.region import watch
 from holdfast.core.region.commands import Propose
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.cycle import Look, Sight, Waits
-from holdfast.core.scheduling.framework import Plugins, Rulebook
-from holdfast.core.scheduling.nodes.quarantine import Shunned
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.cycle import SchedulerView, SchedulingCycle, UnplacedRequest
+from holdfast.core.scheduling.framework import Plugins, SchedulingProfile
+from holdfast.core.scheduling.nodes.quarantine import NodeQuarantine
 from holdfast.core.scheduling.nodes.table import NodeTable
-from holdfast.core.scheduling.queue.in_flight import Flight
+from holdfast.core.scheduling.queue.in_flight import InFlight
 from holdfast.core.scheduling.queue.request_groups import GroupKey
-from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, Asleep, Queue, Why
-from holdfast.core.scheduling.queue.unblocker import Waking
+from holdfast.core.scheduling.queue.scheduling_queue import DUE_MAX, BlockedGroup, BlockReason, SchedulingQueue
+from holdfast.core.scheduling.queue.unblocker import Unblocker
 from holdfast.core.scheduling.resync import Resync
 
 #: After a refusal that the view does not explain, so long; doubled each time.
@@ -52,7 +52,7 @@ WATCHES = (
 )  # fmt: skip
 
 
-class Attempt(Struct, frozen=True):
+class Proposal(Struct, frozen=True):
     """A proposal to send, and under which number it is known here; what each of its groups asks for, for whom, and with
     whom it waited."""
 
@@ -60,8 +60,8 @@ class Attempt(Struct, frozen=True):
     command: Propose
     view: Revision
     policy: Revision
-    decision: Decision
-    asks: tuple[Ask, ...]
+    decision: DecisionEvidence
+    asks: tuple[SlotAsk, ...]
     workloads: tuple[Revision, ...]
     waited: tuple[GroupKey, ...]
 
@@ -71,12 +71,12 @@ class Scheduler:
 
     def __init__(self, plugins: Plugins) -> None:
         self._plugins = plugins
-        self._filters = Rulebook(plugins.filters, (), True)
+        self._filters = SchedulingProfile(plugins.filters, (), True)
         self.table = NodeTable()
-        self.queue = Queue()
-        self.flight = Flight(self.table)
-        self.shunned = Shunned()
-        self.waking = Waking(self.table, self.queue, self.flight)
+        self.queue = SchedulingQueue()
+        self.flight = InFlight(self.table)
+        self.shunned = NodeQuarantine()
+        self.waking = Unblocker(self.table, self.queue, self.flight)
         self.resync = Resync(self.table, self.queue)
         self._number = 0
         #: The time of the last look.
@@ -91,7 +91,7 @@ class Scheduler:
         """Take everything anew."""
         gone = [uid for uid in self.table.rows if uid not in state.nodes]
         uids = state.nodes.keys()
-        at = revision(state.facts.seq, INDEX_MAX)
+        at = pack_revision(state.facts.seq, INDEX_MAX)
         self.queue.load(state)
         self.flight.settle(at, state.facts.at)
         self.flight.show(self.queue.take_shown())
@@ -173,7 +173,7 @@ class Scheduler:
         self.table.refresh(state, nodes, self.table.revision)
         self._wake(state, now)
 
-    def look(self, sight: Sight) -> tuple[Attempt | None, list[Waits]]:
+    def look(self, sight: SchedulerView) -> tuple[Proposal | None, list[UnplacedRequest]]:
         """The next proposal, if there is something to propose; and who was looked at and waits."""
         if sight.now < self._now:
             self._go_back(sight.state, self._now - sight.now)
@@ -187,7 +187,7 @@ class Scheduler:
         elif self.waking.has_unasked:
             self.waking.ask(sight.state, self._filters, sight.now)
         self.waking.look_again(sight.now)
-        look = Look(self._plugins, self.table, self.queue, self.flight, sight)
+        look = SchedulingCycle(self._plugins, self.table, self.queue, self.flight, sight)
         look.run()
         self.has_more = look.is_cut or self.waking.has_unasked or woken == DUE_MAX
         self._caught += look.caught
@@ -200,13 +200,13 @@ class Scheduler:
         in_flight = tuple(self.flight.parts)
         self.flight.take(self._number, look.draft.parts, command.valid_until)
         assert look.rules is not None
-        decision = Decision(
+        decision = DecisionEvidence(
             self.table.revision, look.policy.revision, tuple(look.passes), in_flight, look.rules.plugins
         )
         workloads = tuple(sight.state.assignments[group.assignment].workload for group in command.groups)
         view, policy = self.table.revision, look.policy.revision
         asks, waited = tuple(look.draft.asks), tuple(look.draft.waited)
-        return Attempt(self._number, command, view, policy, decision, asks, workloads, waited), look.waits
+        return Proposal(self._number, command, view, policy, decision, asks, workloads, waited), look.waits
 
     def _go_back(self, state: RegionState, step: Duration) -> None:
         """Another leader's time is lower by so much: what was found by the later one is found anew, and a pause is as
@@ -221,7 +221,7 @@ class Scheduler:
         caught, self._caught = self._caught, 0
         return caught
 
-    def landed(self, attempt: Attempt, at: Revision, unmet: list[Unmet]) -> None:
+    def landed(self, attempt: Proposal, at: Revision, unmet: list[RefusedPart]) -> None:
         """A proposal was accepted at a revision, but for these parts of it."""
         self.flight.land(attempt.number, at)
         for one in unmet:
@@ -233,12 +233,12 @@ class Scheduler:
         elif attempt.command.bind:
             self.bound(attempt)
 
-    def _landed_in_part(self, attempt: Attempt, unmet: list[Unmet]) -> None:
+    def _landed_in_part(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
         """Whoever got nothing waits as if all had been refused; of whom all came through nothing was in vain."""
-        lost: dict[int, list[Unmet]] = {}
+        lost: dict[int, list[RefusedPart]] = {}
         for one in unmet:
             lost.setdefault(one.group, []).append(one)
-        refused: dict[GroupKey, list[Unmet]] = {}
+        refused: dict[GroupKey, list[RefusedPart]] = {}
         landed: dict[GroupKey, int] = {}
         for number, (key, named) in enumerate(zip(self._places(attempt), attempt.command.groups, strict=True)):
             parts = lost.get(number, [])
@@ -250,7 +250,7 @@ class Scheduler:
             elif attempt.command.bind and not parts:
                 self.queue.come_through(key)
 
-    def lost(self, attempt: Attempt, code: Code, unmet: list[Unmet], catch_up_to: Revision) -> None:
+    def lost(self, attempt: Proposal, code: Code, unmet: list[RefusedPart], catch_up_to: Revision) -> None:
         """A proposal was refused as a whole; with a revision to wait for, if its view was behind."""
         self._count(code.value)
         self.flight.refuse(attempt.number)
@@ -258,24 +258,24 @@ class Scheduler:
         for key in dict.fromkeys(self._places(attempt)):
             self._wait_for(key, catch_up_to)
 
-    def bound(self, attempt: Attempt, declined: Collection[SlotKey] = ()) -> None:
+    def bound(self, attempt: Proposal, declined: Collection[SlotKey] = ()) -> None:
         """It came through but for these slots: of whom all did, whatever was in vain before does not count any more."""
         lost = self._of(attempt, declined)
         for key in dict.fromkeys(self._places(attempt)):
             if key not in lost:
                 self.queue.come_through(key)
 
-    def declined(self, attempt: Attempt, slots: Collection[SlotKey]) -> None:
+    def declined(self, attempt: Proposal, slots: Collection[SlotKey]) -> None:
         """Somebody who was asked said no to slots that were reserved: they wait again, and are not tried at once."""
         for key in self._of(attempt, slots):
             self._back_off(key)
 
-    def _places(self, attempt: Attempt) -> list[GroupKey]:
+    def _places(self, attempt: Proposal) -> list[GroupKey]:
         """For each request of a proposal with whom it waits now; or with whom it did, if nothing of it waits."""
         found = [self.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
         return [then if now is None else now.key for now, then in zip(found, attempt.waited, strict=True)]
 
-    def _of(self, attempt: Attempt, slots: Collection[SlotKey]) -> dict[GroupKey, None]:
+    def _of(self, attempt: Proposal, slots: Collection[SlotKey]) -> dict[GroupKey, None]:
         """The places of those requests of which slots are named."""
         named = zip(self._places(attempt), attempt.command.groups, attempt.workloads, strict=True)
         return {
@@ -290,16 +290,16 @@ class Scheduler:
         if catch_up_to <= self.table.revision:
             self._back_off(key)
         elif group is not None:
-            self.queue.sleep(group, Asleep(Why.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
+            self.queue.sleep(group, BlockedGroup(BlockReason.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
 
     def _back_off(self, key: GroupKey) -> None:
         pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(self.queue.tries(key), 10))
-        self.queue.back_off(key, Asleep(Why.REFUSED, self.table.revision, self._now + pause))
+        self.queue.back_off(key, BlockedGroup(BlockReason.REFUSED, self.table.revision, self._now + pause))
 
     def _count(self, code: str) -> None:
         self.refused[code] = self.refused.get(code, 0) + 1
 
-    def _disagree(self, attempt: Attempt, unmet: list[Unmet]) -> None:
+    def _disagree(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
         """A node that the ledger keeps refusing, though this view is not behind, is left alone for a while."""
         said: dict[Revision, str] = {}
         for one in unmet:
@@ -309,7 +309,7 @@ class Scheduler:
         for node, why in said.items():
             self.shunned.strike(self.table, node, why, self._now)
 
-    def _agree(self, attempt: Attempt, unmet: list[Unmet]) -> None:
+    def _agree(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
         """Nodes where something was placed have no refusals in a row."""
         if self.shunned.any_strikes:
             lost = {(one.group, one.index) for one in unmet}

@@ -15,15 +15,15 @@ import numpy as np
 from msgspec import Struct
 
 from holdfast.core.model.records.decisions import Candidate
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.fill import Ranked, Rejected, Worth, best_first, fill, fill_lanes, level
-from holdfast.core.scheduling.framework import PluginError, Rulebook
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.fill import Ranked, Rejected, Worth, fill_by_domain, pack_nodes, spread_nodes, top_keys
+from holdfast.core.scheduling.framework import PluginError, SchedulingProfile
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, Truths
-from holdfast.core.scheduling.nodes.tie_break import bits_for, ranks
-from holdfast.core.scheduling.nodes.window import Window, sample, whole
-from holdfast.core.scheduling.scores.evenness import Evenness
-from holdfast.core.scheduling.scores.near import Near, part_of
+from holdfast.core.scheduling.nodes.tie_break import bits_for, tie_ranks
+from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows, sample_rows
+from holdfast.core.scheduling.scores.evenness import EvennessScore
+from holdfast.core.scheduling.scores.near import NearScore, part_of
 
 #: So many candidates are kept of a decision.
 TOP = 3
@@ -31,7 +31,7 @@ TOP = 3
 _LOWEST = -(1 << 62)
 
 
-class Choice(Struct, frozen=True):
+class NodeSelection(Struct, frozen=True):
     """What a pass chose: the row of each slot, in the order in which they are to be judged; and why not others."""
 
     rows: list[int]
@@ -40,53 +40,53 @@ class Choice(Struct, frozen=True):
     candidates: tuple[Candidate, ...] = ()
 
 
-class Passing(Struct, frozen=True):
+class PassContext(Struct, frozen=True):
     """What does not change within a pass."""
 
     table: NodeTable
-    ask: Ask
-    rules: Rulebook
+    ask: SlotAsk
+    rules: SchedulingProfile
     seed: int
-    domains: Domains | None = None
+    domains: DomainRules | None = None
     avoided: tuple[str, ...] = ()
 
 
-def choose(passing: Passing, count: int) -> Choice:
+def select_nodes(passing: PassContext, count: int) -> NodeSelection:
     """Rows for up to so many slots."""
-    everything = whole(passing.table, passing.ask, passing.avoided, passing.domains)
-    first = sample(everything, count, passing.seed)
-    choice = choose_in(passing, first, count)
+    everything = all_rows(passing.table, passing.ask, passing.avoided, passing.domains)
+    first = sample_rows(everything, count, passing.seed)
+    choice = select_in(passing, first, count)
     if len(choice.rows) < count and not first[0].is_all:
         if passing.domains is not None:
             passing.domains.begin()
-        choice = choose_in(passing, (everything,), count)
+        choice = select_in(passing, (everything,), count)
     return choice
 
 
-def choose_in(passing: Passing, windows: tuple[Window, ...], count: int) -> Choice:
+def select_in(passing: PassContext, windows: tuple[NodeWindow, ...], count: int) -> NodeSelection:
     """Rows of these windows, which have none in common, for up to so many slots."""
     rejected: Rejected = {}
     examined = sum(len(window) for window in windows)
     alone = count == 1 and passing.domains is None
     found = [one for one in (_scored(passing, window, rejected, alone=alone) for window in windows) if one is not None]
     if not found:
-        return Choice([], examined, rejected)
+        return NodeSelection([], examined, rejected)
     scored = _together(found)
     rows = scored.rows
     bits = bits_for(passing.table.count)
-    keys = (scored.total << bits) | ranks(rows.copy(), passing.seed, bits)
+    keys = (scored.total << bits) | tie_ranks(rows.copy(), passing.seed, bits)
     if alone:
-        return Choice([int(rows[np.argmax(keys)])], examined, rejected, _candidates(passing, scored, _top(keys)))
-    ranked, pack = Ranked(rows, keys, _takes(passing, rows)), passing.rules.pack
+        return NodeSelection([int(rows[np.argmax(keys)])], examined, rejected, _candidates(passing, scored, _top(keys)))
+    ranked, pack = Ranked(rows, keys, _slots_per_node(passing, rows)), passing.rules.pack
     if passing.domains is not None:
         nodes, worth = passing.table.nodes, _worth(passing, bits)
-        chosen = fill_lanes(ranked, count, passing.domains, nodes, rejected, pack=pack, worth=worth)
+        chosen = fill_by_domain(ranked, count, passing.domains, nodes, rejected, pack=pack, worth=worth)
     else:
-        chosen = fill(ranked, count) if pack else level(ranked, count)
-    return Choice(chosen, examined, rejected, _candidates(passing, scored, _top(keys)))
+        chosen = pack_nodes(ranked, count) if pack else spread_nodes(ranked, count)
+    return NodeSelection(chosen, examined, rejected, _candidates(passing, scored, _top(keys)))
 
 
-class Listed(NamedTuple):
+class RankedList(NamedTuple):
     """The best rows of a stretch for one slot, best first, with the parts of their scores."""
 
     rows: list[int]
@@ -95,18 +95,18 @@ class Listed(NamedTuple):
     rejected: Rejected
 
 
-def listed(passing: Passing, most: int) -> Listed:
+def ranked_list(passing: PassContext, most: int) -> RankedList:
     """Up to so many rows for one slot, which is not counted over domains."""
-    windows = sample(whole(passing.table, passing.ask, passing.avoided), 1, passing.seed)
+    windows = sample_rows(all_rows(passing.table, passing.ask, passing.avoided), 1, passing.seed)
     rejected: Rejected = {}
     examined = sum(len(window) for window in windows)
     found = [one for one in (_scored(passing, window, rejected, alone=False) for window in windows) if one is not None]
     if not found:
-        return Listed([], (), examined, rejected)
+        return RankedList([], (), examined, rejected)
     scored, bits = _together(found), bits_for(passing.table.count)
-    keys = (scored.total << bits) | ranks(scored.rows.copy(), passing.seed, bits)
-    best = best_first(keys, min(most, len(keys)))[:most]
-    return Listed(scored.rows[best].tolist(), _candidates(passing, scored, best), examined, rejected)
+    keys = (scored.total << bits) | tie_ranks(scored.rows.copy(), passing.seed, bits)
+    best = top_keys(keys, min(most, len(keys)))[:most]
+    return RankedList(scored.rows[best].tolist(), _candidates(passing, scored, best), examined, rejected)
 
 
 class _Scored(NamedTuple):
@@ -117,10 +117,10 @@ class _Scored(NamedTuple):
     parts: list[Numbers]
 
 
-def _scored(passing: Passing, window: Window, rejected: Rejected, *, alone: bool) -> _Scored | None:
+def _scored(passing: PassContext, window: NodeWindow, rejected: Rejected, *, alone: bool) -> _Scored | None:
     """The rows of a window that pass, with their scores; None: there are none. For a slot `alone` those that are best
     by their score, as many as are kept of a decision and all that are equal to the last of them."""
-    passes = filtered(passing.rules, window, rejected)
+    passes = apply_filters(passing.rules, window, rejected)
     if not passes.any():
         return None
     total: Numbers = np.zeros(len(window), np.int64)
@@ -167,15 +167,15 @@ def _together(found: list[_Scored]) -> _Scored:
     )
 
 
-def _worth(passing: Passing, bits: int) -> Worth:
+def _worth(passing: PassContext, bits: int) -> Worth:
     """What a near rule that holds and a part of evenness add to the keys of rows."""
     weights = {one.score.name: one.weight << bits for one in passing.rules.weighed}
     template = passing.ask.template
-    near = weights.get(Near.name, 0) * part_of(template) if template.near else 0
-    return Worth(near, weights.get(Evenness.name, 0) if template.spread else 0)
+    near = weights.get(NearScore.name, 0) * part_of(template) if template.near else 0
+    return Worth(near, weights.get(EvennessScore.name, 0) if template.spread else 0)
 
 
-def filtered(rules: Rulebook, window: Window, rejected: Rejected) -> Truths:
+def apply_filters(rules: SchedulingProfile, window: NodeWindow, rejected: Rejected) -> Truths:
     """Which rows pass every filter; for each question, how many of those that were left it kept out."""
     passes: Truths = np.ones(len(window), np.bool_)
     left = len(passes)
@@ -192,7 +192,7 @@ def filtered(rules: Rulebook, window: Window, rejected: Rejected) -> Truths:
     return passes
 
 
-def _takes(passing: Passing, rows: Numbers) -> Numbers:
+def _slots_per_node(passing: PassContext, rows: Numbers) -> Numbers:
     """How many of the slots each row has room for."""
     table, ask = passing.table, passing.ask
     takes: Numbers = np.full(len(rows), 1 << 30, np.int64)
@@ -212,7 +212,7 @@ def _takes(passing: Passing, rows: Numbers) -> Numbers:
     return takes
 
 
-def _device_takes(passing: Passing, rows: Numbers) -> Numbers:
+def _device_takes(passing: PassContext, rows: Numbers) -> Numbers:
     """How many slots the free devices of each row hold: several on one, or one on several."""
     template, firm, devices = passing.ask.template, passing.ask.firm, passing.table.devices
     accepted = devices.accepted(template, rows, firm=firm)
@@ -227,10 +227,10 @@ def _device_takes(passing: Passing, rows: Numbers) -> Numbers:
 
 
 def _top(keys: Numbers) -> Numbers:
-    return best_first(keys, min(TOP, len(keys)))[:TOP]
+    return top_keys(keys, min(TOP, len(keys)))[:TOP]
 
 
-def _candidates(passing: Passing, scored: _Scored, best: Numbers) -> tuple[Candidate, ...]:
+def _candidates(passing: PassContext, scored: _Scored, best: Numbers) -> tuple[Candidate, ...]:
     """The rows at these places, with the parts of their scores."""
     names = [one.score.name for one in passing.rules.weighed]
     parts = zip(*[part[best].tolist() for part in scored.parts], strict=True) if names else [()] * len(best)

@@ -19,11 +19,11 @@ from collections.abc import Hashable
 import numpy as np
 from msgspec import Struct
 
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.framework import Rulebook
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.framework import SchedulingProfile
 from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.nodes.window import ALL
-from holdfast.core.scheduling.selection import Choice, Listed, Passing, choose, listed
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, RankedList, ranked_list, select_nodes
 
 #: So many rows are in a list, and so many slots are chosen from it.
 ROWS = SLOTS = 64
@@ -36,7 +36,7 @@ _TOP = 3
 class _List(Struct):
     """What is listed, the place of the next row in it, and how many slots it is still good for."""
 
-    listed: Listed
+    listed: RankedList
     place: int = 0
     left: int = SLOTS
 
@@ -49,32 +49,32 @@ class Shortlists:
         self._lists: dict[Hashable, _List | None] = {}
         self._least: dict[str, int] | None = None
         #: Of which rules it was asked last whether there are lists by them, and whether there are.
-        self._rules: tuple[Rulebook | None, bool] = None, False
+        self._rules: tuple[SchedulingProfile | None, bool] = None, False
 
-    def choose(self, passing: Passing) -> Choice:
+    def choose(self, passing: PassContext) -> NodeSelection:
         """A row for one slot, which is not counted over domains."""
         key = self._alike(passing) if self._table.count > ALL else None
         if key is None or key not in self._lists:
             self._lists[key] = None  # perhaps it is the only one
-            return choose(passing, 1)
+            return select_nodes(passing, 1)
         known = self._lists[key]
         if known is None or not known.left:
-            known = self._lists[key] = _List(listed(passing, ROWS))
+            known = self._lists[key] = _List(ranked_list(passing, ROWS))
         known.left -= 1
-        return self._next(known, passing.ask) or choose(passing, 1)
+        return self._next(known, passing.ask) or select_nodes(passing, 1)
 
-    def _next(self, known: _List, ask: Ask) -> Choice | None:
+    def _next(self, known: _List, ask: SlotAsk) -> NodeSelection | None:
         """The first row that has room."""
         found = known.listed
         while known.place < len(found.rows):
             row = found.rows[known.place]
             if self._has_room(row, ask):
                 candidates = found.candidates[known.place : known.place + _TOP]
-                return Choice([row], found.examined, found.rejected, candidates)
+                return NodeSelection([row], found.examined, found.rejected, candidates)
             known.place += 1
         return None
 
-    def _has_room(self, row: int, ask: Ask) -> bool:
+    def _has_room(self, row: int, ask: SlotAsk) -> bool:
         table = self._table
         for name, amount in table.amounts(ask.template.need):
             at = table.resources[name], row
@@ -82,7 +82,7 @@ class Shortlists:
                 return False
         return True
 
-    def _alike(self, passing: Passing) -> Hashable | None:
+    def _alike(self, passing: PassContext) -> Hashable | None:
         """All that nodes are asked for but amounts that are little; None where that is not all of it."""
         ask, template, table = passing.ask, passing.ask.template, self._table
         # On nodes that take one tenant at a time, what another was given meanwhile counts.
@@ -95,7 +95,7 @@ class Shortlists:
         what = template.require, template.tolerate, template.isolation, template.uses
         return names, what, ask.tenant, ask.firm, ask.exclusive
 
-    def _are_fit(self, rules: Rulebook) -> bool:
+    def _are_fit(self, rules: SchedulingProfile) -> bool:
         if rules is not self._rules[0]:
             self._rules = rules, rules.pack and rules.is_plain
         return self._rules[1]

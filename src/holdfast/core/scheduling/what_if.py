@@ -15,17 +15,17 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.ledger.reconciler import Reconciler, WatchKey, principal, woken
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.reconciler import Reconciler, WatchKey, keys_to_wake, principal
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.region.watch import KEYS
-from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.region.watch import WATCH_KEYS
+from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.queue.request_groups import RequestKey
 from holdfast.core.scheduling.scheduler import Scheduler
@@ -33,7 +33,7 @@ from holdfast.core.scheduling.scheduler import Scheduler
 #: More rounds than anything that comes to rest needs.
 ROUNDS_MAX = 10_000
 
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class WhatIf(Struct, frozen=True):
@@ -56,19 +56,19 @@ class _Fork:
         self.now = max(now, state.facts.at)
         self.touched: dict[WatchKey, None] = {}
 
-    def submit(self, *envelopes: Envelope[Any]) -> list[Landed | Refused]:
+    def submit(self, *envelopes: Envelope[Any]) -> list[Committed | Refused]:
         """Judge commands in one batch."""
-        draft = Draft(REGION, self.state)
+        draft = BatchDraft(REGION, self.state)
         answers = [draft.consider(envelope, self.now) for envelope in envelopes]
         draft.seal()
         seq = self.state.facts.seq + 1
         number = 0
         for record in draft.batch().records:
             for event in record.events:
-                self.touched.update(dict.fromkeys(KEYS[type(event)](event, revision(seq, number))))
+                self.touched.update(dict.fromkeys(WATCH_KEYS[type(event)](event, pack_revision(seq, number))))
                 number += 1
         draft.land()
-        return [answer for answer in answers if isinstance(answer, Landed | Refused)]
+        return [answer for answer in answers if isinstance(answer, Committed | Refused)]
 
     def heard(self) -> list[WatchKey]:
         """What was touched since this was asked last."""
@@ -76,7 +76,7 @@ class _Fork:
         return touched
 
 
-def whatif(
+def what_if(
     state: RegionState,
     change: Sequence[Envelope[Any]],
     plugins: Plugins,
@@ -96,9 +96,9 @@ def whatif(
         busy = _control(fork, controllers, keys)
         busy |= _schedule(fork, scheduler, placed, waiting)
         touched = fork.heard()
-        scheduler.hear(fork.state, touched, revision(fork.state.facts.seq, INDEX_MAX), fork.now)
+        scheduler.hear(fork.state, touched, pack_revision(fork.state.facts.seq, INDEX_MAX), fork.now)
         for controller in controllers:
-            keys[controller.name] = list(dict.fromkeys(woken(controller, fork.state, touched)))
+            keys[controller.name] = list(dict.fromkeys(keys_to_wake(controller, fork.state, touched)))
         if not busy:
             break
     still = {key: reasons for key, reasons in waiting.items() if scheduler.queue.entry(key) is not None}
@@ -113,7 +113,7 @@ def _control(fork: _Fork, controllers: Sequence[Reconciler[RegionState]], keys: 
         for key in keys[one.name]
         for wanted in one.reconcile(fork.state, key, fork.now).send
     ]
-    return bool(envelopes) and any(isinstance(answer, Landed) for answer in fork.submit(*envelopes))
+    return bool(envelopes) and any(isinstance(answer, Committed) for answer in fork.submit(*envelopes))
 
 
 def _schedule(
@@ -123,7 +123,7 @@ def _schedule(
     waiting: dict[RequestKey, tuple[PendingReason, ...]],
 ) -> bool:
     """Let the scheduler look once; whether it proposed something that was taken, or has more to look at."""
-    attempt, waits = scheduler.look(Sight(fork.state, fork.now))
+    attempt, waits = scheduler.look(SchedulerView(fork.state, fork.now))
     for one in waits:
         waiting[one.entry.key] = one.reasons
     if attempt is None:
@@ -131,7 +131,7 @@ def _schedule(
     envelope = Envelope(principal("scheduler"), attempt.command, fork.now, view=attempt.view, policy=attempt.policy)
     (answer,) = fork.submit(envelope)
     if isinstance(answer, Refused):
-        parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+        parts = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
         scheduler.lost(attempt, answer.code, parts, 0)
         return False
     scheduler.landed(attempt, answer.revision, _unmet.decode(answer.answer) if answer.answer else [])

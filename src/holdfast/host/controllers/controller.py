@@ -19,34 +19,41 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.reconciler import Key, Outcome, Reconciler, woken
+from holdfast.core.ledger.reconciler import ReconcileKey, Reconciler, ReconcileResult, keys_to_wake
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.controllers.ledger_client import LedgerBeside, Problem, Proposer, Sight, gravest, told
-from holdfast.host.controllers.worker_pool import Crew
-from holdfast.host.controllers.workqueue import Pace, Taken, WorkQueue
+from holdfast.host.controllers.ledger_client import (
+    LedgerClient,
+    LedgerView,
+    Proposer,
+    SendFailure,
+    one_line_error,
+    worst_failure,
+)
+from holdfast.host.controllers.worker_pool import WorkerPool
+from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueue
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.backoff import doubled, jittered
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.watch.key_changes import Touched
+from holdfast.host.runtime.backoff import exponential, jittered
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.watch.key_changes import ChangedKeys
 
 S = TypeVar("S")
 
 #: So many keys of a listing are queued before others get their turn (RULES 22).
-LISTED_AT_ONCE = 5_000
+LIST_CHUNK = 5_000
 
 
 #: What is measured of a controller that has nothing to do, and of which every key is well.
 _NOTHING = (0, 0, 0, 0)
 
 
-class Care(Struct, frozen=True):
+class ControllerOptions(Struct, frozen=True):
     """How controllers are treated: each has its own pace, and so many workers.
 
     Everything is looked at once in `resync_ms`, an answer is waited for `submit_ms`, a look that takes longer than
     `slow_ms` is named, and no look follows the one before in less than `soonest_ms` just because it wished so.
     """
 
-    pace: Pace = Pace()
+    pace: QueueOptions = QueueOptions()
     workers: int = 1
     resync_ms: int = 60_000
     submit_ms: int = 10_000
@@ -55,16 +62,16 @@ class Care(Struct, frozen=True):
     measure_ms: int = 1_000
 
 
-class Failing(Struct, frozen=True):
+class FailingKey(Struct, frozen=True):
     """A key that is not well: why, and since when, in ledger time."""
 
     controller: str
-    key: Key
+    key: ReconcileKey
     error: str
     since: Instant
 
 
-class Everything(Enum):
+class ResyncKey(Enum):
     """The key under which a controller lists all its keys. No key of a reconciler equals it."""
 
     ALL = "all keys"
@@ -73,14 +80,20 @@ class Everything(Enum):
         return self.value
 
 
-ALL = Everything.ALL
+RESYNC = ResyncKey.ALL
 
 
 class Controller(Generic[S]):
     """A reconciler with its queue. Several keys may be worked on at a time, none of them twice."""
 
     def __init__(
-        self, reconciler: Reconciler[S], ledger: LedgerBeside[S], clock: Clock, meters: Meters, seed: int, care: Care
+        self,
+        reconciler: Reconciler[S],
+        ledger: LedgerClient[S],
+        clock: Clock,
+        meters: Metrics,
+        seed: int,
+        care: ControllerOptions,
     ) -> None:
         self.name = reconciler.name
         self.watches = reconciler.watches
@@ -88,15 +101,15 @@ class Controller(Generic[S]):
         self._ledger = ledger
         self._clock = clock
         self._meters = meters
-        self._journal = Journal("reconcile", controller=self.name)
+        self._journal = Logger("reconcile", controller=self.name)
         self._seed = seed
         self._care = care
         self._queue = WorkQueue(clock, self.name, seed=seed, pace=care.pace)
         self._proposer = Proposer(self.name, ledger, clock, meters, care.submit_ms)
-        self._failing: dict[Key, Failing] = {}
+        self._failing: dict[ReconcileKey, FailingKey] = {}
         #: Keys refused because the view was behind: until which revision they wait, and at most until when.
-        self._behind: dict[Key, tuple[Revision, int]] = {}
-        self._cures: list[tuple[Revision, int, Key]] = []
+        self._behind: dict[ReconcileKey, tuple[Revision, int]] = {}
+        self._cures: list[tuple[Revision, int, ReconcileKey]] = []
         self._cures_awaited = 0
         #: Up to which revision changes have been heard.
         self._heard: Revision = 0
@@ -113,20 +126,20 @@ class Controller(Generic[S]):
         """Look at everything: changes up to this revision may have been missed, and that is known."""
         self._heard = max(self._heard, heard)
         self._missed = True
-        self._queue.add(ALL)
+        self._queue.add(RESYNC)
 
-    def hear(self, state: S, change: Touched) -> None:
+    def hear(self, state: S, change: ChangedKeys) -> None:
         """Queue what a batch concerns. A reconciler that cannot tell has everything looked at, a little later."""
         self._heard = change.revision
         try:
-            for key in woken(self._reconciler, state, change.keys):
+            for key in keys_to_wake(self._reconciler, state, change.keys):
                 self._queue.add(key)
         except Exception as error:
             self._name_error("wake-raised", error)
             self._missed = True
             self._deaf += 1
             pace = self._care.pace
-            self._queue.add_after(ALL, doubled(pace.backoff_first_ms, pace.backoff_max_ms, self._deaf))
+            self._queue.add_after(RESYNC, exponential(pace.backoff_first_ms, pace.backoff_max_ms, self._deaf))
         while self._cures and self._cures[0][0] <= change.revision:
             revision, _, key = heappop(self._cures)
             if self._behind.get(key, (0, 0))[0] == revision:
@@ -134,9 +147,9 @@ class Controller(Generic[S]):
 
     async def work(self) -> None:
         """Work on keys, so many at a time, for ever. Whatever ends this, the keys at hand are not lost."""
-        await Crew(self._clock, self._queue, self._care.workers, self._handle).run()
+        await WorkerPool(self._clock, self._queue, self._care.workers, self._handle).run()
 
-    def failing(self) -> list[Failing]:
+    def failing(self) -> list[FailingKey]:
         """The keys that are not well, the longest so first."""
         return sorted(self._failing.values(), key=lambda one: (one.since, repr(one.key)))
 
@@ -153,12 +166,12 @@ class Controller(Generic[S]):
             self._meters.gauge("reconcile_patrol_depth", patrol, controller=self.name)
             self._meters.gauge("reconcile_failing", failing, controller=self.name)
 
-    def _handle(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+    def _handle(self, taken: WorkItem) -> Coroutine[Any, Any, None] | None:
         """Look at a key. What is to be sent then, or listed, is waited for by whoever called."""
         if self._waits_for_a_newer_view(taken.key):
             return None
-        if taken.key is ALL:
-            return self._named(ALL, self._list())
+        if taken.key is RESYNC:
+            return self._named(RESYNC, self._list())
         view = self._ledger.view()
         self._now = view.now
         # Until the changes up to this view are heard, a patrol cannot know that nobody would have asked.
@@ -175,7 +188,7 @@ class Controller(Generic[S]):
         self._settle(taken.key, None)
         return None
 
-    async def _named(self, key: Key, work: Coroutine[Any, Any, Problem | None]) -> None:
+    async def _named(self, key: ReconcileKey, work: Coroutine[Any, Any, SendFailure | None]) -> None:
         """Settle a key by what came of the work, also if that raised."""
         try:
             problem = await work
@@ -183,22 +196,24 @@ class Controller(Generic[S]):
             problem = self._raised(key, error)
         self._settle(key, problem)
 
-    def _raised(self, key: Key, error: Exception) -> Problem:
+    def _raised(self, key: ReconcileKey, error: Exception) -> SendFailure:
         self._name_error("reconcile-raised", error, key=key)
         self._meters.count("reconcile_total", controller=self.name, result="raised")
-        return Problem("raised", told(error))
+        return SendFailure("raised", one_line_error(error))
 
-    async def _send(self, key: Key, view: Sight[S], outcome: Outcome, *, unasked: bool) -> Problem | None:
+    async def _send(
+        self, key: ReconcileKey, view: LedgerView[S], outcome: ReconcileResult, *, unasked: bool
+    ) -> SendFailure | None:
         sent = await self._proposer.send(view, outcome.send)
         if unasked and None in sent:
             self._meters.count("reconcile_caught", controller=self.name)
             self._journal.warning("resync-caught", key=key)
-        problem = gravest([problem for problem in sent if problem is not None])
+        problem = worst_failure([problem for problem in sent if problem is not None])
         self._meters.count("reconcile_total", controller=self.name, result=problem.result if problem else "sent")
         self._look_again(key, view.now, outcome.again_at, failed=problem is not None)
         return problem
 
-    def _look_again(self, key: Key, now: Instant, again_at: Instant | None, *, failed: bool) -> None:
+    def _look_again(self, key: ReconcileKey, now: Instant, again_at: Instant | None, *, failed: bool) -> None:
         """Sleep until then. What changes after the view makes the key wanted sooner: nothing is slept through.
 
         For a key that failed, a time that has passed already says nothing that its back-off does not.
@@ -207,7 +222,7 @@ class Controller(Generic[S]):
             soonest = self._care.pace.backoff_first_ms if failed else self._care.soonest_ms
             self._queue.add_after(key, max(again_at - now, soonest))
 
-    def _reconcile(self, view: Sight[S], key: Key) -> Outcome:
+    def _reconcile(self, view: LedgerView[S], key: ReconcileKey) -> ReconcileResult:
         began = self._clock.boot()
         try:
             return self._reconciler.reconcile(view.state, key, view.now)
@@ -229,30 +244,30 @@ class Controller(Generic[S]):
         if not missed:
             self._deaf = 0
         self._listings += 1
-        self._queue.add_after(ALL, jittered(self._care.resync_ms, self._seed, self.name, "resync", self._listings))
+        self._queue.add_after(RESYNC, jittered(self._care.resync_ms, self._seed, self.name, "resync", self._listings))
         for number, key in enumerate(keys, start=1):
             if missed:
                 self._queue.add(key)
             elif not self._queue.attempts(key):
                 self._queue.patrol(key)
-            if number % LISTED_AT_ONCE == 0:
+            if number % LIST_CHUNK == 0:
                 await self._clock.sleep(0)
 
-    def _settle(self, key: Key, problem: Problem | None) -> None:
+    def _settle(self, key: ReconcileKey, problem: SendFailure | None) -> None:
         self._behind.pop(key, None)
         if problem is None:
             self._queue.forget(key)
             self._failing.pop(key, None)
             return
         since = self._failing[key].since if key in self._failing else self._now
-        self._failing[key] = Failing(self.name, key, problem.error, since)
+        self._failing[key] = FailingKey(self.name, key, problem.error, since)
         delay = self._queue.retry(key)
         if problem.catch_up_to > self._heard:
             self._behind[key] = (problem.catch_up_to, self._clock.boot() + delay)
             self._cures_awaited += 1
             heappush(self._cures, (problem.catch_up_to, self._cures_awaited, key))
 
-    def _waits_for_a_newer_view(self, key: Key) -> bool:
+    def _waits_for_a_newer_view(self, key: ReconcileKey) -> bool:
         """Whether looking now would only be refused again. Then its cure queues it, or the end of its back-off."""
         revision, until = self._behind.get(key, (0, 0))
         left = until - self._clock.boot()

@@ -15,46 +15,46 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from holdfast.core.ledger.partial import NAMED_MAX
-from holdfast.core.ledger.reconciler import Wanted
+from holdfast.core.ledger.partial import PARTS_MAX
+from holdfast.core.ledger.reconciler import ProposedCommand
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, slot_keys
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Move, MoveSlot
-from holdfast.core.region.queries.endpoints import Question, is_published, question
+from holdfast.core.region.queries.endpoints import EndpointCheck, check_for, is_published
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.controllers.leader_controllers import Beside
-from holdfast.host.controllers.ledger_client import Proposer, told
-from holdfast.host.controllers.recheck_schedule import Rota
-from holdfast.host.controllers.worker_pool import Crew
-from holdfast.host.controllers.workqueue import Pace, Taken, WorkQueue
+from holdfast.host.controllers.leader_controllers import LeaderClient
+from holdfast.host.controllers.ledger_client import Proposer, one_line_error
+from holdfast.host.controllers.recheck_schedule import RecheckSchedule
+from holdfast.host.controllers.worker_pool import WorkerPool
+from holdfast.host.controllers.workqueue import QueueOptions, WorkItem, WorkQueue
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.endpoint_prober import Asker, Habits
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
+from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 NAME = "endpoints"
 #: So many nodes are looked at before others get their turn.
-LISTED_AT_ONCE = 100
+LIST_CHUNK = 100
 #: Fewer than this that fail are never most of them.
-MOST_LEAST = 3
+BRAKE_MIN = 3
 
 
-class Asking:
+class EndpointChecks:
     """One term of it."""
 
     def __init__(
         self,
-        region: Beside[RegionState],
+        region: LeaderClient[RegionState],
         ledger: Ledger[Any],
-        asker: Asker,
+        asker: EndpointProber,
         seed: int,
-        habits: Habits,
-        journal: Journal,
+        habits: EndpointOptions,
+        journal: Logger,
     ) -> None:
         self._region = region
         self._clock = ledger.clock
@@ -62,14 +62,16 @@ class Asking:
         self._asker = asker
         self._habits = habits
         self._journal = journal
-        retries = Pace(backoff_max_ms=habits.retry_most_ms)
+        retries = QueueOptions(backoff_max_ms=habits.retry_most_ms)
         self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, pace=retries)
-        self._again: Rota[SlotKey] = Rota(self._clock, habits.again_ms, habits.again_per_second, seed)
+        self._again: RecheckSchedule[SlotKey] = RecheckSchedule(
+            self._clock, habits.again_ms, habits.again_per_second, seed
+        )
         #: Of those that serve: who is being asked, and that there is room for one more.
         self._under_way: dict[SlotKey, None] = {}
-        self._room = Signal()
+        self._room = ClockEvent()
         #: What each of them is asked, and the rows that this follows from.
-        self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, Question]] = {}
+        self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, EndpointCheck]] = {}
         self._proposer = Proposer(NAME, region, self._clock, self._meters, habits.submit_ms)
         #: By node: what was last seen there; and of each of these under which epoch and in which phase.
         self._there: dict[Revision, set[SlotKey]] = {}
@@ -108,14 +110,14 @@ class Asking:
     async def _note_all(self) -> None:
         for number, uid in enumerate(self._state.nodes.keys(), start=1):
             self._note(uid)
-            if number % LISTED_AT_ONCE == 0:
+            if number % LIST_CHUNK == 0:
                 await self._clock.sleep(0)
 
     def _note(self, node: Revision) -> None:
         """What stands on a node and is published, or is to be, is asked; what was and is no more is forgotten, unless
         it has come to another node by now."""
         state = self._state
-        slots = {key: state.slots[key] for key in standing(state.rooms.get(node) or EMPTY_ROOM)}
+        slots = {key: state.slots[key] for key in slot_keys(state.rooms.get(node) or EMPTY_USAGE)}
         published = {key: slot for key, slot in slots.items() if is_published(state, slot)}
         for key in self._there.pop(node, set()) - published.keys():
             if key not in state.slots or state.slots[key].node in (0, node):
@@ -128,7 +130,7 @@ class Asking:
                 if slot.phase is Phase.READY:
                     self._stop_asking_again(key)
                     self._first.add(key)
-                elif question(state, slot) is not None:
+                elif check_for(state, slot) is not None:
                     self._asked.add(key)
                     self._again.add(key)
 
@@ -147,19 +149,19 @@ class Asking:
 
     async def work_first(self) -> None:
         """Ask those that are ready, several at a time, for ever."""
-        await Crew(self._clock, self._first, self._habits.workers, self._look_first).run()
+        await WorkerPool(self._clock, self._first, self._habits.workers, self._look_first).run()
 
-    def _look_first(self, taken: Taken) -> Coroutine[Any, Any, None] | None:
+    def _look_first(self, taken: WorkItem) -> Coroutine[Any, Any, None] | None:
         slot = self._found(taken.key, Phase.READY)  # type: ignore[arg-type]
         if slot is None:
             return None
-        asked = question(self._state, slot)
+        asked = check_for(self._state, slot)
         if asked is not None:
             return self._ask_first(slot, asked)
         self._answered_first(slot, "it has no address" if slot.ports else "")
         return None
 
-    async def _ask_first(self, slot: Slot, asked: Question) -> None:
+    async def _ask_first(self, slot: Slot, asked: EndpointCheck) -> None:
         why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
         try:
             with suppress(DeadlinePassed):
@@ -199,7 +201,7 @@ class Asking:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
 
-    def _look_again(self, key: SlotKey) -> tuple[Slot, Question] | None:
+    def _look_again(self, key: SlotKey) -> tuple[Slot, EndpointCheck] | None:
         """What it is to be asked, if it still serves and is not being asked already."""
         if key in self._under_way:
             self._again.add(key)
@@ -211,7 +213,7 @@ class Asking:
         self._under_way[key] = None
         return asked
 
-    def _question(self, key: SlotKey) -> tuple[Slot, Question] | None:
+    def _question(self, key: SlotKey) -> tuple[Slot, EndpointCheck] | None:
         """What it is asked, worked out anew when one of the rows that this follows from is another one."""
         state = self._state
         known = self._questions.get(key)
@@ -221,13 +223,13 @@ class Asking:
             if same and state.assignments.get(slot.assignment) is assignment:
                 return slot, asked
         found = self._found(key, Phase.SERVING)
-        told = question(state, found) if found is not None else None
+        told = check_for(state, found) if found is not None else None
         if found is None or told is None:
             return None
         self._questions[key] = found, state.nodes[found.node], state.assignments[found.assignment], told
         return found, told
 
-    async def _ask_again(self, asked: Sequence[tuple[Slot, Question]], done: Callable[[], object]) -> None:
+    async def _ask_again(self, asked: Sequence[tuple[Slot, EndpointCheck]], done: Callable[[], object]) -> None:
         """Ask all of them, and act on each answer when it comes. `done` is called at its end: a callback of the task
         would cost a turn of the loop."""
         left = dict(enumerate(asked))
@@ -254,7 +256,7 @@ class Asking:
             answered(number, why)
         done()
 
-    def _answered_again(self, slot: Slot, asked: Question, why: str) -> None:
+    def _answered_again(self, slot: Slot, asked: EndpointCheck, why: str) -> None:
         if not self._is_same(slot):
             return
         key = slot.workload, slot.ordinal
@@ -291,17 +293,17 @@ class Asking:
             return False
         return now is before or (now.epoch, now.phase) == (before.epoch, before.phase)
 
-    def _told(self, asked: Question, why: str | Exception) -> str:
+    def _told(self, asked: EndpointCheck, why: str | Exception) -> str:
         """Why it was not answered, in words; empty: it was."""
         if isinstance(why, Exception):
             self._journal.error("asking-raised", why, host=asked.host, port=asked.port)
-            why = told(why)
+            why = one_line_error(why)
         self._meters.count("endpoints_asked", result="failed" if why else "answered")
         return why
 
     def _brake(self) -> bool:
         """Whether so many of those that serve fail that it is rather us who reach nobody."""
-        braked = len(self._failed) >= MOST_LEAST and 2 * len(self._failed) > len(self._asked)
+        braked = len(self._failed) >= BRAKE_MIN and 2 * len(self._failed) > len(self._asked)
         if braked is not self._is_braked:
             self._is_braked = braked
             said = {"failing": len(self._failed), "serving": len(self._asked)}
@@ -320,8 +322,8 @@ class Asking:
             await self._wake.wait()
             self._wake.clear()
             while self._moves:
-                some, self._moves = self._moves[:NAMED_MAX], self._moves[NAMED_MAX:]
-                await self._proposer.send(self._region.view(), [Wanted(Move(tuple(some)))])
+                some, self._moves = self._moves[:PARTS_MAX], self._moves[PARTS_MAX:]
+                await self._proposer.send(self._region.view(), [ProposedCommand(Move(tuple(some)))])
                 for move in some:
                     slot = self._found(move.slot, Phase.READY)
                     if slot is not None and slot.epoch == move.epoch:

@@ -16,25 +16,30 @@ import asyncio
 
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import NODE
-from holdfast.host.controllers.endpoint_checks import NAME, Asking
-from holdfast.host.controllers.leader_controllers import Beside
+from holdfast.host.controllers.endpoint_checks import NAME, EndpointChecks
+from holdfast.host.controllers.leader_controllers import LeaderClient
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.endpoint_prober import Asker, Habits
+from holdfast.host.ports.endpoint_prober import EndpointOptions, EndpointProber
 from holdfast.host.runtime.supervisor import Supervisor
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 
-class Endpoints:
+class EndpointController:
     """The endpoints of a region, on whichever server leads it."""
 
     def __init__(
-        self, ledger: Ledger[RegionState], asker: Asker, *, seed: int = 0, habits: Habits | None = None
+        self,
+        ledger: Ledger[RegionState],
+        asker: EndpointProber,
+        *,
+        seed: int = 0,
+        habits: EndpointOptions | None = None,
     ) -> None:
         self._ledger = ledger
         self._asker = asker
         self._seed = seed
-        self._habits = habits or Habits()
+        self._habits = habits or EndpointOptions()
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """Ask and publish until the term is over. Raises when one of its tasks has to be given up."""
@@ -44,8 +49,10 @@ class Endpoints:
             if not given_up.done():
                 given_up.set_result(error)
 
-        ledger, journal = self._ledger, Journal(NAME, server=self._ledger.identity.server)
-        asking = Asking(Beside(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, journal)
+        ledger, journal = self._ledger, Logger(NAME, server=self._ledger.identity.server)
+        asking = EndpointChecks(
+            LeaderClient(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, journal
+        )
         supervisor = Supervisor(ledger.clock, ledger.meters, journal, on_give_up=give_up)
         supervisor.start("endpoints/listen", asking.listen)
         supervisor.start("endpoints/patrol", asking.patrol)

@@ -11,23 +11,23 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import Reconciler
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.host.controllers.controller import Care, Failing
-from holdfast.host.controllers.ledger_client import Sight
-from holdfast.host.controllers.manager import Runner
-from holdfast.host.leader.group_commit import Answered
+from holdfast.host.controllers.controller import ControllerOptions, FailingKey
+from holdfast.host.controllers.ledger_client import LedgerView
+from holdfast.host.controllers.manager import ControllerManager
+from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.watch.hub import Hub, Touches
+from holdfast.host.watch.hub import KeyFeed, WatchHub
 
 S = TypeVar("S", bound=LedgerState)
 
 
-class Beside(Generic[S]):
+class LeaderClient(Generic[S]):
     """A leader as the controllers of its term see it."""
 
-    def __init__(self, leader: Leader[S], hub: Hub, kinds: tuple[str, ...]) -> None:
+    def __init__(self, leader: Leader[S], hub: WatchHub, kinds: tuple[str, ...]) -> None:
         self._leader = leader
         self._hub = hub
         self._kinds = kinds
@@ -37,29 +37,33 @@ class Beside(Generic[S]):
         """What is durable now."""
         return self._leader.term.durable.state
 
-    def view(self) -> Sight[S]:
+    def view(self) -> LedgerView[S]:
         term = self._leader.term
         state = term.durable.state
-        return Sight(state, term.now(), revision(state.facts.seq, INDEX_MAX))
+        return LedgerView(state, term.now(), pack_revision(state.facts.seq, INDEX_MAX))
 
-    async def submit(self, envelope: Envelope[Any]) -> Answered:
+    async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
         return await self._leader.submit(envelope)
 
-    def changes(self) -> Touches:
+    def changes(self) -> KeyFeed:
         return self._hub.touched(self._kinds)
 
 
-class Controllers(Generic[S]):
+class LeaderControllers(Generic[S]):
     """The controllers of one ledger, on whichever server leads it."""
 
     def __init__(
-        self, ledger: Ledger[S], reconcilers: Sequence[Reconciler[S]], seed: int = 0, care: Care | None = None
+        self,
+        ledger: Ledger[S],
+        reconcilers: Sequence[Reconciler[S]],
+        seed: int = 0,
+        care: ControllerOptions | None = None,
     ) -> None:
         self._ledger = ledger
         self._reconcilers = reconcilers
         self._seed = seed
         self._care = care
-        self._runner: Runner[S] | None = None
+        self._runner: ControllerManager[S] | None = None
 
     async def run(self, leader: Leader[S]) -> None:
         """Run them until the term is over. Raises when one of their tasks has to be given up."""
@@ -70,9 +74,9 @@ class Controllers(Generic[S]):
             if not given_up.done():
                 given_up.set_result(error)
 
-        self._runner = Runner(
+        self._runner = ControllerManager(
             self._reconcilers,
-            Beside(leader, self._ledger.hub, kinds),
+            LeaderClient(leader, self._ledger.hub, kinds),
             self._ledger.clock,
             self._ledger.meters,
             on_give_up=give_up,
@@ -85,6 +89,6 @@ class Controllers(Generic[S]):
         finally:
             await self._runner.stop()
 
-    def failing(self) -> list[Failing]:
+    def failing(self) -> list[FailingKey]:
         """What the controllers could not do lately; nothing on a server that does not lead."""
         return self._runner.failing() if self._runner is not None and self._ledger.leader is not None else []

@@ -15,36 +15,36 @@ from contextlib import closing
 from typing import Generic, TypeVar
 
 from holdfast.core.ledger.reconciler import Reconciler
-from holdfast.host.controllers.controller import Care, Controller, Failing
-from holdfast.host.controllers.ledger_client import LedgerBeside
+from holdfast.host.controllers.controller import Controller, ControllerOptions, FailingKey
+from holdfast.host.controllers.ledger_client import LedgerClient
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.supervisor import OnGiveUp, Supervisor
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 S = TypeVar("S")
 
 
-class Runner(Generic[S]):
+class ControllerManager(Generic[S]):
     """Keeps reconcilers going from `start` to `stop`, once."""
 
     def __init__(
         self,
         reconcilers: Sequence[Reconciler[S]],
-        ledger: LedgerBeside[S],
+        ledger: LedgerClient[S],
         clock: Clock,
-        meters: Meters,
+        meters: Metrics,
         *,
         on_give_up: OnGiveUp,
         seed: int = 0,
-        care: Care | None = None,
+        care: ControllerOptions | None = None,
     ) -> None:
         names = [reconciler.name for reconciler in reconcilers]
         assert len(set(names)) == len(names), f"two reconcilers of one name: {names}"
         self._ledger = ledger
         self._clock = clock
         self._meters = meters
-        self._journal = Journal("reconcile")
-        self._care = care or Care()
+        self._journal = Logger("reconcile")
+        self._care = care or ControllerOptions()
         self._controllers = [Controller(one, ledger, clock, meters, seed, self._care) for one in reconcilers]
         self._supervisor = Supervisor(clock, meters, self._journal, on_give_up=on_give_up)
 
@@ -59,7 +59,7 @@ class Runner(Generic[S]):
         """End all of it. Nothing is sent after this; what was sent and not answered may still land."""
         await self._supervisor.stop()
 
-    def failing(self) -> list[Failing]:
+    def failing(self) -> list[FailingKey]:
         """The keys that are not well, of all controllers, the longest so first."""
         failing = [one for controller in self._controllers for one in controller.failing()]
         return sorted(failing, key=lambda one: (one.since, one.controller, repr(one.key)))

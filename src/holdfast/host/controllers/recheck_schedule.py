@@ -14,36 +14,36 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.backoff import Turns
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.backoff import TokenBucket
+from holdfast.host.runtime.clock_event import ClockEvent
 
 K = TypeVar("K", bound=Hashable)
 
 #: So many strokes are between two looks at the same key, at most.
-STROKES = 20
+TICKS = 20
 #: Of the row of numbers that waits are drawn from.
 MULTIPLIER, MASK = 6_364_136_223_846_793_005, 2**64 - 1
 
 
-class Rota(Generic[K]):
+class RecheckSchedule(Generic[K]):
     """Keys, each with the time of its next look: between half of `again_ms` and all of it from when it was added."""
 
     def __init__(self, clock: Clock, again_ms: int, per_second: int, seed: int = 0) -> None:
         self._clock = clock
-        self._beat_ms = max(1, again_ms // STROKES)
+        self._beat_ms = max(1, again_ms // TICKS)
         #: Between these a wait is drawn, so that with the next stroke it is over in time.
         self._least_ms = again_ms // 2
         self._spread_ms = max(0, again_ms - self._least_ms - self._beat_ms)
         #: The last draw: a row of numbers that begins with the seed, and costs less than a digest for each key.
         self._drawn = seed & MASK
-        self._turns = Turns(clock, per_second, per_second)
+        self._turns = TokenBucket(clock, per_second, per_second)
         #: By key: its stroke. Who is listed under another stroke is not wanted there.
         self._due: dict[K, int] = {}
         self._strokes: dict[int, list[K]] = {}
         self._line: list[int] = []
         #: Whose time has come, and whom the pace has held up.
         self._ready: OrderedDict[K, None] = OrderedDict()
-        self._changed = Signal()
+        self._changed = ClockEvent()
 
     def __len__(self) -> int:
         return len(self._due) + len(self._ready)

@@ -13,13 +13,13 @@ import asyncio
 from heapq import heappop, heappush
 
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.ledger.reconciler import WatchKey
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.commands import Expire
-from holdfast.core.region.state.lookups import in_phase
+from holdfast.core.region.state.lookups import phase_count
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import HOLD, WORKLOAD
@@ -29,16 +29,16 @@ from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.clock import Clock
 
 #: Between two looks, and between two listings of everything.
-LOOK_MS, RESYNC_MS = 2_000, 60_000
+POLL_MS, RESYNC_MS = 2_000, 60_000
 #: So many slots, or rows of a listing, are looked at before others get their turn.
-AT_ONCE = 2_000
+CHUNK = 2_000
 
 #: An assignment with reserved slots, or a hold: the first word says which.
 _ASSIGNMENT = "assignment"
-Held = tuple[str, Revision]
+HeldKey = tuple[str, Revision]
 
 
-class Expiry:
+class ReservationExpiry:
     """The reservations of a region, on whichever server leads it."""
 
     def __init__(self, ledger: Ledger[RegionState]) -> None:
@@ -46,7 +46,7 @@ class Expiry:
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """End what is over, for as long as this server leads."""
-        line = Line(leader)
+        line = ExpiryQueue(leader)
         hearing = asyncio.create_task(self._hear(line), name="expiry/hear")
         try:
             await self._look(line, leader.term.clock, hearing)
@@ -54,7 +54,7 @@ class Expiry:
             hearing.cancel()
             await asyncio.wait({hearing})
 
-    async def _hear(self, line: Line) -> None:
+    async def _hear(self, line: ExpiryQueue) -> None:
         """Note what changes; and everything, at first and whenever something had to be left out."""
         while True:
             touches = self._ledger.hub.touched((WORKLOAD, HOLD))
@@ -62,11 +62,11 @@ class Expiry:
             async for change in touches:
                 line.hear(change.keys)
 
-    async def _look(self, line: Line, clock: Clock, hearing: asyncio.Task[None]) -> None:
+    async def _look(self, line: ExpiryQueue, clock: Clock, hearing: asyncio.Task[None]) -> None:
         """End what is over, now and then. What was not heard of is found by listing everything, seldom."""
         list_at = clock.boot() + RESYNC_MS
         while True:
-            await clock.sleep(LOOK_MS)
+            await clock.sleep(POLL_MS)
             if hearing.done():
                 hearing.result()
             if clock.boot() >= list_at:
@@ -78,17 +78,17 @@ class Expiry:
             await line.end_over()
 
 
-class Line:
+class ExpiryQueue:
     """What has reservations, by when the first of them ends."""
 
     def __init__(self, leader: Leader[RegionState]) -> None:
         self._leader = leader
         self._clock = leader.term.clock
-        self._due: dict[Held, Instant] = {}
+        self._due: dict[HeldKey, Instant] = {}
         #: A time that is not the one above is out of date.
-        self._line: list[tuple[Instant, Held]] = []
+        self._line: list[tuple[Instant, HeldKey]] = []
         #: What has reservations and no place in the line, by the last listing; and the row that said so.
-        self.suspects: dict[Held, object] = {}
+        self.suspects: dict[HeldKey, object] = {}
 
     @property
     def _state(self) -> RegionState:
@@ -107,7 +107,7 @@ class Line:
         """Note everything that has reservations."""
         for number, held in enumerate(self._everything(), 1):
             self._note(held)
-            if number % AT_ONCE == 0:
+            if number % CHUNK == 0:
                 await self._clock.sleep(0)
 
     async def suspect(self) -> None:
@@ -116,7 +116,7 @@ class Line:
         for number, held in enumerate(self._everything(), 1):
             if held not in self._due and self._is_reserved(held):
                 self.suspects[held] = self._row(held)
-            if number % AT_ONCE == 0:
+            if number % CHUNK == 0:
                 await self._clock.sleep(0)
 
     def catch(self) -> None:
@@ -127,18 +127,18 @@ class Line:
                 self._note(held)
                 self._leader.term.meters.count("expiry_caught", int(self._row(held) is row))
 
-    def _everything(self) -> list[Held]:
+    def _everything(self) -> list[HeldKey]:
         state = self._state
-        rows: list[Held] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
+        rows: list[HeldKey] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
         return rows + [(HOLD, uid) for uid, _ in state.holds.unordered()]
 
-    def _row(self, held: Held) -> object:
+    def _row(self, held: HeldKey) -> object:
         return (self._state.holds if held[0] == HOLD else self._state.tallies).get(held[1])
 
-    def _is_reserved(self, held: Held) -> bool:
+    def _is_reserved(self, held: HeldKey) -> bool:
         if held[0] == HOLD:
             return self._state.holds.get(held[1]) is not None
-        return bool(in_phase(self._state, held[1], Phase.RESERVED))
+        return bool(phase_count(self._state, held[1], Phase.RESERVED))
 
     async def end_over(self) -> None:
         """End what is over by now."""
@@ -152,10 +152,10 @@ class Line:
                 holds += self._hold_over(held, now)
             else:
                 slots += await self._slots_over(held, now)
-        for first in range(0, len(slots), NAMED_MAX):
-            await self._end(tuple(slots[first : first + NAMED_MAX]), ())
-        for first in range(0, len(holds), NAMED_MAX):
-            await self._end((), tuple(holds[first : first + NAMED_MAX]))
+        for first in range(0, len(slots), PARTS_MAX):
+            await self._end(tuple(slots[first : first + PARTS_MAX]), ())
+        for first in range(0, len(holds), PARTS_MAX):
+            await self._end((), tuple(holds[first : first + PARTS_MAX]))
 
     async def _end(self, slots: tuple[SlotKey, ...], holds: tuple[Revision, ...]) -> None:
         term = self._leader.term
@@ -165,33 +165,33 @@ class Line:
             return  # they are looked at again
         term.meters.count("expired_reservations", len(slots) + len(holds))
 
-    def _note(self, held: Held) -> None:
+    def _note(self, held: HeldKey) -> None:
         """Give it a place in the line, unless it has one. Of slots it is only known that some are reserved."""
         if held not in self._due:
             if held[0] == HOLD:
                 hold = self._state.holds.get(held[1])
                 if hold is not None:
                     self._wait(held, hold.ends)
-            elif in_phase(self._state, held[1], Phase.RESERVED):
+            elif phase_count(self._state, held[1], Phase.RESERVED):
                 self._wait(held, 0)
 
-    def _wait(self, held: Held, until: Instant) -> None:
+    def _wait(self, held: HeldKey, until: Instant) -> None:
         self._due[held] = until
         heappush(self._line, (until, held))
 
-    def _hold_over(self, held: Held, now: Instant) -> list[Revision]:
+    def _hold_over(self, held: HeldKey, now: Instant) -> list[Revision]:
         """The hold, if it is over. It may have been given a later end meanwhile, and may not end now after all."""
         hold = self._state.holds.get(held[1])
         if hold is None:
             return []
-        self._wait(held, max(hold.ends, now + LOOK_MS))
+        self._wait(held, max(hold.ends, now + POLL_MS))
         return [held[1]] if hold.ends <= now else []
 
-    async def _slots_over(self, held: Held, now: Instant) -> list[SlotKey]:
+    async def _slots_over(self, held: HeldKey, now: Instant) -> list[SlotKey]:
         """The slots of an assignment whose reservation is over; the others make it wait for the first of their ends."""
         uid, found, ends = held[1], list[SlotKey](), list[Instant]()
         assignment = self._state.assignments.get(uid)
-        if assignment is None or not in_phase(self._state, uid, Phase.RESERVED):
+        if assignment is None or not phase_count(self._state, uid, Phase.RESERVED):
             return []
         for number, ordinal in enumerate(numbers(ordinals_of(self._state, uid)), 1):
             key = assignment.workload, ordinal
@@ -200,8 +200,8 @@ class Line:
                 ends.append(slot.ends)
                 if slot.ends <= now:
                     found.append(key)
-            if number % AT_ONCE == 0:
+            if number % CHUNK == 0:
                 await self._clock.sleep(0)
         # What is over is looked at again: whoever was to end it may not have come through.
-        self._wait(held, max(min(ends, default=0), now + LOOK_MS))
+        self._wait(held, max(min(ends, default=0), now + POLL_MS))
         return found

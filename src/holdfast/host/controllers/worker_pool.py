@@ -13,15 +13,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast.host.controllers.workqueue import Key, Taken, WorkQueue
+from holdfast.host.controllers.workqueue import Key, WorkItem, WorkQueue
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.clock_event import ClockEvent
 
 #: Does what can be done at once; the rest, if there is any.
-Handle = Callable[[Taken], Coroutine[Any, Any, None] | None]
+Handle = Callable[[WorkItem], Coroutine[Any, Any, None] | None]
 
 
-class Crew:
+class WorkerPool:
     """Works on one queue. `run` it once at a time; what it has begun ends with it."""
 
     def __init__(self, clock: Clock, queue: WorkQueue, most: int, handle: Handle) -> None:
@@ -31,7 +31,7 @@ class Crew:
         self._most = most
         self._handle = handle
         self._tasks: set[asyncio.Task[None]] = set()
-        self._room = Signal()
+        self._room = ClockEvent()
         self._main: asyncio.Task[Any] | None = None
         self._fault: BaseException | None = None
 
@@ -65,7 +65,7 @@ class Crew:
             if self._queue.has_next():  # looks that send nothing never wait: a long line of them would stop the host
                 await self._clock.sleep(0)
 
-    def _begin(self, taken: Taken) -> None:
+    def _begin(self, taken: WorkItem) -> None:
         rest = None
         try:
             rest = self._handle(taken)

@@ -19,20 +19,20 @@ from heapq import heapify, heappop, heappush
 from msgspec import Struct
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.backoff import Turns, doubled, jittered
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.backoff import TokenBucket, exponential, jittered
+from holdfast.host.runtime.clock_event import ClockEvent
 
 Key = Hashable
 
 #: Of so many keys taken, at least one is from the patrol, if it has any: a busy queue still finds what was missed.
-PATROL_SHARE = 8
+RESYNC_SHARE = 8
 #: A key whose own time comes within this, as far apart as patrols are, would have been looked at without one.
 SOON_MS = 60_000
 #: So many alarms that are out of date are kept, beside as many as are not.
 STALE_MAX = 64
 
 
-class Pace(Struct, frozen=True):
+class QueueOptions(Struct, frozen=True):
     """How fast a queue gives out keys, and how long a key that failed waits."""
 
     backoff_first_ms: int = 100
@@ -41,7 +41,7 @@ class Pace(Struct, frozen=True):
     burst: int = 1_000
 
 
-class Taken(Struct, frozen=True):
+class WorkItem(Struct, frozen=True):
     """A key to work on now. `patrol`: nobody asked for it since it was last taken, except a patrol, and its own time
     would not have come soon."""
 
@@ -53,11 +53,11 @@ class Taken(Struct, frozen=True):
 class WorkQueue:
     """The keys of one controller. Its name and the seed decide the jitter of its back-off."""
 
-    def __init__(self, clock: Clock, name: str, *, seed: int = 0, pace: Pace | None = None) -> None:
+    def __init__(self, clock: Clock, name: str, *, seed: int = 0, pace: QueueOptions | None = None) -> None:
         self._clock = clock
         self._identity = (seed, name)
-        self._pace = pace or Pace()
-        self._turns = Turns(clock, self._pace.per_second, self._pace.burst)
+        self._pace = pace or QueueOptions()
+        self._turns = TokenBucket(clock, self._pace.per_second, self._pace.burst)
         #: Keys that somebody asked for, in order, with the time since which each waits. Not plain dicts: the first of
         #: one of those is found by passing all that were taken before it.
         self._wanted: OrderedDict[Key, int] = OrderedDict()
@@ -73,7 +73,7 @@ class WorkQueue:
         self._alarms_set = 0
         self._attempts: dict[Key, int] = {}
         self._taken = 0
-        self._changed = Signal()
+        self._changed = ClockEvent()
         #: Of all who want a key one waits for the queue to change: woken by every change, many would do nothing else.
         self._taking = asyncio.Lock()
 
@@ -108,7 +108,7 @@ class WorkQueue:
     def retry(self, key: Key) -> int:
         """Have a key that failed worked on again, later each time; returns how much later, in milliseconds."""
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
-        most = doubled(self._pace.backoff_first_ms, self._pace.backoff_max_ms, attempt)
+        most = exponential(self._pace.backoff_first_ms, self._pace.backoff_max_ms, attempt)
         delay = jittered(most, *self._identity, key, attempt)
         self.add_after(key, delay)
         return delay
@@ -121,7 +121,7 @@ class WorkQueue:
         """How often the key has failed in a row."""
         return self._attempts.get(key, 0)
 
-    async def take(self) -> Taken:
+    async def take(self) -> WorkItem:
         """The next key, once there is one and the pace allows it. Whoever takes it says when it is `done`."""
         async with self._taking:
             while True:
@@ -176,14 +176,14 @@ class WorkQueue:
             self._wanted[key] = since
             self._changed.set()
 
-    def _next(self) -> Taken:
+    def _next(self) -> WorkItem:
         self._taken += 1
-        patrol = not self._wanted or (bool(self._patrol) and self._taken % PATROL_SHARE == 0)
+        patrol = not self._wanted or (bool(self._patrol) and self._taken % RESYNC_SHARE == 0)
         line = self._patrol if patrol else self._wanted
         key, since = line.popitem(last=False)
         self._working.add(key)
         now = self._clock.boot()
-        return Taken(key, now - since, patrol and self._due.get(key, now + SOON_MS) >= now + SOON_MS)
+        return WorkItem(key, now - since, patrol and self._due.get(key, now + SOON_MS) >= now + SOON_MS)
 
     def _call_due(self) -> None:
         """Move the keys whose time has come to the line, in the order of their times."""

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.builtin.audit import Entry, entries_in, has_entries
+from holdfast.core.ledger.builtin.audit import AuditEntry, entries_in, has_entries
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
-from holdfast.host.indexes.log_index import Lasting, LogIndex, Measured
+from holdfast.host.indexes.log_index import IndexMetric, IndexRetention, LogIndex
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.audit_store import AuditAsked, AuditPage, KeptAudit
-from holdfast.host.ports.index_store import Place
-from holdfast.host.ports.store import Stored, StoreError
+from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage, AuditStore
+from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.store import StoredBatch, StoreError
 
 #: So much of the log is handed over at once.
 HANDED_BYTES = 1 << 20
 
 
-class Audit(LogIndex[Any]):
+class AuditIndex(LogIndex[Any]):
     """The audit of one ledger, on one of its servers. `run` it beside the ledger."""
 
-    def __init__(self, ledger: Ledger[Any], kept: KeptAudit, lasting: Lasting | None = None) -> None:
+    def __init__(self, ledger: Ledger[Any], kept: AuditStore, lasting: IndexRetention | None = None) -> None:
         super().__init__("audit", ledger, kept, lasting)
         self._kept = kept
-        self._taken: list[Stored] = []
+        self._taken: list[StoredBatch] = []
         self._bytes = 0
 
-    async def find(self, asked: AuditAsked) -> AuditPage:
+    async def find(self, asked: AuditIndexQuery) -> AuditPage:
         """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
         return await self._kept.find(asked)
 
@@ -38,36 +38,36 @@ class Audit(LogIndex[Any]):
     def restart(self) -> None:
         self._taken, self._bytes = [], 0
 
-    async def take(self, stored: Stored, place: Place, *, learning: bool = False) -> Place:  # noqa: ARG002  # all are taken, always
+    async def take(self, stored: StoredBatch, place: IndexPosition, *, learning: bool = False) -> IndexPosition:  # noqa: ARG002  # all are taken, always
         self._taken.append(stored)
         self._bytes += len(stored.raw)
-        self._place = Place(stored.log_id, stored.seq, stored.digest, place.since)
+        self._place = IndexPosition(stored.log_id, stored.seq, stored.digest, place.since)
         if self._bytes >= HANDED_BYTES:
             await self._write()
         return self._place
 
-    async def write(self, place: Place) -> int:
+    async def write(self, place: IndexPosition) -> int:
         taken = self._taken
         self.restart()
         return await self._kept.add(taken, self._read, place)
 
-    def _read(self, stored: Stored) -> list[Entry]:
+    def _read(self, stored: StoredBatch) -> list[AuditEntry]:
         book = self._ledger.book
         try:
             return entries_in(stored.raw, stored.digest, book.batches, book.envelopes)
         except (Corrupt, UpgradeNeeded) as error:
             raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
 
-    def measure(self, what: Measured, value: int) -> None:
+    def measure(self, what: IndexMetric, value: int) -> None:
         meters = self._ledger.meters
         match what:
-            case Measured.FAILED:
+            case IndexMetric.FAILED:
                 meters.count("audit_failed", value)
-            case Measured.BEGUN_ANEW:
+            case IndexMetric.BEGUN_ANEW:
                 meters.count("audit_begun_anew", value)
-            case Measured.BEHIND:
+            case IndexMetric.BEHIND:
                 meters.gauge("audit_behind", value)
-            case Measured.KEPT:
+            case IndexMetric.KEPT:
                 meters.count("audit_kept", value)
-            case Measured.BYTES:
+            case IndexMetric.BYTES:
                 meters.gauge("audit_bytes", value)

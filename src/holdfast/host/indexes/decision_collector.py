@@ -10,21 +10,21 @@ from collections.abc import Iterable
 
 from holdfast.core.ledger.codec import Batch, Evidence
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.decisions import Found, unpack
+from holdfast.core.model.records.decisions import DecisionWithParts, unpack
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.events import AssignmentStored, NodeStored, PendingReported, RegionEvent, SlotsPlaced
+from holdfast.core.region.events import AssignmentReceived, NodeStored, PendingReported, RegionEvent, SlotsPlaced
 from holdfast.core.region.queries.decisions import decisions_in
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ports.decision_store import Named, Reading
-from holdfast.host.storage.durable_state import Durable
+from holdfast.host.ports.decision_store import AssignmentRef, DecisionBatch
+from holdfast.host.storage.durable_state import DurableState
 
 
-class Gathering:
+class DecisionCollector:
     """What was read and not written yet."""
 
-    def __init__(self, durable: Durable[RegionState]) -> None:
+    def __init__(self, durable: DurableState[RegionState]) -> None:
         self._durable = durable
-        self._reading = Reading()
+        self._reading = DecisionBatch()
         #: How many rows that is.
         self.rows = 0
         self._assignments: dict[Revision, Assignment] = {}
@@ -34,7 +34,7 @@ class Gathering:
         """Remember the names that a batch gives."""
         for record in batch.records:
             for event in record.events:
-                if isinstance(event, AssignmentStored):
+                if isinstance(event, AssignmentReceived):
                     self._assignments[event.assignment.uid] = event.assignment
                 elif isinstance(event, NodeStored):
                     self._nodes[event.node.uid] = event.node.name
@@ -60,15 +60,15 @@ class Gathering:
             self.rows += 1 + len(found.parts)
             self._name(found)
 
-    def hand_over(self) -> Reading:
+    def hand_over(self) -> DecisionBatch:
         """All that was taken since it was last asked for."""
-        reading, self._reading, self.rows = self._reading, Reading(), 0
+        reading, self._reading, self.rows = self._reading, DecisionBatch(), 0
         return reading
 
     def _whose(self, uid: Revision) -> Assignment | None:
         return self._durable.state.assignments.get(uid) or self._assignments.get(uid)
 
-    def _name(self, found: Found) -> None:
+    def _name(self, found: DecisionWithParts) -> None:
         reading, nodes = self._reading, self._durable.state.nodes
         seen = found.decided.found
         chosen = {one.node for one in seen.candidates} if seen is not None else set()
@@ -76,7 +76,7 @@ class Gathering:
             chosen.update(unpack(part.nodes))
             known = self._whose(part.assignment)
             if known is not None:
-                named = Named(known.uid, known.workload, known.tenant, known.workload_name, known.purpose.value)
+                named = AssignmentRef(known.uid, known.workload, known.tenant, known.workload_name, known.purpose.value)
                 reading.assignments[known.uid] = named
         for uid in chosen - reading.nodes.keys():
             node = nodes.get(uid)

@@ -14,26 +14,26 @@ from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded
 from holdfast.core.region.events import RegionEvent
 from holdfast.core.region.queries.decisions import has_decisions
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.indexes.decision_collector import Gathering
-from holdfast.host.indexes.log_index import Lasting, LogIndex, Measured
+from holdfast.host.indexes.decision_collector import DecisionCollector
+from holdfast.host.indexes.log_index import IndexMetric, IndexRetention, LogIndex
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.decision_store import Asked, Kept, Page
-from holdfast.host.ports.index_store import Place
-from holdfast.host.ports.store import Stored, StoreError
+from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery, DecisionStore
+from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.store import StoredBatch, StoreError
 
 #: So many rows are written at once.
 WRITE_ROWS = 2_000
 
 
-class Decisions(LogIndex[RegionState]):
+class DecisionIndex(LogIndex[RegionState]):
     """The decisions of one region, on one of its servers. `run` it beside the ledger."""
 
-    def __init__(self, ledger: Ledger[RegionState], kept: Kept, lasting: Lasting | None = None) -> None:
+    def __init__(self, ledger: Ledger[RegionState], kept: DecisionStore, lasting: IndexRetention | None = None) -> None:
         super().__init__("decisions", ledger, kept, lasting)
         self._kept = kept
-        self._gathering = Gathering(ledger.durable)
+        self._gathering = DecisionCollector(ledger.durable)
 
-    async def find(self, asked: Asked) -> Page:
+    async def find(self, asked: DecisionQuery) -> DecisionPage:
         """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
         up_to = self.up_to()
         page = await self._kept.find(asked)
@@ -46,12 +46,12 @@ class Decisions(LogIndex[RegionState]):
         self._gathering.note(batch)
 
     def restart(self) -> None:
-        self._gathering = Gathering(self._ledger.durable)
+        self._gathering = DecisionCollector(self._ledger.durable)
 
     def unlearn(self) -> None:
         self._gathering.unlearn()
 
-    async def take(self, stored: Stored, place: Place, *, learning: bool = False) -> Place:
+    async def take(self, stored: StoredBatch, place: IndexPosition, *, learning: bool = False) -> IndexPosition:
         """Take the decisions of one batch, and what it says of names where the state may not know them any more."""
         batches = self._ledger.book.batches
         try:
@@ -61,7 +61,7 @@ class Decisions(LogIndex[RegionState]):
         if learning:
             self._gathering.learn(batch)
         since = place.since or (batch.records[0].at if batch.records else 0)
-        self._place = Place(stored.log_id, stored.seq, stored.digest, since)
+        self._place = IndexPosition(stored.log_id, stored.seq, stored.digest, since)
         if has_decisions(batch):
             self._gathering.take(batch, batches.evidence(stored.raw))
             if self._gathering.rows >= WRITE_ROWS:
@@ -69,21 +69,21 @@ class Decisions(LogIndex[RegionState]):
         await asyncio.sleep(0)
         return self._place
 
-    async def write(self, place: Place) -> int:
+    async def write(self, place: IndexPosition) -> int:
         reading = self._gathering.hand_over()
         await self._kept.add(reading, place)
         return len(reading.found)
 
-    def measure(self, what: Measured, value: int) -> None:
+    def measure(self, what: IndexMetric, value: int) -> None:
         meters = self._ledger.meters
         match what:
-            case Measured.FAILED:
+            case IndexMetric.FAILED:
                 meters.count("decisions_failed", value)
-            case Measured.BEGUN_ANEW:
+            case IndexMetric.BEGUN_ANEW:
                 meters.count("decisions_begun_anew", value)
-            case Measured.BEHIND:
+            case IndexMetric.BEHIND:
                 meters.gauge("decisions_behind", value)
-            case Measured.KEPT:
+            case IndexMetric.KEPT:
                 meters.count("decisions_kept", value)
-            case Measured.BYTES:
+            case IndexMetric.BYTES:
                 meters.gauge("decisions_bytes", value)

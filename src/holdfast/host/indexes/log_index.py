@@ -24,30 +24,30 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import NotReached
 from holdfast.host.ledger.ledger import Ledger, Role
-from holdfast.host.ports.index_store import KeptRows, Place
-from holdfast.host.ports.store import Stored, StoreError, Trimmed
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.ports.index_store import IndexPosition, IndexStore
+from holdfast.host.ports.store import LogTrimmed, StoredBatch, StoreError
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)
 
 #: So much of the log is read at once.
 READ_BYTES = 4 << 20
 #: While nobody asks, batches come together until none came for so long, or for the longest: deciding goes first.
-GATHER_MS, GATHER_MOST_MS = 250, 2_000
+GATHER_MS, GATHER_MAX_MS = 250, 2_000
 #: So many batches that were not read yet are kept in mind; where there are more, all are searched for in the log.
 WANTED_MAX = 100_000
 AFTER_FAILURE_MS, TIDY_EVERY_MS = 30_000, 60_000
 
 
-class Lasting(Struct, frozen=True):
+class IndexRetention(Struct, frozen=True):
     """How long rows are kept, and in how much room: what is older, or too much, goes."""
 
     retention_ms: int = 7 * 86_400_000
     size_bytes: int = 1 << 30
 
 
-class Measured(Enum):
+class IndexMetric(Enum):
     """What an index counts of itself."""
 
     FAILED = auto()
@@ -60,24 +60,24 @@ class Measured(Enum):
 class LogIndex(ABC, Generic[S]):
     """One index of a log, on one of its servers. `run` it beside the ledger."""
 
-    def __init__(self, name: str, ledger: Ledger[S], kept: KeptRows, lasting: Lasting | None = None) -> None:
+    def __init__(self, name: str, ledger: Ledger[S], kept: IndexStore, lasting: IndexRetention | None = None) -> None:
         self._name = name
         self._ledger = ledger
         self._rows = kept
-        self._lasting = lasting or Lasting()
+        self._lasting = lasting or IndexRetention()
         self._clock = ledger.clock
-        self._journal = Journal(name, server=ledger.identity.server)
+        self._journal = Logger(name, server=ledger.identity.server)
         #: What keeps it from its work; empty when nothing does.
         self.trouble = ""
         #: How far the log was read, and how far that was written.
-        self._place, self._written = Place(), 0
+        self._place, self._written = IndexPosition(), 0
         #: The newest batch that was heard of, and those that concern it and were not read yet, with their digests.
-        self._heard = Place()
+        self._heard = IndexPosition()
         self._wanted: OrderedDict[int, bytes] = OrderedDict()
         #: Whether all that was not read is among the wanted. Otherwise the log says.
         self._is_sure = False
         #: Something is to be read; somebody waits for it; something was read.
-        self._wake, self._asked, self._moved = Signal(), Signal(), Signal()
+        self._wake, self._asked, self._moved = ClockEvent(), ClockEvent(), ClockEvent()
         self._tidied = 0
         ledger.durable.listeners.append(self._hear)
         ledger.snapshots.readers[name] = self.settled
@@ -118,7 +118,7 @@ class LogIndex(ABC, Generic[S]):
                 await self._follow()
             except StoreError as error:
                 self.trouble = str(error)
-                self.measure(Measured.FAILED, 1)
+                self.measure(IndexMetric.FAILED, 1)
                 self._journal.warning("not-kept", why=error)
                 await self._clock.sleep(AFTER_FAILURE_MS)
 
@@ -141,7 +141,7 @@ class LogIndex(ABC, Generic[S]):
 
     async def _gather(self) -> None:
         """Let batches come together, unless somebody waits."""
-        before, until = -1, self._clock.boot() + GATHER_MOST_MS
+        before, until = -1, self._clock.boot() + GATHER_MAX_MS
         while before != self._heard.seq and self._clock.boot() < until and not self._asked.is_set():
             before = self._heard.seq
             await self._asked.within(self._clock, GATHER_MS)
@@ -152,7 +152,7 @@ class LogIndex(ABC, Generic[S]):
         if header.seq != self._heard.seq + 1 or len(self._wanted) >= WANTED_MAX:
             self._is_sure, self._wanted = False, OrderedDict()  # the state was loaded, or too many: the log tells
             self._wake.set()
-        self._heard = Place(header.log_id, header.seq, batch.digest)
+        self._heard = IndexPosition(header.log_id, header.seq, batch.digest)
         if self.concerns(batch):
             self._wanted |= {header.seq: batch.digest} if self._is_sure else {}
             self.note(batch)
@@ -160,8 +160,8 @@ class LogIndex(ABC, Generic[S]):
 
     def _tell_moved(self) -> None:
         self._moved.set()
-        self._moved = Signal()
-        self.measure(Measured.BEHIND, max(0, self._ledger.durable.state.facts.seq - self._place.seq))
+        self._moved = ClockEvent()
+        self.measure(IndexMetric.BEHIND, max(0, self._ledger.durable.state.facts.seq - self._place.seq))
 
     # Reading
 
@@ -170,16 +170,16 @@ class LogIndex(ABC, Generic[S]):
         facts, place, store = self._ledger.durable.state.facts, self._place, self._ledger.store
         same = place.log_id == facts.log_id and place.seq <= facts.seq
         if same and place.seq:
-            with suppress(Trimmed):
+            with suppress(LogTrimmed):
                 same = (await store.read(place.seq, 1))[0].digest == place.digest
         if not same:
             await self._begin_anew("of another log" if place.log_id else "empty")
 
     async def _begin_anew(self, why: str) -> None:
         floor = (await self._ledger.store.head()).floor
-        self._place = Place(self._ledger.durable.state.facts.log_id, floor)
+        self._place = IndexPosition(self._ledger.durable.state.facts.log_id, floor)
         await self._rows.begin(self._place)
-        self.measure(Measured.BEGUN_ANEW, 1)
+        self.measure(IndexMetric.BEGUN_ANEW, 1)
         self._journal.info("begun-anew", why=why, after=floor)
 
     async def _catch_up(self) -> None:
@@ -188,7 +188,7 @@ class LogIndex(ABC, Generic[S]):
         while self._place.seq < durable.state.facts.seq:
             try:
                 batches = await store.read(self._place.seq + 1, READ_BYTES)
-            except Trimmed:
+            except LogTrimmed:
                 floor = (await store.head()).floor
                 self._journal.warning("missed", after=self._place.seq, to=floor)
                 self._place = replace(self._place, seq=floor, digest=b"", since=0)
@@ -200,7 +200,7 @@ class LogIndex(ABC, Generic[S]):
                     self._place = await self.take(stored, self._place, learning=True)
             await self._write()
         # In one turn with the last look at the state: what lands from now on is heard.
-        self._heard = Place(self._place.log_id, self._place.seq, self._place.digest)
+        self._heard = IndexPosition(self._place.log_id, self._place.seq, self._place.digest)
         self._is_sure, self._wanted = True, OrderedDict()
         self.unlearn()
 
@@ -222,7 +222,7 @@ class LogIndex(ABC, Generic[S]):
 
     async def _write(self) -> None:
         place = self._place
-        self.measure(Measured.KEPT, await self.write(place))
+        self.measure(IndexMetric.KEPT, await self.write(place))
         self._written = place.seq
 
     async def _tidy(self) -> None:
@@ -233,7 +233,7 @@ class LogIndex(ABC, Generic[S]):
         await self._write()
         before = self._ledger.durable.state.facts.at - self._lasting.retention_ms
         size_bytes = await self._rows.tidy(before, self._lasting.size_bytes)
-        self.measure(Measured.BYTES, size_bytes)
+        self.measure(IndexMetric.BYTES, size_bytes)
 
     # What each index does its own way
 
@@ -251,13 +251,13 @@ class LogIndex(ABC, Generic[S]):
         """Everything that was heard of is read."""
 
     @abstractmethod
-    async def take(self, stored: Stored, place: Place, *, learning: bool = False) -> Place:
+    async def take(self, stored: StoredBatch, place: IndexPosition, *, learning: bool = False) -> IndexPosition:
         """Take what a batch has; the place behind it. `learning`: while a log is caught up with, all are taken."""
 
     @abstractmethod
-    async def write(self, place: Place) -> int:
+    async def write(self, place: IndexPosition) -> int:
         """Keep what was taken, and how far it was read; how much that was."""
 
     @abstractmethod
-    def measure(self, what: Measured, value: int) -> None:
+    def measure(self, what: IndexMetric, value: int) -> None:
         """Count it, under the name of this index's own."""

@@ -18,40 +18,50 @@ import asyncio
 from msgspec import Struct
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.store import Conflict, Full, Head, Outcome, Store, Stored, Trimmed, Unknown, Written
+from holdfast.host.ports.store import (
+    Head,
+    LogTrimmed,
+    Store,
+    StoredBatch,
+    WriteConflict,
+    WriteFull,
+    WriteOk,
+    WriteOutcome,
+    WriteUnknown,
+)
 from holdfast.host.runtime.deadlines import is_being_cancelled
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.runtime.telemetry import Metrics
 
 RETRY_FIRST_MS = 20
-RETRY_MOST_MS = 1_000
+RETRY_MAX_MS = 1_000
 
 
-class BatchLanded(Struct, frozen=True):
+class BatchCommitted(Struct, frozen=True):
     """The batch is in the log. `overtaken`: the head is another leader's by now."""
 
     began: int
     overtaken: Head | None = None
 
 
-class BatchLost(Struct, frozen=True):
+class BatchRejected(Struct, frozen=True):
     """The batch is not in the log and never will be: the head is this one."""
 
     head: Head
 
 
-class GivenUp(Struct, frozen=True):
+class BatchUnknown(Struct, frozen=True):
     """Whether the batch is in the log cannot be told."""
 
     why: str
 
 
-Settled = BatchLanded | BatchLost | Full | GivenUp
+AppendResult = BatchCommitted | BatchRejected | WriteFull | BatchUnknown
 
 
-class Append:
+class AppendTask:
     """An append under way. `trouble` says what the store answered last when it did not answer plainly."""
 
-    def __init__(self, store: Store, clock: Clock, meters: Meters, after: Head, batch: Stored) -> None:
+    def __init__(self, store: Store, clock: Clock, meters: Metrics, after: Head, batch: StoredBatch) -> None:
         self._store = store
         self._clock = clock
         self._meters = meters
@@ -62,10 +72,10 @@ class Append:
         self.trouble = ""
         self._stop = False
         self._loop = asyncio.get_running_loop()
-        self._told: asyncio.Future[Settled] = self._loop.create_future()
+        self._told: asyncio.Future[AppendResult] = self._loop.create_future()
         self._task = self._loop.create_task(self._run(), name=f"append {batch.seq}")
 
-    async def settled(self, within_ms: int) -> Settled:
+    async def settled(self, within_ms: int) -> AppendResult:
         """How it ended. After `within_ms` without an end: given up, and no further try is begun."""
         alarm = self._loop.call_later(within_ms / 1000, self._give_up, within_ms)
         try:
@@ -76,9 +86,9 @@ class Append:
 
     def _give_up(self, within_ms: int) -> None:
         self._stop = True
-        self._tell(GivenUp(self.trouble or f"{self._store.name} has not answered for {within_ms} ms"))
+        self._tell(BatchUnknown(self.trouble or f"{self._store.name} has not answered for {within_ms} ms"))
 
-    def _tell(self, settled: Settled) -> None:
+    def _tell(self, settled: AppendResult) -> None:
         if not self._told.done():
             self._told.set_result(settled)
 
@@ -89,48 +99,48 @@ class Append:
         """Whether nothing of it is under way any more, whatever the outcome."""
         return self._task.done()
 
-    async def _settle(self) -> Settled:
+    async def _settle(self) -> AppendResult:
         wait, open_before = RETRY_FIRST_MS, False
         while True:
             outcome = await self._try()
             match outcome:
-                case Written():
-                    return BatchLanded(self.began)
-                case Conflict(head):
+                case WriteOk():
+                    return BatchCommitted(self.began)
+                case WriteConflict(head):
                     return await self._judge_conflict(head)
-                case Full(why) if not open_before:
-                    return Full(why)
-                case Full(why) | Unknown(why):
-                    open_before = open_before or isinstance(outcome, Unknown)
+                case WriteFull(why) if not open_before:
+                    return WriteFull(why)
+                case WriteFull(why) | WriteUnknown(why):
+                    open_before = open_before or isinstance(outcome, WriteUnknown)
                     self.trouble = why
                     self._meters.count("append_unknown")
             if not self._stop:
                 await self._clock.sleep(wait)
             if self._stop:
-                return GivenUp(self.trouble)
-            wait = min(wait * 2, RETRY_MOST_MS)
+                return BatchUnknown(self.trouble)
+            wait = min(wait * 2, RETRY_MAX_MS)
             self.began = self._clock.boot()
 
-    async def _try(self) -> Outcome:
+    async def _try(self) -> WriteOutcome:
         try:
             return await self._store.append(self._after, self._batch)
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise
-            return Unknown(f"{self._store.name} cancelled the append itself: {error}")
+            return WriteUnknown(f"{self._store.name} cancelled the append itself: {error}")
         except Exception as error:  # the port promises an outcome; whatever breaks that promise leaves it open too
-            return Unknown(f"{type(error).__name__}: {error}")
+            return WriteUnknown(f"{type(error).__name__}: {error}")
 
-    async def _judge_conflict(self, head: Head) -> Settled:
+    async def _judge_conflict(self, head: Head) -> AppendResult:
         ours = self._batch
         if (head.seq, head.digest) == (ours.seq, ours.digest):
-            return BatchLanded(self.began)
+            return BatchCommitted(self.began)
         if head.seq <= ours.seq:
-            return BatchLost(head)
+            return BatchRejected(head)
         try:
             under = await self._store.read(ours.seq, 1)
-        except Trimmed:
-            return GivenUp(f"batch {ours.seq} is trimmed by now; the head is at {head.seq}")
+        except LogTrimmed:
+            return BatchUnknown(f"batch {ours.seq} is trimmed by now; the head is at {head.seq}")
         except Exception as error:  # whatever it was: what lies under the head could not be told
-            return GivenUp(f"{type(error).__name__}: {error}")
-        return BatchLanded(self.began, head) if under and under[0].digest == ours.digest else BatchLost(head)
+            return BatchUnknown(f"{type(error).__name__}: {error}")
+        return BatchCommitted(self.began, head) if under and under[0].digest == ours.digest else BatchRejected(head)

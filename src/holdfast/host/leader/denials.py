@@ -32,7 +32,7 @@ from holdfast.core.model.values.structs import Instant
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -60,7 +60,7 @@ assert KINDS_MAX + CODES_MAX + 1 + STRANGERS_MAX + 1 <= DENIALS_MAX
 class Denials:
     """What one server has denied and is not on record yet."""
 
-    def __init__(self, clock: Clock, meters: Meters, journal: Journal) -> None:
+    def __init__(self, clock: Clock, meters: Metrics, journal: Logger) -> None:
         self._clock = clock
         self._meters = meters
         self._journal = journal

@@ -8,28 +8,28 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Refused, Repeated
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Failed
-from holdfast.host.leader.term import Term
+from holdfast.host.leader.term import LeaderTerm
 
 S = TypeVar("S", bound=LedgerState)
 
 
-class Tried(Struct, Generic[S], frozen=True):
+class DryRunResult(Struct, Generic[S], frozen=True):
     """What commands would be answered, each on top of those before it, and the state as it would be then.
 
     The state is an overlay on the durable one: look at it in this turn of the loop, and do not keep it.
     """
 
-    answers: tuple[Landed | Refused | Repeated, ...]
+    answers: tuple[Committed | Refused | Repeated, ...]
     state: S
 
 
-def try_out(term: Term[S], envelopes: Sequence[Envelope[Any]]) -> Tried[S]:
+def dry_run(term: LeaderTerm[S], envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
     """Judge commands on what is durable now. `Failed` when one cannot be judged by a fault of ours."""
-    draft = Draft(term.durable.book, term.durable.state)
+    draft = BatchDraft(term.durable.book, term.durable.state)
     answers = []
     for envelope in envelopes:
         command = type(envelope.command).__name__
@@ -44,4 +44,4 @@ def try_out(term: Term[S], envelopes: Sequence[Envelope[Any]]) -> Tried[S]:
         answers.append(answer)
     draft.seal()
     term.meters.count("trials", len(answers))
-    return Tried(tuple(answers), draft.state)
+    return DryRunResult(tuple(answers), draft.state)

@@ -16,21 +16,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Failed, NotLeading, OutcomeUnknown, ReadOnly, Unavailable
-from holdfast.host.leader.append import Append, BatchLanded, BatchLost, GivenUp, Settled
-from holdfast.host.leader.lanes import Waiting, refuse, turn
-from holdfast.host.leader.refusal_cache import Refusals
-from holdfast.host.leader.term import SteppedDown, Term
-from holdfast.host.ports.store import BATCH_BYTES, Full, Stored
+from holdfast.host.leader.append import AppendResult, AppendTask, BatchCommitted, BatchRejected, BatchUnknown
+from holdfast.host.leader.lanes import QueuedCommand, reject, take_batch
+from holdfast.host.leader.refusal_cache import RefusalCache
+from holdfast.host.leader.term import LeaderTerm, SteppedDown
+from holdfast.host.ports.store import BATCH_BYTES, StoredBatch, WriteFull
 
 S = TypeVar("S", bound=LedgerState)
-Answered = Landed | Refused | Repeated
+CommandAnswer = Committed | Refused | Repeated
 
 #: Commands in one batch, at most: refusals take no room in it, and still take time.
-COMMANDS_MOST = 4_096
+COMMANDS_MAX = 4_096
 #: After so long no further command is taken into a batch: as long as it is judged nobody else has a turn, and to merge,
 #: publish and answer it, in one turn too, takes about half as long again.
 JUDGE_MS = 25
@@ -39,13 +39,13 @@ JUDGE_MS = 25
 ProveNow = Callable[[int], Awaitable[None]]
 
 
-class Decided(Generic[S]):
+class DraftBatch(Generic[S]):
     """A draft, the commands that it was made of, and what each will be answered."""
 
-    def __init__(self, draft: Draft[S]) -> None:
+    def __init__(self, draft: BatchDraft[S]) -> None:
         self.draft = draft
-        self.taken: list[Waiting] = []
-        self.answers: list[Answered] = []
+        self.taken: list[QueuedCommand] = []
+        self.answers: list[CommandAnswer] = []
         self.sealed = (b"", b"")
         #: Its append, as a question whether this server still leads.
         self.question = 0
@@ -55,18 +55,18 @@ class Decided(Generic[S]):
     def tell(self, error: Exception) -> None:
         """Tell everybody that there is no answer."""
         for one in self.taken:
-            refuse(one, error)
+            reject(one, error)
 
 
 class GroupCommit(Generic[S]):
     """The one writer of a term."""
 
-    def __init__(self, term: Term[S], prove_now: ProveNow) -> None:
+    def __init__(self, term: LeaderTerm[S], prove_now: ProveNow) -> None:
         self._term = term
         self._prove_now = prove_now
         #: Judging commands together failed: of this many only so many at a time are judged, to find the culprit.
         self._suspects = self._at_a_time = 0
-        self._append: Append | None = None
+        self._append: AppendTask | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -104,12 +104,12 @@ class GroupCommit(Generic[S]):
         """Whether no append is under way any more."""
         return self._append is None or self._append.is_finished()
 
-    def _decide(self) -> Decided[S]:
+    def _decide(self) -> DraftBatch[S]:
         """Judge what waits, and seal it. What cannot be judged together is judged in ever smaller parts."""
         while True:
-            decided = Decided(Draft(self._term.durable.book, self._term.durable.state))
+            decided = DraftBatch(BatchDraft(self._term.durable.book, self._term.durable.state))
             try:
-                self._judge(decided, self._at_a_time if self._suspects > 0 else COMMANDS_MOST)
+                self._judge(decided, self._at_a_time if self._suspects > 0 else COMMANDS_MAX)
                 if len(decided.draft):
                     decided.sealed = decided.draft.seal()
             except Exception as error:
@@ -118,12 +118,12 @@ class GroupCommit(Generic[S]):
                 self._suspects -= len(decided.taken)
                 return decided
 
-    def _judge(self, decided: Decided[S], most: int) -> None:
+    def _judge(self, decided: DraftBatch[S], most: int) -> None:
         term, draft, taken = self._term, decided.draft, decided.taken
         at, consider, answered = term.now(), draft.consider, decided.answers.append
         # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
-        fresh, until = Refusals(), term.clock.boot() + JUDGE_MS
-        may_be_known, before, waiting = bool(term.refusals), 0, turn(term.lanes, BATCH_BYTES)
+        fresh, until = RefusalCache(), term.clock.boot() + JUDGE_MS
+        may_be_known, before, waiting = bool(term.refusals), 0, take_batch(term.lanes, BATCH_BYTES)
         one = next(waiting)
         while one is not None:
             if not one.answer.done():  # otherwise nobody waits any more, and it was never looked at
@@ -140,7 +140,7 @@ class GroupCommit(Generic[S]):
             before, took = draft.size_bytes, draft.size_bytes - before
             one = waiting.send(took)
 
-    def _judge_apart(self, taken: list[Waiting], error: Exception) -> None:
+    def _judge_apart(self, taken: list[QueuedCommand], error: Exception) -> None:
         """Judge half at a time what could not be judged together; a single command is set aside."""
         if len(taken) > 1:
             self._suspects, self._at_a_time = len(taken), len(taken) // 2
@@ -150,22 +150,22 @@ class GroupCommit(Generic[S]):
         command = type(one.envelope.command).__name__
         self._term.meters.count("commands_failed", command=command)
         self._term.journal.error("command-failed", error, command=command, actor=one.envelope.actor)
-        refuse(one, Failed(f"judging {command} failed: {type(error).__name__}; it was logged"))
+        reject(one, Failed(f"judging {command} failed: {type(error).__name__}; it was logged"))
 
-    async def begin(self, draft: Draft[S]) -> None:
+    async def begin(self, draft: BatchDraft[S]) -> None:
         """Append the first batch of a term. Raises `SteppedDown` when somebody else was faster."""
-        now = Decided(draft)
+        now = DraftBatch(draft)
         now.sealed = draft.seal()
         await self._commit(now)
 
-    async def _commit(self, now: Decided[S]) -> None:
+    async def _commit(self, now: DraftBatch[S]) -> None:
         """Append a sealed batch and see it through. Raises `SteppedDown` when the term is over."""
         term, facts = self._term, now.draft.state.facts
         raw, digest = now.sealed
-        batch = Stored(facts.log_id, facts.seq, digest, raw)
+        batch = StoredBatch(facts.log_id, facts.seq, digest, raw)
         now.question = term.proof.begin()
         now.ends = term.sessions.end_in(now.draft.state)
-        self._append = Append(term.store, term.clock, term.meters, term.durable.head(), batch)
+        self._append = AppendTask(term.store, term.clock, term.meters, term.durable.head(), batch)
         self._idle.clear()
         try:
             self._conclude(await self._append.settled(facts.settings.session_lease), now, batch)
@@ -175,13 +175,13 @@ class GroupCommit(Generic[S]):
         finally:
             self._idle.set()
 
-    def _conclude(self, settled: Settled, now: Decided[S], batch: Stored) -> None:
+    def _conclude(self, settled: AppendResult, now: DraftBatch[S], batch: StoredBatch) -> None:
         """Everything that follows from how an append ended, in one loop turn."""
         term = self._term
-        if not isinstance(settled, GivenUp):
+        if not isinstance(settled, BatchUnknown):
             self._append = None
         match settled:
-            case BatchLanded(began, overtaken):
+            case BatchCommitted(began, overtaken):
                 term.durable.land(now.draft, len(batch.raw))
                 self._answer(now)
                 term.room.landed()
@@ -190,19 +190,19 @@ class GroupCommit(Generic[S]):
                 if overtaken is not None:
                     raise SteppedDown(f"another server leads: the head is at {overtaken.seq}", deposed=True)
                 term.proof.proven(began, now.question)
-            case BatchLost(head):
+            case BatchRejected(head):
                 now.tell(NotLeading("another server leads; the command was not executed"))
                 raise term.depose(term.durable.head(), head)
-            case Full(why):
+            case WriteFull(why):
                 term.room.full(why)
                 for session in now.ends:
                     term.sessions.not_ended(session)
                 now.tell(ReadOnly(term.room.why()))
-            case GivenUp(why):
+            case BatchUnknown(why):
                 now.tell(OutcomeUnknown(f"{why}; retry with the same key"))
                 raise SteppedDown(f"whether batch {batch.seq} landed cannot be told: {why}")
 
-    async def _answer_unchanged(self, now: Decided[S]) -> None:
+    async def _answer_unchanged(self, now: DraftBatch[S]) -> None:
         """Refusals change nothing, but they are answers: only who leads may give them, on the newest state."""
         settings = self._term.durable.state.facts.settings
         try:
@@ -215,7 +215,7 @@ class GroupCommit(Generic[S]):
         else:
             self._answer(now)
 
-    def _answer(self, now: Decided[S]) -> None:
+    def _answer(self, now: DraftBatch[S]) -> None:
         meters = self._term.meters
         for one, answer in zip(now.taken, now.answers, strict=True):
             if type(answer) is Refused:
@@ -228,7 +228,7 @@ class GroupCommit(Generic[S]):
         meters.count("commands", len(now.taken))
 
 
-def _keep(refusals: Refusals, state: LedgerState, envelope: Envelope[Any], answer: Refused) -> None:
+def _keep(refusals: RefusalCache, state: LedgerState, envelope: Envelope[Any], answer: Refused) -> None:
     """A number that came too early is not used up, and nobody uses up the numbers of another's session."""
     if answer.code in (Code.TOO_MANY_IN_FLIGHT, Code.TOO_MANY_KEYS):
         return

@@ -10,29 +10,29 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import RecordDigest
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.commit.draft import Draft, Landed
-from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
+from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.values.settings import times_of
+from holdfast.core.model.values.settings import agent_times
 from holdfast.host.errors import NotLeading, NotProven, OutcomeUnknown, Overloaded, ReadOnly, Stopped, Unavailable
-from holdfast.host.leader.dry_run import Tried, try_out
-from holdfast.host.leader.group_commit import Answered, GroupCommit
-from holdfast.host.leader.lanes import Waiting, refuse
-from holdfast.host.leader.term import SteppedDown, Term
-from holdfast.host.leader.term_proof import Renewal
-from holdfast.host.ports.store import Conflict, Head, StoreError, Written
+from holdfast.host.leader.dry_run import DryRunResult, dry_run
+from holdfast.host.leader.group_commit import CommandAnswer, GroupCommit
+from holdfast.host.leader.lanes import QueuedCommand, reject
+from holdfast.host.leader.term import LeaderTerm, SteppedDown
+from holdfast.host.leader.term_proof import SessionRenewal
+from holdfast.host.ports.store import Head, StoreError, WriteConflict, WriteOk
 
 S = TypeVar("S", bound=LedgerState)
 
 #: A question that the store left open is asked again after this time.
-ASK_AGAIN_MS = 20
+RETRY_MS = 20
 
 
 class Leader(Generic[S]):
     """One term of this server. It ends when `run` raises `SteppedDown`, and is never taken up again."""
 
-    def __init__(self, term: Term[S]) -> None:
+    def __init__(self, term: LeaderTerm[S]) -> None:
         self.term = term
         self._loop = asyncio.get_running_loop()
         self._commits = GroupCommit(term, self.prove_now)
@@ -40,7 +40,7 @@ class Leader(Generic[S]):
         #: Why this server must stop, once somebody has found out.
         self._stopped_by: asyncio.Future[Stopped] = self._loop.create_future()
 
-    async def submit(self, envelope: Envelope[Any]) -> Answered:
+    async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
         term = self.term
         rule = term.durable.book.rules.get(type(envelope.command))
@@ -50,17 +50,17 @@ class Leader(Generic[S]):
         lane = rule.lane_of(envelope.command)
         if term.room.is_closed_to(lane):
             raise ReadOnly(term.room.why())
-        answer: asyncio.Future[Answered] = self._loop.create_future()
+        answer: asyncio.Future[CommandAnswer] = self._loop.create_future()
         size_bytes = len(encode(envelope.command)) + len(envelope.evidence)
-        term.lanes.add(Waiting(envelope, lane, answer, size_bytes))
+        term.lanes.add(QueuedCommand(envelope, lane, answer, size_bytes))
         return await answer
 
-    def try_out(self, envelopes: Sequence[Envelope[Any]]) -> Tried[S]:
+    def try_out(self, envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
         """What commands would be answered now, and what would be then; nothing of it happens."""
         self.term.must_be_proven()
-        return try_out(self.term, envelopes)
+        return dry_run(self.term, envelopes)
 
-    def renew(self, actor: str, session: int) -> Renewal | Refused:
+    def renew(self, actor: str, session: int) -> SessionRenewal | Refused:
         """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
         term = self.term
         term.must_be_proven()
@@ -70,13 +70,13 @@ class Leader(Generic[S]):
             current = state.session_of.get(actor) or 0
             return Refused(Code.NO_SESSION, f"{actor} has no session {session}; open one", {"current": current})
         facts = state.facts
-        return Renewal(facts.log_id, facts.term, term.proof.worth(facts.settings), times_of(facts.settings))
+        return SessionRenewal(facts.log_id, facts.term, term.proof.worth(facts.settings), agent_times(facts.settings))
 
     async def record(self, digest: RecordDigest) -> None:
         """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
-        answer: asyncio.Future[Answered] = self._loop.create_future()
+        answer: asyncio.Future[CommandAnswer] = self._loop.create_future()
         try:
-            self.term.lanes.add(Waiting(Envelope("ledger", digest, self.term.now()), Lane.PROOFS, answer))
+            self.term.lanes.add(QueuedCommand(Envelope("ledger", digest, self.term.now()), CommandLane.PROOFS, answer))
             await answer
         except Unavailable as error:
             self.term.journal.warning("digest-not-recorded", seq=digest.seq, why=error)
@@ -87,11 +87,11 @@ class Leader(Generic[S]):
 
     async def stand(self, commands: list[Any]) -> None:
         """Begin the term with these commands of the ledger itself. `SteppedDown` when somebody else was faster."""
-        draft = Draft(self.term.durable.book, self.term.durable.state)
+        draft = BatchDraft(self.term.durable.book, self.term.durable.state)
         at = self.term.now()
         for command in commands:
             answer = draft.consider(Envelope("ledger", command, at), at)
-            if not isinstance(answer, Landed):
+            if not isinstance(answer, Committed):
                 raise SteppedDown(f"cannot stand: {answer}")
         await self._commits.begin(draft)
         if self.term.proof.age() is None:
@@ -124,7 +124,7 @@ class Leader(Generic[S]):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             for waiting in self.term.lanes.drain():
-                refuse(waiting, NotLeading("this server stepped down before it looked at the command"))
+                reject(waiting, NotLeading("this server stepped down before it looked at the command"))
 
     def is_finished(self) -> bool:
         """Whether no append of this term is under way any more: only then may anything else be appended."""
@@ -173,7 +173,7 @@ class Leader(Generic[S]):
     async def _next_proof(self) -> None:
         """Return when something was proven, or when it is time to ask again."""
         try:
-            async with asyncio.timeout(ASK_AGAIN_MS / 1000):
+            async with asyncio.timeout(RETRY_MS / 1000):
                 await self.term.proof.another()
         except TimeoutError:
             self.term.must_be_leading()
@@ -202,7 +202,7 @@ class Leader(Generic[S]):
         if not self.term.store.shared:
             return await self.term.store.head()
         match await self.term.store.touch(ours):
-            case Written(head) | Conflict(head):
+            case WriteOk(head) | WriteConflict(head):
                 return head
             case other:
                 raise StoreError(other.why)
@@ -219,9 +219,9 @@ class Leader(Generic[S]):
     def _end(self, session: int) -> None:
         term = self.term
         envelope = Envelope("ledger", EndSession(session, "silent"), term.now())
-        answer: asyncio.Future[Answered] = self._loop.create_future()
+        answer: asyncio.Future[CommandAnswer] = self._loop.create_future()
 
-        def look(done: asyncio.Future[Answered]) -> None:
+        def look(done: asyncio.Future[CommandAnswer]) -> None:
             error = None if done.cancelled() else done.exception()
             # An end whose outcome is unknown may be in the log: then the session is never renewed again.
             if not isinstance(error, OutcomeUnknown) and (error or done.cancelled() or type(done.result()) is Refused):
@@ -229,7 +229,7 @@ class Leader(Generic[S]):
 
         answer.add_done_callback(look)
         try:
-            term.lanes.add(Waiting(envelope, Lane.PROOFS, answer))
+            term.lanes.add(QueuedCommand(envelope, CommandLane.PROOFS, answer))
         except Overloaded as error:
             answer.set_exception(error)
 

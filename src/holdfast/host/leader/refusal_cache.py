@@ -27,7 +27,7 @@ BODIES_MAX = 8
 Bodies = dict[bytes, Refused]
 
 
-class Ring:
+class SessionRefusals:
     """The refusals of one session, by number."""
 
     __slots__ = ("actor", "numbers")
@@ -37,11 +37,11 @@ class Ring:
         self.numbers: OrderedDict[int, Bodies] = OrderedDict()
 
 
-class Refusals:
+class RefusalCache:
     """The refusals of one term."""
 
     def __init__(self) -> None:
-        self._of_session: OrderedDict[int, Ring] = OrderedDict()
+        self._of_session: OrderedDict[int, SessionRefusals] = OrderedDict()
         self._of_people: OrderedDict[tuple[str, str], Bodies] = OrderedDict()
 
     def __bool__(self) -> bool:
@@ -62,7 +62,7 @@ class Refusals:
     def remember(self, envelope: Envelope[Any], refused: Refused) -> None:
         """Keep a refusal that has been answered."""
         if envelope.session:
-            ring = self._of_session.setdefault(envelope.session, Ring(envelope.actor))
+            ring = self._of_session.setdefault(envelope.session, SessionRefusals(envelope.actor))
             _keep(ring.numbers.setdefault(envelope.sequence, {}), envelope, refused)
             _bound(ring.numbers, WINDOW)
             _bound(self._of_session, SESSIONS_MAX)

@@ -9,23 +9,23 @@ the fault is likely nearer than they are, and a second period is waited for.
 from __future__ import annotations
 
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.ledger.state.table import Layer
-from holdfast.core.model.values.settings import Settings, drifted
+from holdfast.core.ledger.state.table import OverlayTable
+from holdfast.core.model.values.settings import Settings, with_drift
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: Added to a lease before it is judged: what a heartbeat may spend on its way.
 MARGIN_MS = 500
 #: The part of all sessions, in percent, whose silence in one period is doubted once.
 MASS_PERCENT = 20
 #: Fewer than this are never a mass.
-MASS_LEAST = 3
+MASS_MIN = 3
 
 
-class Sessions:
+class SessionMonitor:
     """Who was heard of, and when, by this leader's even clock."""
 
-    def __init__(self, clock: Clock, meters: Meters, journal: Journal) -> None:
+    def __init__(self, clock: Clock, meters: Metrics, journal: Logger) -> None:
         self._clock = clock
         self._meters = meters
         self._journal = journal
@@ -87,7 +87,7 @@ class Sessions:
         Their fences are counted from when that was decided, and the store may take its time.
         """
         sessions = draft.sessions
-        assert isinstance(sessions, Layer), "what is durable ends nothing any more"
+        assert isinstance(sessions, OverlayTable), "what is durable ends nothing any more"
         ended = [uid for uid in sessions.written() if uid not in sessions]
         self._ending.update(ended)
         return ended
@@ -114,8 +114,8 @@ class Sessions:
         was judged in the last period, is counted with those who are due."""
         quiet = self._judged.keys() | set(self._quiet_for(patience // 2, now))
         known = self._judged.keys() | self._heard.keys()
-        return len(quiet) >= MASS_LEAST and len(quiet) * 100 > len(known) * MASS_PERCENT
+        return len(quiet) >= MASS_MIN and len(quiet) * 100 > len(known) * MASS_PERCENT
 
 
 def _patience(settings: Settings) -> int:
-    return drifted(settings.session_lease, settings) + MARGIN_MS
+    return with_drift(settings.session_lease, settings) + MARGIN_MS

@@ -9,21 +9,21 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import NotLeading, NotProven
-from holdfast.host.leader.lanes import Lanes
+from holdfast.host.leader.lanes import CommandLanes
 from holdfast.host.leader.ledger_time import LedgerTime
-from holdfast.host.leader.refusal_cache import Refusals
-from holdfast.host.leader.session_monitor import Sessions
-from holdfast.host.leader.term_proof import Proof
+from holdfast.host.leader.refusal_cache import RefusalCache
+from holdfast.host.leader.session_monitor import SessionMonitor
+from holdfast.host.leader.term_proof import TermProof
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Head, Store
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.storage.durable_state import Durable, check_forward
-from holdfast.host.storage.space import Room
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.storage.durable_state import DurableState, check_forward
+from holdfast.host.storage.space import SpaceMonitor
 
 S = TypeVar("S", bound=LedgerState)
 
 #: Told of every refusal that is answered.
-Denied = Callable[[Envelope[Any], Refused], None]
+OnDenied = Callable[[Envelope[Any], Refused], None]
 
 
 class SteppedDown(Exception):
@@ -34,11 +34,11 @@ class SteppedDown(Exception):
         self.deposed = deposed
 
 
-class Term(Generic[S]):
+class LeaderTerm(Generic[S]):
     """What a leader knows beside the log: who waits, who was heard of, how much its word is worth."""
 
     def __init__(
-        self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, journal: Journal, denied: Denied
+        self, durable: DurableState[S], store: Store, clock: Clock, meters: Metrics, journal: Logger, denied: OnDenied
     ) -> None:
         self.durable = durable
         self.store = store
@@ -46,11 +46,11 @@ class Term(Generic[S]):
         self.meters = meters
         self.journal = journal
         self.time = LedgerTime(clock, durable.state.facts.at)
-        self.proof = Proof(clock)
-        self.sessions = Sessions(clock, meters, journal)
-        self.room = Room(store, clock, meters, journal)
-        self.lanes = Lanes()
-        self.refusals = Refusals()
+        self.proof = TermProof(clock)
+        self.sessions = SessionMonitor(clock, meters, journal)
+        self.room = SpaceMonitor(store, clock, meters, journal)
+        self.lanes = CommandLanes()
+        self.refusals = RefusalCache()
         self.denied = denied
         self.is_over = False
         #: What the store said last when it did not answer plainly.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.core.model.values.settings import DEFAULT_TIMES, Settings, Times
+from holdfast.core.model.values.settings import DEFAULT_TIMES, AgentTimes, Settings
 from holdfast.core.model.values.structs import Row
 from holdfast.host.ports.clock import Clock
 
 
-class Renewal(Row, frozen=True):
+class SessionRenewal(Row, frozen=True):
     """What a heartbeat is answered: the session lives for `worth` milliseconds from when the heartbeat was sent.
 
     `(log_id, term)` is to be remembered by whoever hears it: a lower one is a deposed leader's. `times` are the numbers
@@ -23,10 +23,10 @@ class Renewal(Row, frozen=True):
     log_id: str
     term: int
     worth: int
-    times: Times = DEFAULT_TIMES
+    times: AgentTimes = DEFAULT_TIMES
 
 
-class Proof:
+class TermProof:
     """The proofs of one term. Time is this machine's even clock."""
 
     def __init__(self, clock: Clock) -> None:

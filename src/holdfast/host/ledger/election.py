@@ -13,12 +13,12 @@ from holdfast.core.model.values.settings import Settings
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Head
 
-SILENT_PROOFS = 6
-WAIT_MOST_MS = 120_000
+MISSED_PROOFS = 6
+WAIT_MAX_MS = 120_000
 REMEMBERED_MS = 600_000
 
 
-class Terms:
+class Election:
     """What one server has seen of leaders, by its own even clock. `alone`: no other server can open the store."""
 
     def __init__(self, clock: Clock, *, alone: bool) -> None:
@@ -64,7 +64,7 @@ class Terms:
         now = self._clock.boot()
         while self._short and now - self._short[0] > REMEMBERED_MS:
             self._short.popleft()
-        return min(SILENT_PROOFS * settings.proof_interval << min(len(self._short), 16), WAIT_MOST_MS)
+        return min(MISSED_PROOFS * settings.proof_interval << min(len(self._short), 16), WAIT_MAX_MS)
 
     def may_stand(self, settings: Settings) -> bool:
         """Whether it is this server's turn to try."""

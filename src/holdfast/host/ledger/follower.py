@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.host.ledger.election import Terms
+from holdfast.host.ledger.election import Election
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.store import Head, Store, StoreError, Trimmed
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.storage.durable_state import Durable, check_forward
+from holdfast.host.ports.store import Head, LogTrimmed, Store, StoreError
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.storage.durable_state import DurableState, check_forward
 from holdfast.host.storage.load import FOLD_AT_ONCE, READ_BYTES, read_batch
 
 S = TypeVar("S", bound=LedgerState)
@@ -27,7 +27,7 @@ class LeftBehind(Exception):
 class Follower(Generic[S]):
     """One server while it does not lead."""
 
-    def __init__(self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, terms: Terms) -> None:
+    def __init__(self, durable: DurableState[S], store: Store, clock: Clock, meters: Metrics, terms: Election) -> None:
         self._durable = durable
         self._store = store
         self._clock = clock
@@ -76,7 +76,7 @@ class Follower(Generic[S]):
             try:
                 async with asyncio.timeout(READ_WITHIN_MS / 1000):
                     batches = await self._store.read(after + 1, READ_BYTES)
-            except Trimmed as error:
+            except LogTrimmed as error:
                 raise LeftBehind(str(error)) from error
             if not batches:
                 raise StoreError(f"{self._store.name}: batch {after + 1} lies below its head and cannot be read")

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.host.ledger.ledger import Ledger, Role
-from holdfast.host.storage.space import Fill
+from holdfast.host.storage.space import SpaceLevel
 
-_FILLS = {Fill.FULL: Reason.STORE_FULL, Fill.HARD: Reason.STORE_FILLING, Fill.SOFT: Reason.STORE_FILLING}
+_FILLS = {
+    SpaceLevel.FULL: ConditionReason.STORE_FULL,
+    SpaceLevel.HARD: ConditionReason.STORE_FILLING,
+    SpaceLevel.SOFT: ConditionReason.STORE_FILLING,
+}
 
 
 def writable(ledger: Ledger[Any]) -> Condition:
     """`Writable`: true on a leader whose store takes what it is given; otherwise why not, and what to do."""
     if ledger.role is Role.STOPPED:
-        return _condition(Truth.FALSE, Reason.STOPPED, ledger.trouble())
+        return _condition(ConditionStatus.FALSE, ConditionReason.STOPPED, ledger.trouble())
     leader = ledger.leader
     if leader is None:
-        reason = Reason.STORE_SILENT if ledger.trouble() else Reason.NOT_LEADING
-        return _condition(Truth.FALSE, reason, ledger.trouble() or f"this server is {ledger.role.value}")
+        reason = ConditionReason.STORE_SILENT if ledger.trouble() else ConditionReason.NOT_LEADING
+        return _condition(ConditionStatus.FALSE, reason, ledger.trouble() or f"this server is {ledger.role.value}")
     room, settings = leader.term.room, ledger.durable.state.facts.settings
     if not leader.term.proof.is_young(settings):
-        return _condition(Truth.UNKNOWN, Reason.STORE_SILENT, ledger.trouble() or "nothing was proven lately")
-    if room.fill is Fill.FULL:
-        return _condition(Truth.FALSE, Reason.STORE_FULL, room.why())
-    return _condition(Truth.TRUE, _FILLS.get(room.fill, Reason.AS_DESIRED), room.why())
+        return _condition(
+            ConditionStatus.UNKNOWN, ConditionReason.STORE_SILENT, ledger.trouble() or "nothing was proven lately"
+        )
+    if room.fill is SpaceLevel.FULL:
+        return _condition(ConditionStatus.FALSE, ConditionReason.STORE_FULL, room.why())
+    return _condition(ConditionStatus.TRUE, _FILLS.get(room.fill, ConditionReason.AS_DESIRED), room.why())
 
 
-def _condition(status: Truth, reason: Reason, message: str) -> Condition:
+def _condition(status: ConditionStatus, reason: ConditionReason, message: str) -> Condition:
     return Condition(type="Writable", status=status, reason=reason, message=message)

@@ -23,31 +23,31 @@ from msgspec import Struct
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.builtin.log import RaiseLevel, StartLog, StartTerm
 from holdfast.core.ledger.codec import UpgradeNeeded
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Halted, NotLeading, NotReached, Stopped
 from holdfast.host.leader.denials import Denials
-from holdfast.host.leader.dry_run import Tried
-from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.dry_run import DryRunResult
+from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
-from holdfast.host.leader.term import SteppedDown, Term
-from holdfast.host.leader.term_proof import Renewal
-from holdfast.host.ledger.election import Terms
+from holdfast.host.leader.term import LeaderTerm, SteppedDown
+from holdfast.host.leader.term_proof import SessionRenewal
+from holdfast.host.ledger.election import Election
 from holdfast.host.ledger.follower import Follower, LeftBehind
-from holdfast.host.ledger.reads import Level, Reads, View
+from holdfast.host.ledger.reads import ReadLevel, ReadResult, ReadService
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Store, StoreCorrupt, StoreError
 from holdfast.host.runtime import gc_tuning
-from holdfast.host.runtime.side_tasks import Work, run_beside
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.storage.digests import Digests
-from holdfast.host.storage.durable_state import Durable
-from holdfast.host.storage.load import Damaged, Loaded, load
-from holdfast.host.storage.snapshots import Keeping, Snapshots
-from holdfast.host.watch.changes import Interest
-from holdfast.host.watch.hub import Hub
+from holdfast.host.runtime.side_tasks import SideTask, run_with_side_tasks
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.storage.digests import DigestChecker
+from holdfast.host.storage.durable_state import DurableState
+from holdfast.host.storage.load import Damaged, LoadedState, load
+from holdfast.host.storage.snapshots import SnapshotPolicy, Snapshotter
+from holdfast.host.watch.changes import WatchFilter
+from holdfast.host.watch.hub import WatchHub
 from holdfast.host.watch.subscription import Subscription
 
 S = TypeVar("S", bound=LedgerState)
@@ -67,7 +67,7 @@ class Role(StrEnum):
     STOPPED = "stopped"
 
 
-class Identity(Struct, frozen=True):
+class ServerIdentity(Struct, frozen=True):
     """This server's name, and the log that it may start where there is none."""
 
     server: str
@@ -79,28 +79,34 @@ class Ledger(Generic[S]):
     """One server's part in one ledger. `run` it; ask it anything at any time."""
 
     def __init__(
-        self, book: Book[S], store: Store, clock: Clock, identity: Identity, *, keeping: Keeping | None = None
+        self,
+        book: LedgerDefinition[S],
+        store: Store,
+        clock: Clock,
+        identity: ServerIdentity,
+        *,
+        keeping: SnapshotPolicy | None = None,
     ) -> None:
         self.book = book
         self.store = store
         self.clock = clock
         self.identity = identity
-        self.meters = Meters()
-        self.journal = Journal("ledger", server=identity.server, store=store.name)
-        self.durable: Durable[S] = Durable(book, book.empty())
+        self.meters = Metrics()
+        self.journal = Logger("ledger", server=identity.server, store=store.name)
+        self.durable: DurableState[S] = DurableState(book, book.empty())
         self._role, self._turned = Role.LOADING, asyncio.Event()
         self.durable.listeners.append(lambda _batch: self._turned.set())
         #: Work done beside a leader for as long as it leads, by name: controllers, for one.
         self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
         self._trouble, self._trouble_in = "", 0
-        self.hub = Hub(book, store, self.durable.token(), self.meters)
+        self.hub = WatchHub(book, store, self.durable.token(), self.meters)
         self.durable.listeners.append(self.hub.publish)
-        self._terms = Terms(clock, alone=not store.shared)
+        self._terms = Election(clock, alone=not store.shared)
         self.denials = Denials(clock, self.meters, self.journal)
-        self._digests = Digests(self.durable, clock, self.meters)
-        self.snapshots = Snapshots(self.durable, store, clock, self.meters, self.journal, keeping or Keeping())
+        self._digests = DigestChecker(self.durable, clock, self.meters)
+        self.snapshots = Snapshotter(self.durable, store, clock, self.meters, self.journal, keeping or SnapshotPolicy())
         self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
-        self._reads = Reads(self.durable, store, clock, self._follower)
+        self._reads = ReadService(self.durable, store, clock, self._follower)
         self.leader: Leader[S] | None = None
         #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
         self._last: Leader[S] | None = None
@@ -123,11 +129,11 @@ class Ledger(Generic[S]):
             self._turned.clear()
             await self._turned.wait()
 
-    def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, Answered]:
+    def submit(self, envelope: Envelope[Any]) -> Coroutine[Any, Any, CommandAnswer]:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
         return self._leading().submit(envelope)
 
-    def try_out(self, *envelopes: Envelope[Any]) -> Tried[S]:
+    def try_out(self, *envelopes: Envelope[Any]) -> DryRunResult[S]:
         """What commands would be answered now, and the state as it would be then; nothing of it happens."""
         return self._leading().try_out(envelopes)
 
@@ -137,13 +143,13 @@ class Ledger(Generic[S]):
             return self.identity.server
         return self.durable.leader if self.durable.leader != self.identity.server else ""
 
-    def renew(self, actor: str, session: int) -> Renewal | Refused:
+    def renew(self, actor: str, session: int) -> SessionRenewal | Refused:
         """A heartbeat: what the session's life is worth from when the heartbeat was sent."""
         return self._leading().renew(actor, session)
 
     async def read(
-        self, level: Level = Level.ANY, token: Token | None = None, timeout_ms: int = READ_WITHIN_MS
-    ) -> View[S]:
+        self, level: ReadLevel = ReadLevel.ANY, token: RevisionToken | None = None, timeout_ms: int = READ_WITHIN_MS
+    ) -> ReadResult[S]:
         """The durable state, as fresh as asked for."""
         self._must_serve()
         await self._reads.read(self.leader, level, token, timeout_ms)
@@ -155,7 +161,7 @@ class Ledger(Generic[S]):
         return self._reads.age(self.leader)
 
     async def watch(
-        self, interest: Interest, since: Token | None = None, timeout_ms: int = READ_WITHIN_MS
+        self, interest: WatchFilter, since: RevisionToken | None = None, timeout_ms: int = READ_WITHIN_MS
     ) -> Subscription:
         """What is of interest after `since`, or from now on. `ListAgain` when the log no longer tells."""
         self._must_serve()
@@ -215,7 +221,7 @@ class Ledger(Generic[S]):
         self.hub.reset(self.durable.token())
         self.snapshots.begin_from(loaded.snapshot, loaded.size_bytes, loaded.tail_bytes)
 
-    async def _try_to_load(self) -> Loaded[S] | None:
+    async def _try_to_load(self) -> LoadedState[S] | None:
         try:
             loaded = await load(self.book, self.store, self.journal)
         except StoreCorrupt as error:
@@ -238,13 +244,13 @@ class Ledger(Generic[S]):
 
     async def _lead(self) -> None:
         parts = (self.durable, self.store, self.clock, self.meters, self.journal, self.denials.refused)
-        self._last = leader = Leader(Term(*parts))
+        self._last = leader = Leader(LeaderTerm(*parts))
         deposed = False
         try:
             self.role = Role.STANDING
             await leader.stand(self._opening())
             self.role, self.leader, self._trouble = Role.LEADING, leader, ""
-            gc_tuning.no_full_passes()
+            gc_tuning.disable_full_collections()
             number = self.durable.state.facts.term
             self.meters.gauge("leading_term", number)
             self.journal.info("leading", term=number, seq=self.durable.state.facts.seq)
@@ -269,14 +275,14 @@ class Ledger(Generic[S]):
         higher = [RaiseLevel(level)] if is_behind else []
         return [*first, StartTerm(facts.term + 1, self.identity.server, level), *higher]
 
-    def _work_of(self, leader: Leader[S]) -> dict[str, Work]:
+    def _work_of(self, leader: Leader[S]) -> dict[str, SideTask]:
         async def record_digests() -> None:
             await self._digests.watch(leader.record)
 
-        def beside(work: Callable[[Leader[S]], Coroutine[Any, Any, None]]) -> Work:
+        def beside(work: Callable[[Leader[S]], Coroutine[Any, Any, None]]) -> SideTask:
             return lambda: work(leader)
 
-        own: dict[str, Work] = {
+        own: dict[str, SideTask] = {
             "denials": lambda: self.denials.run(leader),
             "digests": record_digests,
             "room": leader.term.room.watch,
@@ -284,5 +290,5 @@ class Ledger(Generic[S]):
         }
         return own | {name: beside(work) for name, work in self.beside.items()}
 
-    async def _run(self, main: Coroutine[Any, Any, None], work: dict[str, Work]) -> None:
-        await run_beside(main, work, self.clock, self.meters, self.journal)
+    async def _run(self, main: Coroutine[Any, Any, None], work: dict[str, SideTask]) -> None:
+        await run_with_side_tasks(main, work, self.clock, self.meters, self.journal)

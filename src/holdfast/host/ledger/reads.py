@@ -15,20 +15,20 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Gone, NotLeading, NotProven, NotReached, Stopped, show_token
 from holdfast.host.leader.leader import Leader
 from holdfast.host.leader.term import SteppedDown
 from holdfast.host.ledger.follower import Follower
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.store import Store, StoreError, Trimmed
-from holdfast.host.storage.durable_state import Durable
+from holdfast.host.ports.store import LogTrimmed, Store, StoreError
+from holdfast.host.storage.durable_state import DurableState
 
 S = TypeVar("S", bound=LedgerState)
 
 
-class Level(StrEnum):
+class ReadLevel(StrEnum):
     """How fresh a read must be."""
 
     ANY = "any"
@@ -36,28 +36,30 @@ class Level(StrEnum):
     LINEAR = "linear"
 
 
-class View(Struct, Generic[S], frozen=True):
+class ReadResult(Struct, Generic[S], frozen=True):
     """A state, its place in the log, and how many milliseconds ago that was proven to be the head; None: never."""
 
     state: S
-    token: Token
+    token: RevisionToken
     age: int | None
 
 
-class Reads(Generic[S]):
+class ReadService(Generic[S]):
     """The reads of one server, whether it leads or follows."""
 
-    def __init__(self, durable: Durable[S], store: Store, clock: Clock, follower: Follower[S]) -> None:
+    def __init__(self, durable: DurableState[S], store: Store, clock: Clock, follower: Follower[S]) -> None:
         self._durable = durable
         self._store = store
         self._clock = clock
         self._follower = follower
 
-    async def read(self, leader: Leader[S] | None, level: Level, token: Token | None, timeout_ms: int) -> None:
+    async def read(
+        self, leader: Leader[S] | None, level: ReadLevel, token: RevisionToken | None, timeout_ms: int
+    ) -> None:
         """Return when the durable state is as fresh as asked for. `Unavailable` or `ListAgain` when it cannot be."""
         if token is not None:
             await self.reach(token, timeout_ms)
-        if level is not Level.LINEAR:
+        if level is not ReadLevel.LINEAR:
             return
         if leader is None:
             await self._reach_head(timeout_ms)
@@ -67,14 +69,14 @@ class Reads(Generic[S]):
         except (SteppedDown, Stopped) as error:
             raise NotLeading(str(error)) from error
 
-    async def reach(self, token: Token, timeout_ms: int) -> None:
+    async def reach(self, token: RevisionToken, timeout_ms: int) -> None:
         """Return when the token's batch is part of the state. `ListAgain` when it never will be."""
         self._durable.must_be_of_this_log(token)
         await self._durable.reach(token.seq, timeout_ms)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._durable.check(token, self._store)
-        except Trimmed as error:
+        except LogTrimmed as error:
             raise Gone(f"the log no longer reaches back to {show_token(token)}: list again") from error
         except (StoreError, TimeoutError) as error:
             raise NotReached(f"{show_token(token)} cannot be looked up: {self._told(error)}") from error
@@ -90,9 +92,9 @@ class Reads(Generic[S]):
     def _told(self, error: Exception) -> str:
         return str(error) or f"{self._store.name} does not answer"
 
-    def view(self, leader: Leader[S] | None) -> View[S]:
+    def view(self, leader: Leader[S] | None) -> ReadResult[S]:
         """The durable state as it is now."""
-        return View(self._durable.state, self._durable.token(), self.age(leader))
+        return ReadResult(self._durable.state, self._durable.token(), self.age(leader))
 
     def age(self, leader: Leader[S] | None) -> int | None:
         """How many milliseconds ago the durable state was proven to be the head; None: never."""

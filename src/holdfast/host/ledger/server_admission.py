@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, over_at
+from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, forgettable_at
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
@@ -23,15 +23,15 @@ from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import ANNOUNCEMENT_BYTES, ANNOUNCEMENTS, StoreError
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.telemetry import Logger
 
 S = TypeVar("S", bound=LedgerState)
 
 #: Who writes down what servers announced.
 ACTOR = "controller/servers"
 #: How often the leader looks whether somebody has announced something; its own server wakes it.
-LOOK_MS = 2_000
+POLL_MS = 2_000
 #: The level from which on a log has a place for servers.
 LEVEL = 2
 
@@ -58,8 +58,8 @@ class ServerAdmission:
         self._store = ledger.store
         self._clock = ledger.clock
         self._meters = ledger.meters
-        self._journal = Journal("servers", server=ledger.identity.server)
-        self._woken = Signal()
+        self._journal = Logger("servers", server=ledger.identity.server)
+        self._woken = ClockEvent()
 
     def wake(self) -> None:
         """Something was announced by this very server: look now."""
@@ -73,7 +73,7 @@ class ServerAdmission:
                 await self._look(leader)
             except (StoreError, Unavailable) as error:
                 self._journal.warning("servers-wait", why=error)
-            await self._woken.within(self._clock, LOOK_MS)
+            await self._woken.within(self._clock, POLL_MS)
 
     async def _look(self, leader: Leader[S]) -> None:
         state = leader.term.durable.state
@@ -83,7 +83,7 @@ class ServerAdmission:
             await self._admit(leader, name, raw)
             await self._store.announce(name, b"")
         for token in list(state.servers.values()):
-            if leader.term.now() >= over_at(token):
+            if leader.term.now() >= forgettable_at(token):
                 await self._send(leader, ForgetServer(token.name), token)
 
     async def _admit(self, leader: Leader[S], name: str, raw: bytes) -> None:

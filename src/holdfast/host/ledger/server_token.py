@@ -17,21 +17,21 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.objects.principals import parse, spoken
+from holdfast.core.model.objects.principals import format_token, parse_token
 from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken, server_principal
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.ledger.ledger import Ledger, Role
 from holdfast.host.ledger.server_admission import LEVEL, announcement
 from holdfast.host.ports.store import StoreError
 from holdfast.host.protocol import request_signatures
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 #: How long a token lasts. A leader takes a day more: two servers' clocks may differ by that much.
 LIFE_MS = SERVER_TOKEN_LIFE * 6 // 7
 #: How soon a token is announced again that is not in the log, at first and at most; so often a good one is looked at.
-AGAIN_MS, AGAIN_MOST_MS = 1_000, 60_000
+RETRY_MS, RETRY_MAX_MS = 1_000, 60_000
 #: How soon it is looked again whether there is a log at all.
-LOOK_MS = 50
+POLL_MS = 50
 
 
 class PrivateFile(Protocol):
@@ -45,50 +45,50 @@ class PrivateFile(Protocol):
 
 
 #: What makes a token: a part of its name that no other has, and its secret. Chance comes from outside.
-Draw = Callable[[], tuple[str, str]]
+DrawSecret = Callable[[], tuple[str, str]]
 
 
-class Held(Struct, frozen=True):
+class StoredToken(Struct, frozen=True):
     """A token as it is spoken, and its end."""
 
     token: str
     expires: Instant
 
 
-class Tokens(Struct, frozen=True):
+class ServerTokens(Struct, frozen=True):
     """What is in the file: whose tokens, the one that is shown, and the one that comes next."""
 
     principal: str
-    current: Held
-    next: Held | None = None
+    current: StoredToken
+    next: StoredToken | None = None
 
 
-class OwnToken:
+class ServerTokenKeeper:
     """The token of one server. `run` it beside the ledger; `current` is what it signs with."""
 
-    def __init__(self, ledger: Ledger[Any], file: PrivateFile, draw: Draw, told: Callable[[], None]) -> None:
+    def __init__(self, ledger: Ledger[Any], file: PrivateFile, draw: DrawSecret, told: Callable[[], None]) -> None:
         self._ledger = ledger
         self._file = file
         self._draw = draw
         #: Called when something was announced: whoever leads beside this need not wait.
         self._told = told
-        self._journal = Journal("server-token", server=ledger.identity.server)
-        self._tokens: Tokens | None = None
-        self._again_ms = AGAIN_MS
+        self._journal = Logger("server-token", server=ledger.identity.server)
+        self._tokens: ServerTokens | None = None
+        self._again_ms = RETRY_MS
 
-    def current(self) -> request_signatures.OwnToken | None:
+    def current(self) -> request_signatures.SigningToken | None:
         """With what this server signs; None while it has no token that would be honoured."""
         if self._tokens is None or self._tokens.current.expires <= self._now():
             return None
-        parts = parse(self._tokens.current.token)
+        parts = parse_token(self._tokens.current.token)
         assert parts is not None, "a token that was read or made reads back"
-        return request_signatures.OwnToken(*parts)
+        return request_signatures.SigningToken(*parts)
 
     async def run(self) -> None:
         """Keep the token good for as long as this server runs."""
         await self._read()
         while True:
-            state, wait_ms = self._ledger.durable.state, LOOK_MS
+            state, wait_ms = self._ledger.durable.state, POLL_MS
             if self._ledger.role is not Role.LOADING and state.facts.log_id and state.facts.level >= LEVEL:
                 try:
                     wait_ms = await self._look(state)
@@ -109,7 +109,7 @@ class OwnToken:
         """Renew what is due, announce what the log does not have; how long that holds."""
         principal = server_principal(state.facts.ledger, self._ledger.identity.server)
         if not principal:
-            return AGAIN_MOST_MS  # a log whose name no server can have: it acts for nobody
+            return RETRY_MAX_MS  # a log whose name no server can have: it acts for nobody
         kept = self._due(state, principal)
         if kept != self._tokens:
             await self._file.write(msgspec.json.encode(kept).decode())
@@ -122,14 +122,14 @@ class OwnToken:
         if unknown:
             self._told()
             return self._later()
-        self._again_ms = AGAIN_MS
-        return AGAIN_MOST_MS
+        self._again_ms = RETRY_MS
+        return RETRY_MAX_MS
 
     def _later(self) -> int:
-        wait_ms, self._again_ms = self._again_ms, min(self._again_ms * 2, AGAIN_MOST_MS)
+        wait_ms, self._again_ms = self._again_ms, min(self._again_ms * 2, RETRY_MAX_MS)
         return wait_ms
 
-    def _due(self, state: LedgerState, principal: str) -> Tokens:
+    def _due(self, state: LedgerState, principal: str) -> ServerTokens:
         """What this server should have now."""
         kept, now = self._tokens, self._now()
         is_ours = kept is not None and kept.principal == principal
@@ -145,11 +145,11 @@ class OwnToken:
             current = self._mint(principal, now, "server-token-minted")
         if coming is None and current.expires - now <= LIFE_MS // 2:
             coming = self._mint(principal, now, "server-token-renewed")
-        return Tokens(principal, current, coming)
+        return ServerTokens(principal, current, coming)
 
-    def _mint(self, principal: str, now: Instant, event: str) -> Held:
+    def _mint(self, principal: str, now: Instant, event: str) -> StoredToken:
         part, secret = self._draw()
-        held = Held(spoken(f"server-{part}", secret), now + LIFE_MS)
+        held = StoredToken(format_token(f"server-{part}", secret), now + LIFE_MS)
         self._ledger.meters.count("server_tokens_minted")
         self._journal.info(event, token=f"server-{part}", principal=principal, expires=held.expires)
         return held
@@ -159,27 +159,27 @@ class OwnToken:
         return max(at, self._ledger.clock.wall())
 
 
-def _parsed(text: str) -> Tokens | None:
+def _parsed(text: str) -> ServerTokens | None:
     """What the file holds; None: no tokens of a server, so there are new ones."""
     try:
-        found = msgspec.json.decode(text, type=Tokens)
+        found = msgspec.json.decode(text, type=ServerTokens)
     except (msgspec.MsgspecError, ValueError):
         return None
     held = [one for one in (found.current, found.next) if one is not None]
-    return found if all(parse(one.token) is not None for one in held) else None
+    return found if all(parse_token(one.token) is not None for one in held) else None
 
 
-def _rows(kept: Tokens) -> list[ServerToken]:
+def _rows(kept: ServerTokens) -> list[ServerToken]:
     return [_row(kept.principal, one) for one in (kept.current, kept.next) if one is not None]
 
 
-def _row(principal: str, held: Held) -> ServerToken:
-    parts = parse(held.token)
+def _row(principal: str, held: StoredToken) -> ServerToken:
+    parts = parse_token(held.token)
     assert parts is not None, "a token that was read or made reads back"
-    return ServerToken(parts[0], principal, request_signatures.verifier(parts[1]), held.expires)
+    return ServerToken(parts[0], principal, request_signatures.public_key_of(parts[1]), held.expires)
 
 
-def _is_good(state: LedgerState, principal: str, held: Held, now: Instant) -> bool:
+def _is_good(state: LedgerState, principal: str, held: StoredToken, now: Instant) -> bool:
     """Whether it has not ended, was not revoked, is nobody else's, and does not last for longer than a leader takes it,
     as one does that was made while this machine's clock was ahead."""
     row = _row(principal, held)

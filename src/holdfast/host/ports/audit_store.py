@@ -7,16 +7,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.core.ledger.builtin.audit import Entry
+from holdfast.core.ledger.builtin.audit import AuditEntry
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.ports.index_store import KeptRows, Place
-from holdfast.host.ports.store import Stored
+from holdfast.host.ports.index_store import IndexPosition, IndexStore
+from holdfast.host.ports.store import StoredBatch
 
 #: The entries of a batch; called on another thread than the loop's.
-Reader = Callable[[Stored], list[Entry]]
+EntryReader = Callable[[StoredBatch], list[AuditEntry]]
 
 
-class AuditAsked(Struct, frozen=True):
+class AuditIndexQuery(Struct, frozen=True):
     """Which entries, newest first: what is unset does not matter.
 
     `before` is a batch and one of its entries: only older ones. `tenant`: only what is about it, or what is about
@@ -36,15 +36,15 @@ class AuditAsked(Struct, frozen=True):
 class AuditPage(Struct, frozen=True):
     """What was found. `going_on`: there are more, older than this batch and entry."""
 
-    items: tuple[Entry, ...]
+    items: tuple[AuditEntry, ...]
     going_on: tuple[int, int] | None = None
 
 
-class KeptAudit(KeptRows, Protocol):
+class AuditStore(IndexStore, Protocol):
     """Keeps what people did."""
 
-    async def add(self, batches: Sequence[Stored], reader: Reader, place: Place) -> int:
+    async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, place: IndexPosition) -> int:
         """Keep the entries of these batches, and how far the log was read, in one step; how many they are."""
 
-    async def find(self, asked: AuditAsked) -> AuditPage:
+    async def find(self, asked: AuditIndexQuery) -> AuditPage:
         """Entries as asked for."""

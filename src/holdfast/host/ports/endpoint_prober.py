@@ -8,22 +8,22 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.core.region.queries.endpoints import Question
+from holdfast.core.region.queries.endpoints import EndpointCheck
 
 #: The number of a question, and why it was not answered; empty: it was.
-Answered = Callable[[int, str | Exception], None]
+ProbeDone = Callable[[int, str | Exception], None]
 
 
-class Asker(Protocol):
+class EndpointProber(Protocol):
     """The way from here to where replicas are."""
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: EndpointCheck) -> str:
         """Why it was not answered; empty: it was. It takes as long as it takes: who asks knows how long to wait."""
 
-    async def ask_all(self, questions: Sequence[Question], answered: Answered) -> None:
+    async def ask_all(self, questions: Sequence[EndpointCheck], answered: ProbeDone) -> None:
         """Ask all of them at a time. Of each it is said what `ask` gives, or raises, as soon as that is known."""
 
-        async def one(number: int, question: Question) -> None:
+        async def one(number: int, question: EndpointCheck) -> None:
             try:
                 answered(number, await self.ask(question))
             except Exception as error:
@@ -32,7 +32,7 @@ class Asker(Protocol):
         await asyncio.gather(*(one(*numbered) for numbered in enumerate(questions)))
 
 
-class Habits(Struct, frozen=True):
+class EndpointOptions(Struct, frozen=True):
     """How endpoints are asked: how long an answer may take, how often those are asked that serve, how many failures in
     a row are too many, how many are asked at a time, and how many of those that serve in a second. Those that do not
     answer at first are asked again soon, and everything is looked at again once in `resync_ms`."""

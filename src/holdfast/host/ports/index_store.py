@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.core.model.values.structs import Instant
 
 
-class Place(Struct, frozen=True):
+class IndexPosition(Struct, frozen=True):
     """How far the log was read: which log, up to which batch; and from when on nothing is missing."""
 
     log_id: str = ""
@@ -18,14 +18,14 @@ class Place(Struct, frozen=True):
     since: Instant = 0
 
 
-class KeptRows(Protocol):
+class IndexStore(Protocol):
     """Keeps what an index has of a log. Every call may raise `StoreError`; what is damaged is begun anew with the next
     one."""
 
-    async def place(self) -> Place:
+    async def place(self) -> IndexPosition:
         """How far the log was read."""
 
-    async def begin(self, place: Place) -> None:
+    async def begin(self, place: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
 
     async def settle(self) -> int:

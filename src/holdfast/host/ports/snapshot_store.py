@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Snapshots(Protocol):
+class SnapshotStore(Protocol):
     """Snapshots of the state after a batch: chunks first, each named by its content, the manifest last."""
 
     async def put_chunk(self, seq: int, name: str, raw: bytes) -> None:

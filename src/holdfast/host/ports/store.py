@@ -3,8 +3,8 @@
     head (log id, seq, digest, trim floor)  <-- every append and every trim is one transaction on this cell
 
 An append names the head it follows. A deposed leader, however long it slept, names a head that is no more and is told
-so: nothing else guards what is in the log. Every answer that is not a plain yes or no is `Unknown`, and only another
-write settles it (RULES 1, 2).
+so: nothing else guards what is in the log. Every answer that is not a plain yes or no is `WriteUnknown`, and only
+another write settles it (RULES 1, 2).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.host.ports.snapshot_store import Snapshots
+from holdfast.host.ports.snapshot_store import SnapshotStore
 
 #: A batch is closed near this size: one blob, one commit.
 BATCH_BYTES = 256 << 10
@@ -38,7 +38,7 @@ class Head(Struct, frozen=True):
         return (self.log_id, self.seq, self.digest) == (other.log_id, other.seq, other.digest)
 
 
-class Stored(Struct, frozen=True):
+class StoredBatch(Struct, frozen=True):
     """A batch as it is kept. Its digest covers all batches before it."""
 
     log_id: str
@@ -47,34 +47,34 @@ class Stored(Struct, frozen=True):
     raw: bytes
 
 
-class Written(Struct, frozen=True):
+class WriteOk(Struct, frozen=True):
     """It is durable, and this is the head now."""
 
     head: Head
 
 
-class Conflict(Struct, frozen=True):
+class WriteConflict(Struct, frozen=True):
     """Nothing was written: the head is another one."""
 
     head: Head
 
 
-class Full(Struct, frozen=True):
+class WriteFull(Struct, frozen=True):
     """Nothing was written, and will not appear later: there is no room."""
 
     why: str
 
 
-class Unknown(Struct, frozen=True):
+class WriteUnknown(Struct, frozen=True):
     """It may have been written, or may yet be. Repeat the same bytes at the same place until the store answers."""
 
     why: str
 
 
-Outcome = Written | Conflict | Full | Unknown
+WriteOutcome = WriteOk | WriteConflict | WriteFull | WriteUnknown
 
 
-class Usage(Struct, frozen=True):
+class StoreUsage(Struct, frozen=True):
     """How much is used of how much there is, in bytes."""
 
     used: int
@@ -97,11 +97,11 @@ class StoreCorrupt(StoreError):
     """What is kept is not what was written."""
 
 
-class Trimmed(StoreError):
+class LogTrimmed(StoreError):
     """The batch asked for lies behind the trim floor: load the newest snapshot instead."""
 
 
-class Log(Protocol):
+class LogStore(Protocol):
     """The log itself. `append` and `touch` answer with an outcome and never raise for what the world does."""
 
     #: How the store is named in messages.
@@ -112,29 +112,30 @@ class Log(Protocol):
     async def head(self) -> Head:
         """The head, read after this call began and no earlier: linearizable. `StoreError` when it cannot be told."""
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         """Write the batch on condition that the head is at `after`, and move the head, in one transaction."""
 
-    async def touch(self, at: Head) -> Outcome:
+    async def touch(self, at: Head) -> WriteOutcome:
         """Count one more sign of life on condition that the head is at `at`. Adds no batch."""
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
-        """Batches from `first` on, in order: at least one if there is one, then as many as fit. May raise `Trimmed`."""
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
+        """Batches from `first` on, in order: at least one if there is one, then as many as fit. May raise
+        `LogTrimmed`."""
 
     async def wait(self, seen: Head, timeout_ms: int) -> Head:
         """The head once it differs from `seen` in place or touch, or as it is after the timeout."""
 
 
-class Room(Protocol):
+class StoreSpace(Protocol):
     """How full the store is, and what makes room."""
 
-    async def trim(self, log_id: str, floor: int) -> Outcome:
+    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         """Remove batches up to `floor`, through the head cell. A floor only grows and never passes the head.
 
-        A repeat is `Written` again; a lower floor, one past the head, or another log's is `Conflict`.
+        A repeat is `WriteOk` again; a lower floor, one past the head, or another log's is `WriteConflict`.
         """
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> StoreUsage:
         """What is used now. `StoreError` when it cannot be told."""
 
     async def reclaim(self) -> None:
@@ -155,14 +156,14 @@ class Announcements(Protocol):
         """What there is, by name. It may be anything: others write here, too."""
 
 
-class Store(Log, Snapshots, Room, Announcements, Protocol):
+class Store(LogStore, SnapshotStore, StoreSpace, Announcements, Protocol):
     """Everything a host asks of its store."""
 
     async def close(self) -> None:
         """Finish what is under way and let go of the store."""
 
 
-def must_follow(after: Head, batch: Stored) -> None:
+def check_follows(after: Head, batch: StoredBatch) -> None:
     """A batch comes directly after the head it names, in the same log, unless it is the first of all."""
     assert batch.seq == after.seq + 1, f"batch {batch.seq} cannot follow {after.seq}"
     assert batch.log_id, "a batch names its log"
@@ -170,7 +171,7 @@ def must_follow(after: Head, batch: Stored) -> None:
     assert batch.digest, "a batch has a digest"
 
 
-def trimmed(name: str, seq: int, floor: int) -> str:
+def trimmed_message(name: str, seq: int, floor: int) -> str:
     """The message for a batch that lies behind the floor."""
     return (
         f"{name}: batch {seq} is trimmed, the floor is {floor}\nhint: load the newest snapshot and read on from there"

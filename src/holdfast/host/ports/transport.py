@@ -47,7 +47,7 @@ class Framing(StrEnum):
     FRAMES = "frames"
 
 
-class Flow(Struct, frozen=True):
+class StreamReply(Struct, frozen=True):
     """An answer that goes on: messages in order. Lines hold no newline; frames hold anything."""
 
     messages: AsyncIterator[bytes]
@@ -57,7 +57,7 @@ class Flow(Struct, frozen=True):
 
 
 #: Answers whatever is asked of a process. It never raises: what it cannot do is a reply too.
-Serving = Callable[[Request], Awaitable[Reply | Flow]]
+RequestHandler = Callable[[Request], Awaitable[Reply | StreamReply]]
 
 
 class TransportError(Exception):
@@ -72,7 +72,7 @@ class NoAnswer(TransportError):
     """It may have reached the peer, and no answer came in time: whatever was asked may have been done."""
 
 
-class Declined(TransportError):
+class StreamDeclined(TransportError):
     """A stream was asked for, and the peer said something else: what it said."""
 
     def __init__(self, reply: Reply) -> None:
@@ -87,10 +87,11 @@ class Transport(Protocol):
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
-        """What the peer sends, each message once and in order, until it ends. `Declined` when it answers once instead;
-        `NoAnswer` when it breaks or nothing comes for `idle_ms`; close the iterator to end it from this side."""
+        """What the peer sends, each message once and in order, until it ends. `StreamDeclined` when it answers once
+        instead; `NoAnswer` when it breaks or nothing comes for `idle_ms`; close the iterator to end it from this
+        side."""
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         """Answer what others ask of this process from now on."""
 
 
@@ -99,7 +100,7 @@ async def serve_nothing(request: Request) -> Reply:
     return Reply(404, body=b"nothing is served here")
 
 
-def named(pairs: Pairs, name: str, otherwise: str = "") -> str:
+def first_value(pairs: Pairs, name: str, otherwise: str = "") -> str:
     """The first value of this name in a query or in headers."""
     for key, value in pairs:  # asked several times for every request: a generator would cost more than it reads
         if key == name:

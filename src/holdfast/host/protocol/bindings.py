@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.agent.bindings import Bound
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.structs import Instant, Revision, Row
@@ -18,30 +18,30 @@ BINDINGS = "/v1/bindings"
 SESSION = "session"
 
 
-class TemplateTold(Row, frozen=True, tag="template"):
+class TemplateMessage(Row, frozen=True, tag="template"):
     """What runs in slots that name this digest."""
 
     digest: str
     template: Template
 
 
-class Bindings(Row, frozen=True, tag="bindings"):
+class NodeBindings(Row, frozen=True, tag="bindings"):
     """Everything that stands on the node, by the state up to this revision of this log, in this term of its leader."""
 
     log_id: str
     term: int
     revision: Revision
     at: Instant
-    slots: tuple[Bound, ...]
+    slots: tuple[BoundSlot, ...]
 
 
-class Quiet(Row, frozen=True, tag="quiet"):
+class BindingsHeartbeat(Row, frozen=True, tag="quiet"):
     """Nothing has changed. `over`: the stream ends, because this server leads no more or the session is over."""
 
     over: bool = False
 
 
-Message = TemplateTold | Bindings | Quiet
+Message = TemplateMessage | NodeBindings | BindingsHeartbeat
 
 _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

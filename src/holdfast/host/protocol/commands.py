@@ -1,7 +1,7 @@
 """What machines send to a server, and what they are told, as bytes: commands in envelopes, heartbeats, problems.
 
-    POST /v1/envelopes   an `Envelope`, msgpack       -> `Answered`, msgpack, when it landed; otherwise a problem
-    POST /v1/envelopes/batch   an array of them       -> an array of `Answered`, in the same order
+    POST /v1/envelopes   an `Envelope`, msgpack       -> `CommandReply`, msgpack, when it landed; otherwise a problem
+    POST /v1/envelopes/batch   an array of them       -> an array of `CommandReply`, in the same order
     POST /v1/renewals    `Renew`, JSON                -> `Renewed`, JSON; or a problem
     anything else that cannot be done                 -> a problem: JSON with a `code`
 
@@ -18,14 +18,14 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import DIGITS_MAX, parse
-from holdfast.core.model.values.settings import Times
+from holdfast.core.ledger.revision import DIGITS_MAX, parse_revision
+from holdfast.core.model.values.settings import AgentTimes
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.transport import Reply, named
-from holdfast.host.protocol.problem import Problem, _unreadable, read_problem
+from holdfast.host.ports.transport import Reply, first_value
+from holdfast.host.protocol.problem import UNREADABLE, ProblemBody, read_problem
 
 ENVELOPES = "/v1/envelopes"
-ENVELOPES_MANY = "/v1/envelopes/batch"
+ENVELOPES_BATCH = "/v1/envelopes/batch"
 RENEWALS = "/v1/renewals"
 
 MSGPACK = ("content-type", "application/msgpack")
@@ -37,7 +37,7 @@ TIMEOUT = "holdfast-timeout-ms"
 AT = "holdfast-at"
 
 
-class Said(StrEnum):
+class CommandOutcome(StrEnum):
     """What became of a command."""
 
     LANDED = "landed"
@@ -45,7 +45,7 @@ class Said(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Answered(Struct, frozen=True, array_like=True):
+class CommandReply(Struct, frozen=True, array_like=True):
     """`landed` at a revision (a repeat: at the first one); `refused`, or `unavailable`, with a code and a message.
 
     `session` is the sender's present session, for one that has just opened it; `at` is ledger time, 0 where the
@@ -53,7 +53,7 @@ class Answered(Struct, frozen=True, array_like=True):
     revisions among them are texts.
     """
 
-    said: Said
+    said: CommandOutcome
     code: str = ""
     message: str = ""
     revision: Revision = 0
@@ -79,39 +79,39 @@ class Renewed(Struct, frozen=True, rename="camel", omit_defaults=True):
     term: int
     log_id: str
     at: Instant
-    times: Times | None = None
+    times: AgentTimes | None = None
 
 
 _REFUSALS = frozenset(code.value for code in Code)
-_answered = msgspec.msgpack.Decoder(Answered)
-_answered_many = msgspec.msgpack.Decoder(list[Answered])
+_answered = msgspec.msgpack.Decoder(CommandReply)
+_answered_many = msgspec.msgpack.Decoder(list[CommandReply])
 _renewed = msgspec.json.Decoder(Renewed)
 
 
-def read_answered(reply: Reply) -> Answered:
+def read_command_reply(reply: Reply) -> CommandReply:
     """What became of a command, whoever answered: what is no answer of a ledger left the command unjudged."""
     try:
-        if named(reply.headers, MSGPACK[0], MSGPACK[1]) == MSGPACK[1]:
+        if first_value(reply.headers, MSGPACK[0], MSGPACK[1]) == MSGPACK[1]:
             return _answered.decode(reply.body)
-    except _unreadable:
+    except UNREADABLE:
         pass
     found = read_problem(reply)
-    said = Said.REFUSED if found.code in _REFUSALS else Said.UNAVAILABLE
-    at = named(reply.headers, AT)
+    said = CommandOutcome.REFUSED if found.code in _REFUSALS else CommandOutcome.UNAVAILABLE
+    at = first_value(reply.headers, AT)
     is_number = at.isascii() and at.isdigit() and len(at) < DIGITS_MAX
-    return Answered(said, found.code, found.detail, at=int(at) if is_number else 0, facts=found.facts)
+    return CommandReply(said, found.code, found.detail, at=int(at) if is_number else 0, facts=found.facts)
 
 
-def read_answered_many(reply: Reply, count: int) -> list[Answered]:
+def read_command_replies(reply: Reply, count: int) -> list[CommandReply]:
     """What became of so many commands: of all of them the same, where the reply is about the request as a whole."""
     try:
-        if named(reply.headers, MSGPACK[0]) == MSGPACK[1]:
+        if first_value(reply.headers, MSGPACK[0]) == MSGPACK[1]:
             found = _answered_many.decode(reply.body)
             if len(found) == count:
                 return found
-    except _unreadable:
+    except UNREADABLE:
         pass
-    return [read_answered(reply)] * count
+    return [read_command_reply(reply)] * count
 
 
 def successor(session: Revision, facts: dict[str, Any]) -> Revision:
@@ -120,15 +120,15 @@ def successor(session: Revision, facts: dict[str, Any]) -> Revision:
     An older one is none: a store that was restored may remember what came before.
     """
     current = facts.get("current", 0)
-    found = current if isinstance(current, int) else parse(str(current)) or 0
+    found = current if isinstance(current, int) else parse_revision(str(current)) or 0
     return found if found > session else 0
 
 
-def read_renewed(reply: Reply) -> Renewed | Problem:
+def read_renewed(reply: Reply) -> Renewed | ProblemBody:
     """What a heartbeat was worth, or why it was not heard."""
     try:
         if reply.status == 200:
             return _renewed.decode(reply.body)
-    except _unreadable:
+    except UNREADABLE:
         pass
     return read_problem(reply)

@@ -9,27 +9,27 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.model.values.structs import Instant, Row
 
 LOG = "/v1/log"
 SINCE = "since"
 
 
-class Begin(Row, frozen=True, tag="begin"):
+class SnapshotBegin(Row, frozen=True, tag="begin"):
     """Begin anew: with a snapshot, whose manifest this is and whose chunks follow in its order; without one, with the
-    first batch of the log. What a `Begin` before this one said counts no more."""
+    first batch of the log. What a `SnapshotBegin` before this one said counts no more."""
 
     manifest: bytes = b""
 
 
-class Piece(Row, frozen=True, tag="piece"):
+class SnapshotChunk(Row, frozen=True, tag="piece"):
     """The next chunk of the snapshot."""
 
     raw: bytes
 
 
-class Step(Row, frozen=True, tag="step"):
+class LogBatch(Row, frozen=True, tag="step"):
     """The next batch, as it stands in the log; the leader's ledger time when it was sent.
 
     `whole`: there was no later one then. Otherwise more is being read.
@@ -41,18 +41,18 @@ class Step(Row, frozen=True, tag="step"):
     whole: bool = True
 
 
-class Beat(Row, frozen=True, tag="beat"):
+class LogHeartbeat(Row, frozen=True, tag="beat"):
     """At this ledger time there was no batch after this place.
 
     `leads`: the sender can show that it leads. One that cannot says so once, and its stream ends.
     """
 
     at: Instant
-    token: Token
+    token: RevisionToken
     leads: bool = True
 
 
-Message = Begin | Piece | Step | Beat
+Message = SnapshotBegin | SnapshotChunk | LogBatch | LogHeartbeat
 
 _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from holdfast.host.ports.transport import Reply
 
-_unreadable = (msgspec.MsgspecError, UnicodeDecodeError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
 
 
-class Problem(Struct, frozen=True):
+class ProblemBody(Struct, frozen=True):
     """Why something cannot be done, for machines; the API says more to people. Revisions in facts are texts."""
 
     code: str
@@ -23,20 +23,22 @@ class Problem(Struct, frozen=True):
     facts: dict[str, Any] = {}
 
 
-def problem(status: int, code: str, detail: str) -> Reply:
+def problem_reply(status: int, code: str, detail: str) -> Reply:
     """A reply that says why there is nothing else to say."""
-    body = Problem(code, code.replace("-", " "), detail, status, f"urn:holdfast:problem:{code}")
+    body = ProblemBody(code, code.replace("-", " "), detail, status, f"urn:holdfast:problem:{code}")
     return Reply(status, (PROBLEM,), msgspec.json.encode(body))
 
 
-def read_problem(reply: Reply) -> Problem:
+def read_problem(reply: Reply) -> ProblemBody:
     """What a reply complains of. One that is no problem in our words is named by its status."""
     try:
         return _problem.decode(reply.body)
-    except _unreadable:
-        return Problem(f"status-{reply.status}", detail=reply.body[:200].decode(errors="replace"), status=reply.status)
+    except UNREADABLE:
+        return ProblemBody(
+            f"status-{reply.status}", detail=reply.body[:200].decode(errors="replace"), status=reply.status
+        )
 
 
 PROBLEM = ("content-type", "application/problem+json")
 
-_problem = msgspec.json.Decoder(Problem)
+_problem = msgspec.json.Decoder(ProblemBody)

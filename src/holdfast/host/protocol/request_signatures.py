@@ -25,13 +25,13 @@ from msgspec import Struct
 
 from holdfast.core.model.values.addresses import origin
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.ports.transport import Pairs, Request, named
+from holdfast.host.ports.transport import Pairs, Request, first_value
 
 ACTING_FOR = "holdfast-acting-for"
 PROOF = "holdfast-proof"
 #: What a request may say beside its path, its query and its body, and is handed on. All else stays behind, above all
 #: whatever proves who sent it.
-CARRIED = (
+FORWARDED_HEADERS = (
     "content-type", "holdfast-read", "holdfast-sent", "holdfast-timeout-ms", "idempotency-key", "if-match",
     "if-none-match",
 )  # fmt: skip
@@ -47,14 +47,14 @@ _WHAT = "holdfast acting for 1"
 encode = msgspec.msgpack.Encoder().encode
 
 
-class OwnToken(Struct, frozen=True):
+class SigningToken(Struct, frozen=True):
     """A server's own token as it holds it: the name that the log knows it by, and the secret."""
 
     name: str
     secret: str
 
 
-class Proof(Struct, frozen=True):
+class RequestProof(Struct, frozen=True):
     """What a request says of who signed it, before that is believed."""
 
     token: str
@@ -63,30 +63,30 @@ class Proof(Struct, frozen=True):
     signature: bytes
 
 
-def verifier(secret: str) -> str:
+def public_key_of(secret: str) -> str:
     """What the log holds of a server's secret: enough to check what is signed with it, and to sign nothing."""
     return _key(secret).public_key().public_bytes_raw().hex()
 
 
-class Goal(Struct, frozen=True):
+class RequestTarget(Struct, frozen=True):
     """Where a request goes: an address, and the ledger that is meant to be there."""
 
     address: str
     ledger: str
 
 
-def onward(request: Request, to: Goal, actor: str, own: OwnToken, at: Instant) -> Request:
+def signed_request(request: Request, to: RequestTarget, actor: str, own: SigningToken, at: Instant) -> Request:
     """The request as this server sends it on behalf of its caller."""
-    carried = tuple((name, value) for name, value in request.headers if name in CARRIED)
+    carried = tuple((name, value) for name, value in request.headers if name in FORWARDED_HEADERS)
     bare = Request(request.verb, request.path, request.query, (*carried, (ACTING_FOR, actor)), request.body)
     signature = sign(own, _signed(bare, to, own.name, at))
     proof = f"{own.name} {at} {base64.urlsafe_b64encode(signature).decode()}"
     return msgspec.structs.replace(bare, headers=(*bare.headers, (PROOF, proof)))
 
 
-def proof_in(request: Request) -> Proof | None:
+def read_proof(request: Request) -> RequestProof | None:
     """The proof that a request carries; None: none, or one that cannot be read."""
-    text = named(request.headers, PROOF)
+    text = first_value(request.headers, PROOF)
     parts = text.split(" ") if len(text) <= _PROOF_MAX else []
     if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit() and len(parts[1]) < 18):
         return None
@@ -94,20 +94,22 @@ def proof_in(request: Request) -> Proof | None:
         signature = base64.urlsafe_b64decode(parts[2].encode())
     except (NotBase64, ValueError):
         return None
-    return Proof(parts[0], int(parts[1]), named(request.headers, ACTING_FOR), signature)
+    return RequestProof(parts[0], int(parts[1]), first_value(request.headers, ACTING_FOR), signature)
 
 
-def is_signed(request: Request, proof: Proof, verified_by: str, goals: Iterable[Goal]) -> bool:
+def is_signed(request: Request, proof: RequestProof, verified_by: str, goals: Iterable[RequestTarget]) -> bool:
     """Whether this very request was signed, for one of these goals, with the secret of which the log holds that."""
-    return any(is_of(verified_by, proof.signature, _signed(request, goal, proof.token, proof.at)) for goal in goals)
+    return any(
+        is_signed_by(verified_by, proof.signature, _signed(request, goal, proof.token, proof.at)) for goal in goals
+    )
 
 
-def sign(own: OwnToken, said: bytes) -> bytes:
+def sign(own: SigningToken, said: bytes) -> bytes:
     """This server's signature. What is signed begins by saying what it is: it must mean nothing else to anybody."""
     return _key(own.secret).sign(said)
 
 
-def is_of(verified_by: str, signature: bytes, said: bytes) -> bool:
+def is_signed_by(verified_by: str, signature: bytes, said: bytes) -> bool:
     """Whether exactly that was signed with the secret of which the log holds this."""
     try:
         _public(verified_by).verify(signature, said)
@@ -116,7 +118,7 @@ def is_of(verified_by: str, signature: bytes, said: bytes) -> bool:
     return True
 
 
-def is_fresh(proof: Proof, now: Instant) -> bool:
+def is_fresh(proof: RequestProof, now: Instant) -> bool:
     """Whether it was signed just now, as far as two clocks can agree on that."""
     return abs(now - proof.at) <= FRESH_MS
 
@@ -132,10 +134,10 @@ def _key(secret: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{_WHAT} key {secret}".encode()).digest())
 
 
-def _signed(request: Request, to: Goal, token: str, at: Instant) -> bytes:
+def _signed(request: Request, to: RequestTarget, token: str, at: Instant) -> bytes:
     """All that makes a difference to whoever answers. Values of one name in their order, names in ours."""
     said: Pairs = tuple(
-        (name, value) for one in (*CARRIED, ACTING_FOR) for name, value in request.headers if name == one
+        (name, value) for one in (*FORWARDED_HEADERS, ACTING_FOR) for name, value in request.headers if name == one
     )
     body = hashlib.blake2b(request.body, digest_size=32).digest()
     goal = (origin(to.address), to.ledger)

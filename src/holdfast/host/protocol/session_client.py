@@ -1,6 +1,6 @@
 """A machine's voice at a ledger: one session, commands numbered in it, heartbeats; to whichever server leads.
 
-    open ──▶ commands and heartbeats ──▶ `SessionOver`: its owner knows whether to open another one
+    open ──▶ commands and heartbeats ──▶ `SessionLost`: its owner knows whether to open another one
 
 A command is repeated, with its number, until it is judged: what is done twice is answered once (RULES 12). Several go
 in one request, repeated as a whole. One task at a time sends commands, so that what is sent later has the higher
@@ -22,41 +22,41 @@ from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.dedup import WINDOW
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.host.errors import OutcomeUnknown
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import Pairs, Reply, Request, Transport, TransportError, Unreachable, named
+from holdfast.host.ports.transport import Pairs, Reply, Request, Transport, TransportError, Unreachable, first_value
 from holdfast.host.protocol.commands import (
     ENVELOPES,
-    ENVELOPES_MANY,
+    ENVELOPES_BATCH,
     JSON,
     LEADER,
     MSGPACK,
     RENEWALS,
     TIMEOUT,
-    Answered,
+    CommandOutcome,
+    CommandReply,
     Renew,
     Renewed,
-    Said,
-    read_answered,
-    read_answered_many,
+    read_command_replies,
+    read_command_reply,
     read_renewed,
     successor,
 )
-from holdfast.host.protocol.problem import Problem
-from holdfast.host.protocol.time_offset import Offset
-from holdfast.host.runtime.backoff import doubled, jittered
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.protocol.problem import ProblemBody
+from holdfast.host.protocol.time_offset import TimeOffset
+from holdfast.host.runtime.backoff import exponential, jittered
+from holdfast.host.runtime.clock_event import ClockEvent
 
-ASK_MS = 3_000
+REQUEST_MS = 3_000
 #: How much one request carries: less than the largest body that a server reads.
 REQUEST_BYTES = 512 << 10
 RETRY_FIRST_MS = 100
-RETRY_MOST_MS = 2_000
+RETRY_MAX_MS = 2_000
 
 
-class SessionOver(Exception):
+class SessionLost(Exception):
     """The ledger knows this session no more: it was silent for too long, or somebody else speaks under this name.
 
     `successor` is the session of that somebody, as far as the ledger said so; 0: there is none.
@@ -67,7 +67,7 @@ class SessionOver(Exception):
         self.successor = successor
 
 
-class Sender(Struct, frozen=True):
+class SessionConfig(Struct, frozen=True):
     """Who speaks, and where: a principal, the ledger's servers by name, of which one leads, and the headers that prove
     who it is, asked for with every request."""
 
@@ -76,7 +76,7 @@ class Sender(Struct, frozen=True):
     credentials: Callable[[], Pairs] = tuple
 
 
-class Based(Struct, frozen=True):
+class SessionCommand(Struct, frozen=True):
     """A command, the revisions that it was based on, and what was found on the way to it."""
 
     command: Any
@@ -85,16 +85,16 @@ class Based(Struct, frozen=True):
     evidence: bytes = b""
 
 
-class Voice:
+class SessionClient:
     """One life at a ledger. `now` is the time that the ledger's is measured against: any that runs evenly."""
 
-    def __init__(self, transport: Transport, clock: Clock, sender: Sender, now: Callable[[], Instant]) -> None:
+    def __init__(self, transport: Transport, clock: Clock, sender: SessionConfig, now: Callable[[], Instant]) -> None:
         self.actor = sender.actor
         self.session: Revision = 0
-        self.offset = Offset()
+        self.offset = TimeOffset()
         self._trouble = ""
         #: That its trouble is not what it was before.
-        self.turned = Signal()
+        self.turned = ClockEvent()
         self._transport = transport
         self._clock = clock
         self._sender = sender
@@ -136,30 +136,30 @@ class Voice:
 
     async def pause(self, attempt: int) -> None:
         """Wait before the next attempt, longer each time, and not as long as others do."""
-        most = doubled(RETRY_FIRST_MS, RETRY_MOST_MS, attempt)
+        most = exponential(RETRY_FIRST_MS, RETRY_MAX_MS, attempt)
         await self._clock.sleep(jittered(most, self.actor, self._sequence, attempt))
 
-    async def open(self) -> Answered:
+    async def open(self) -> CommandReply:
         """Begin a life at the ledger; what it said of the last try, which is not `unavailable`."""
         self.session, self._sequence, self._landed = 0, 0, 0
         opening, unknown = encode(Envelope(self.actor, OpenSession(), self._sent())), self._unknown
         (answered,) = await self._until_judged(ENVELOPES, opening, 1)
         self._late += self._unknown - unknown
-        if answered.said is Said.LANDED:
+        if answered.said is CommandOutcome.LANDED:
             self.session = answered.session
         return answered
 
-    async def send(self, command: Any) -> Answered:
+    async def send(self, command: Any) -> CommandReply:
         """Send a command until it is judged: `landed` or `refused`. Raises when the session or everything is over."""
         (body,) = self._numbered([command])
         return self._judged(await self._until_judged(ENVELOPES, body, 1))[0]
 
-    async def send_many(self, commands: Sequence[Any]) -> list[Answered]:
+    async def send_many(self, commands: Sequence[Any]) -> list[CommandReply]:
         """Send commands in their order until each is judged, as many in one request as it carries. Raises as `send`."""
-        found: list[Answered] = []
+        found: list[CommandReply] = []
         while len(found) < len(commands):
             bodies = self._numbered(commands[len(found) :])
-            answers = await self._until_judged(ENVELOPES_MANY, encode([Raw(one) for one in bodies]), len(bodies))
+            answers = await self._until_judged(ENVELOPES_BATCH, encode([Raw(one) for one in bodies]), len(bodies))
             found += self._judged(answers)
         return found
 
@@ -167,7 +167,7 @@ class Voice:
         """The first commands, as envelopes: at least one, and no more than may be in flight or one request carries."""
         left = WINDOW - (self._sequence - self._landed)
         if left <= 0:
-            raise SessionOver(f"{WINDOW} commands in a row were refused: their numbers are used up")
+            raise SessionLost(f"{WINDOW} commands in a row were refused: their numbers are used up")
         bodies: list[bytes] = []
         size_bytes, sent = 0, self._sent()
         for command in commands[:left]:
@@ -181,19 +181,19 @@ class Voice:
         return bodies
 
     def _envelope(self, command: Any, sent: Instant, number: int) -> Envelope[Any]:
-        one = command if isinstance(command, Based) else Based(command)
+        one = command if isinstance(command, SessionCommand) else SessionCommand(command)
         return Envelope(
             self.actor, one.command, sent, session=self.session, sequence=number, view=one.view, policy=one.policy,
             evidence=one.evidence,
         )  # fmt: skip
 
-    def _judged(self, answers: list[Answered]) -> list[Answered]:
+    def _judged(self, answers: list[CommandReply]) -> list[CommandReply]:
         """What became of the last commands that were numbered, unless that is the end of this session."""
         first = self._sequence - len(answers) + 1
         for number, answered in enumerate(answers, first):
             if answered.code in (Code.NO_SESSION, Code.TOO_MANY_IN_FLIGHT):
                 raise self._over(answered.message, successor(self.session, answered.facts))
-            if answered.said is Said.LANDED:
+            if answered.said is CommandOutcome.LANDED:
                 self._landed = number
         return answers
 
@@ -211,7 +211,7 @@ class Voice:
     async def renew(self) -> Renewed | None:
         """A heartbeat; None when nobody heard it, and another server will be asked next."""
         asked, server = self._now(), self.server
-        body = msgspec.json.encode(Renew(show(self.session)))
+        body = msgspec.json.encode(Renew(format_revision(self.session)))
         reply = await self._ask(RENEWALS, (JSON,), body)
         if reply is None:
             return None
@@ -224,23 +224,23 @@ class Voice:
         self._not_here(server, renewed.code, renewed.detail, reply)
         return None
 
-    def must_live(self, told: Problem) -> None:
-        """`SessionOver` if this is what was told: only who leads says so, whatever was asked."""
+    def must_live(self, told: ProblemBody) -> None:
+        """`SessionLost` if this is what was told: only who leads says so, whatever was asked."""
         if told.code == Code.NO_SESSION:
             raise self._over(told.detail, successor(self.session, told.facts))
 
-    def _over(self, why: str, later: Revision) -> SessionOver:
+    def _over(self, why: str, later: Revision) -> SessionLost:
         """This session's end. A later one that may be an opening of its own, landed late, is taken for that."""
         if later and self._late:
             self._late -= 1
-            return SessionOver(why)
-        return SessionOver(why, later)
+            return SessionLost(why)
+        return SessionLost(why, later)
 
-    async def _until_judged(self, path: str, body: bytes, count: int) -> list[Answered]:
+    async def _until_judged(self, path: str, body: bytes, count: int) -> list[CommandReply]:
         attempt = 0
         while True:
             answers = await self._once(path, body, count)
-            if answers is not None and all(one.said is not Said.UNAVAILABLE for one in answers):
+            if answers is not None and all(one.said is not CommandOutcome.UNAVAILABLE for one in answers):
                 return answers
             attempt += 1
             await self.pause(attempt)
@@ -249,17 +249,17 @@ class Voice:
         """Now, by the ledger's time once that is known: a wrong clock here must not make a command come too late."""
         return self.offset.theirs(self._now()) if self.offset.is_measured else self._clock.wall()
 
-    async def _once(self, path: str, body: bytes, count: int) -> list[Answered] | None:
+    async def _once(self, path: str, body: bytes, count: int) -> list[CommandReply] | None:
         """Send commands once; None when they may have landed or not."""
         asked, server = self._now(), self.server
         reply = await self._ask(path, (MSGPACK,), body)
         if reply is None:
             return None
-        answers = read_answered_many(reply, count) if path == ENVELOPES_MANY else [read_answered(reply)]
+        answers = read_command_replies(reply, count) if path == ENVELOPES_BATCH else [read_command_reply(reply)]
         at = max(one.at for one in answers)
         if at:
             self.offset.asked(asked, at, self._now())
-        unjudged = next((one for one in answers if one.said is Said.UNAVAILABLE), None)
+        unjudged = next((one for one in answers if one.said is CommandOutcome.UNAVAILABLE), None)
         if unjudged is not None:
             self._unknown += unjudged.code == OutcomeUnknown.code
             self._not_here(server, unjudged.code, unjudged.message, reply)
@@ -269,13 +269,13 @@ class Voice:
 
     def _not_here(self, server: str, code: str, why: str, reply: Reply) -> None:
         self.trouble = f"{server} does not take what {self.actor} says: {why} ({code})"
-        self.elsewhere(server, named(reply.headers, LEADER))
+        self.elsewhere(server, first_value(reply.headers, LEADER))
 
     async def _ask(self, path: str, headers: Pairs, body: bytes) -> Reply | None:
         server = self.server
-        request = Request("POST", path, headers=(*headers, (TIMEOUT, str(ASK_MS)), *self.headers()), body=body)
+        request = Request("POST", path, headers=(*headers, (TIMEOUT, str(REQUEST_MS)), *self.headers()), body=body)
         try:
-            return await self._transport.ask(server, request, ASK_MS)
+            return await self._transport.ask(server, request, REQUEST_MS)
         except TransportError as error:
             self._unknown += not isinstance(error, Unreachable)
             self.trouble = str(error)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.model.values.structs import Instant, Revision, Row
 from holdfast.core.region.commands import Ship
 
 SHIPMENTS = "/v1/shipments"
 
 
-class Known(Row, frozen=True, tag="known"):
+class KnownPosition(Row, frozen=True, tag="known"):
     """The first message of every stream: how far the region's own log is known here, and how the digest of that batch
     begins, as people read it; position 0: nothing is known."""
 
@@ -34,23 +34,23 @@ class Shipment(Row, frozen=True, tag="shipment"):
 
     ship: Ship
     at: Instant
-    token: Token
+    token: RevisionToken
     whole: bool = True
 
 
-class Beat(Row, frozen=True, tag="beat"):
+class LinkHeartbeat(Row, frozen=True, tag="beat"):
     """There was nothing to ship; the platform's ledger time and place, and `whole` as in a shipment.
 
     `leads`: the sender can show that it leads. One that cannot says so once, and its stream ends.
     """
 
     at: Instant
-    token: Token
+    token: RevisionToken
     whole: bool = True
     leads: bool = True
 
 
-Message = Known | Shipment | Beat
+Message = KnownPosition | Shipment | LinkHeartbeat
 
 _messages: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -20,21 +20,21 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.queries.accounts import is_emergency
 
 #: Whose time it is: a log, and a term in it.
-Led = tuple[str, int]
+LeaderKey = tuple[str, int]
 
 
-class Offset:
+class TimeOffset:
     """Ours less theirs, between two bounds: of the last question and answer, and of everything heard since."""
 
     def __init__(self) -> None:
         self.least = self.most = 0
         self.is_measured = False
-        self._led: Led = ("", 0)
+        self._led: LeaderKey = ("", 0)
         #: Since when, in our time, that one is known to lead, and whether it has answered a question since.
         self._since: Instant = 0
         self._has_answered = True
 
-    def asked(self, asked: Instant, at: Instant, heard: Instant, led: Led | None = None) -> None:
+    def asked(self, asked: Instant, at: Instant, heard: Instant, led: LeaderKey | None = None) -> None:
         """An answer was written at `at` of theirs, between these two times of ours; by whom, if that is known. One to
         a question from before the present leader was heard may be the last one's."""
         if led is not None:
@@ -46,7 +46,7 @@ class Offset:
             self.least, self.most, self.is_measured = asked - at, heard - at, True
             self._has_answered = True
 
-    def heard(self, at: Instant, now: Instant, led: Led) -> None:
+    def heard(self, at: Instant, now: Instant, led: LeaderKey) -> None:
         """Something came that this leader wrote at `at`. Had their time jumped ahead since the last question, this
         shows; that it is lower shows when another leads. Nobody knows then how long the word was on its way: what
         was the least is still not more than it is."""
@@ -58,7 +58,7 @@ class Offset:
         self.most = min(self.most, now - at)
         self.least = min(self.least, self.most)
 
-    def _is_over(self, led: Led) -> bool:
+    def _is_over(self, led: LeaderKey) -> bool:
         """Whether this leader was deposed."""
         return led[0] == self._led[0] and led[1] < self._led[1]
 
@@ -71,20 +71,20 @@ class Offset:
         """The best guess. A leader that was not asked anything yet has told its time and nothing more."""
         return (self.least + self.most) // 2 if self._has_answered else self.most
 
-    def in_our_time(self, put: c.Shipped) -> c.Shipped:
+    def in_our_time(self, put: c.ShippedItem) -> c.ShippedItem:
         """The object as it is to be kept here: the region judges ends by its own ledger time."""
         match put:
-            case c.AssignmentShipped(assignment) if assignment.right_until:
+            case c.ShippedAssignment(assignment) if assignment.right_until:
                 # A lease that ended later here than there would let two regions run one identity (RULES 6).
-                return c.AssignmentShipped(replace(assignment, right_until=assignment.right_until + self.least))
-            case c.AssignmentShipped(assignment) if assignment.deadline:
+                return c.ShippedAssignment(replace(assignment, right_until=assignment.right_until + self.least))
+            case c.ShippedAssignment(assignment) if assignment.deadline:
                 # Nothing is unsafe about a deadline that is off by a message's way: the middle is the best guess. It is
                 # converted at all since by a clock that is an hour ahead work would be given up an hour too soon.
-                return c.AssignmentShipped(replace(assignment, deadline=assignment.deadline + self._middle))
-            case c.OverrideShipped(override):
+                return c.ShippedAssignment(replace(assignment, deadline=assignment.deadline + self._middle))
+            case c.ShippedOverride(override):
                 by = self.least if is_permissive(override.action) else self.most
-                return c.OverrideShipped(replace(override, ends=override.ends + by))
-            case c.GrantShipped() if is_emergency(put.account):
+                return c.ShippedOverride(replace(override, ends=override.ends + by))
+            case c.ShippedGrant() if is_emergency(put.account):
                 # Its end stops what it paid for. Other grants last a day, are renewed, and stop nothing.
                 return replace(put, ends=put.ends + self.least)
             case _:

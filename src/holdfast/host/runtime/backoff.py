@@ -15,12 +15,12 @@ def jittered(most_ms: int, *identity: object) -> int:
     return most_ms - drawn % (half + 1)
 
 
-def doubled(first_ms: int, most_ms: int, attempt: int) -> int:
+def exponential(first_ms: int, most_ms: int, attempt: int) -> int:
     """The wait before this attempt, counted from 1: twice as long each time, up to the most."""
     return min(most_ms, first_ms << min(attempt - 1, 40))
 
 
-class Turns:
+class TokenBucket:
     """A token bucket: `burst` turns at once, `per_second` on average."""
 
     def __init__(self, clock: Clock, per_second: int, burst: int) -> None:

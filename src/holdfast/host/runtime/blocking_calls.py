@@ -18,7 +18,7 @@ from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
 
 #: So many of one kind are under way at a time.
-OF_A_KIND = 4
+CALLS_PER_KIND_MAX = 4
 
 T = TypeVar("T")
 
@@ -39,8 +39,8 @@ class BlockingCalls:
         """What it gives, or raises; `Hangs` when that takes too long, or so many hang already. Only for calls that
         leave nothing behind if they end later."""
         async with self._turn(kind):  # whoever has it waits no longer than the limit
-            if self._under_way[kind] >= OF_A_KIND:
-                raise Hangs(f"{kind}: no answer, and {OF_A_KIND} others wait for one already")
+            if self._under_way[kind] >= CALLS_PER_KIND_MAX:
+                raise Hangs(f"{kind}: no answer, and {CALLS_PER_KIND_MAX} others wait for one already")
             try:
                 return await within(self._clock, limit_ms, self._begin(kind, call))
             except DeadlinePassed:
@@ -52,7 +52,7 @@ class BlockingCalls:
             return await self._begin(kind, call)
 
     def _turn(self, kind: str) -> asyncio.Semaphore:
-        return self._turns.setdefault(kind, asyncio.Semaphore(OF_A_KIND))
+        return self._turns.setdefault(kind, asyncio.Semaphore(CALLS_PER_KIND_MAX))
 
     def _begin(self, kind: str, call: Callable[[], T]) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from functools import partial
 from holdfast.host.ports.clock import Clock
 
 
-class Signal:
+class ClockEvent:
     """Like `asyncio.Event`, with an end to the wait."""
 
     __slots__ = ("_is_set", "_waiters")

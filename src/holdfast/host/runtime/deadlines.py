@@ -70,7 +70,7 @@ async def within(clock: Clock, limit_ms: int, awaitable: Awaitable[T]) -> T:
             raise asyncio.CancelledError
 
 
-async def together(*work: Coroutine[Any, Any, object]) -> None:
+async def run_until_first(*work: Coroutine[Any, Any, object]) -> None:
     """Run all until one ends; then end the others, too. Raises what that one raised; of several, the first."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
@@ -84,7 +84,7 @@ async def together(*work: Coroutine[Any, Any, object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def bit_by_bit(work: Generator[None, None, T]) -> T:
+async def run_in_steps(work: Generator[None, None, T]) -> T:
     """What comes of it, with a turn for everybody else between its bits."""
     while True:
         try:

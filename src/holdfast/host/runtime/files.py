@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def write_whole(file: Path, text: str, mode: int = 0o666) -> None:
+def write_atomically(file: Path, text: str, mode: int = 0o666) -> None:
     """Put this there, durably, and readable by whom the mode and the process's mask let."""
     fresh = file.with_suffix(".new")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:

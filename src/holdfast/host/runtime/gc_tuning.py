@@ -2,7 +2,8 @@
 
 It is off while a state is loaded; what is loaded is then frozen, so that no pass looks at it again; and full passes do
 not come by themselves (RULES 22). This is about the whole process: a host asks for it once. Where many hosts come and
-go in one process, as in a simulation, none of them decides for it: whoever lets them come looks after it (`borrowed`).
+go in one process, as in a simulation, none of them decides for it: whoever lets them come looks after it
+(`gc_borrowed`).
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from contextlib import contextmanager
 #: Young objects are looked at now and then, the oldest generation never by itself.
 YOUNG, NEVER = 10_000, 1_000_000_000
 #: How often it is borrowed before a pass looks at everything, what was there before included.
-EVERYTHING_EVERY = 16
+FULL_EVERY = 16
 
 _is_borrowed = False
 _times = 0
 
 
 @contextmanager
-def borrowed() -> Iterator[None]:
+def gc_borrowed() -> Iterator[None]:
     """What comes into being in here is gone at the end: until then no pass looks at it, and then one pass looks at
     nothing else. What hosts ask for in here does not count."""
     global _is_borrowed, _times
@@ -35,7 +36,7 @@ def borrowed() -> Iterator[None]:
         yield
     finally:
         _is_borrowed = False
-        if _times % EVERYTHING_EVERY == 0:
+        if _times % FULL_EVERY == 0:
             gc.unfreeze()
         gc.collect()
         gc.unfreeze()
@@ -44,7 +45,7 @@ def borrowed() -> Iterator[None]:
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """No collection in here; afterwards what there is counts as permanent."""
     if _is_borrowed:
         yield
@@ -59,7 +60,7 @@ def paused() -> Iterator[None]:
             gc.enable()
 
 
-def no_full_passes() -> None:
+def disable_full_collections() -> None:
     """Leave the oldest generation alone from now on."""
     if not _is_borrowed:
         gc.set_threshold(YOUNG, gc.get_threshold()[1], NEVER)

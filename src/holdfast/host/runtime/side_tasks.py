@@ -10,13 +10,13 @@ from holdfast.core.ledger.codec import UpgradeNeeded
 from holdfast.host.errors import Stopped
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.supervisor import Supervisor
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
-Work = Callable[[], Coroutine[Any, Any, None]]
+SideTask = Callable[[], Coroutine[Any, Any, None]]
 
 
-async def run_beside(
-    main: Coroutine[Any, Any, None], work: dict[str, Work], clock: Clock, meters: Meters, journal: Journal
+async def run_with_side_tasks(
+    main: Coroutine[Any, Any, None], work: dict[str, SideTask], clock: Clock, meters: Metrics, journal: Logger
 ) -> None:
     """Run `main` to its end with the work beside it. `Stopped` when some of that has to be given up."""
     failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -43,7 +43,7 @@ def _fail(failed: asyncio.Future[BaseException], name: str, error: BaseException
         failed.set_result(error if known else Stopped(f"{name} failed again and again: {error!r}"))
 
 
-def _guarded(name: str, work: Work, failed: asyncio.Future[BaseException]) -> Work:
+def _guarded(name: str, work: SideTask, failed: asyncio.Future[BaseException]) -> SideTask:
     """The work, which is not tried again when it finds that this server must stop."""
 
     async def run() -> None:

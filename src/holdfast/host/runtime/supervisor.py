@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.backoff import doubled
+from holdfast.host.runtime.backoff import exponential
 from holdfast.host.runtime.deadlines import DeadlinePassed, is_being_cancelled, within
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 #: Makes the work of a task anew for each start.
 Factory = Callable[[], Coroutine[Any, Any, None]]
@@ -29,7 +29,7 @@ class EndedEarly(Exception):
     """A task that should have gone on came to its end."""
 
 
-class Patience(Struct, frozen=True):
+class RestartLimits(Struct, frozen=True):
     """How many failures within which time are too many, how long to wait between them, and for a task to stop."""
 
     failures: int = 3
@@ -49,17 +49,17 @@ class Supervisor:
     def __init__(
         self,
         clock: Clock,
-        meters: Meters,
-        journal: Journal,
+        meters: Metrics,
+        journal: Logger,
         *,
         on_give_up: OnGiveUp = _only_count,
-        patience: Patience | None = None,
+        patience: RestartLimits | None = None,
     ) -> None:
         self._clock = clock
         self._meters = meters
         self._journal = journal
         self._on_give_up = on_give_up
-        self._patience = patience or Patience()
+        self._patience = patience or RestartLimits()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
 
@@ -106,7 +106,7 @@ class Supervisor:
             if len(failed_at) >= self._patience.failures:
                 self._give_up(name, error)
                 return
-            pause = doubled(self._patience.backoff_first_ms, self._patience.backoff_max_ms, len(failed_at))
+            pause = exponential(self._patience.backoff_first_ms, self._patience.backoff_max_ms, len(failed_at))
             self._meters.count("task_restarts", task=name)
             self._journal.error("task-failed", error, task=name, times=len(failed_at), again_after_ms=pause)
             await self._clock.sleep(pause)

@@ -13,7 +13,7 @@ Labels = tuple[tuple[str, str], ...]
 BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 
 
-class Timing(Struct):
+class Histogram(Struct):
     """How often something took at most each bound; the last count is of what took longer."""
 
     counts: list[int]
@@ -21,13 +21,13 @@ class Timing(Struct):
     longest: float = 0.0
 
 
-class Meters:
+class Metrics:
     """The numbers of one host."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, Labels], int] = {}
         self.gauges: dict[tuple[str, Labels], float] = {}
-        self.timings: dict[tuple[str, Labels], Timing] = {}
+        self.timings: dict[tuple[str, Labels], Histogram] = {}
 
     def count(self, name: str, by: int = 1, **labels: str) -> None:
         """Something happened, `by` times."""
@@ -51,14 +51,14 @@ class Meters:
         key = (name, tuple(sorted(labels.items())))
         timing = self.timings.get(key)
         if timing is None:
-            timing = self.timings[key] = Timing([0] * (len(BUCKETS) + 1))
+            timing = self.timings[key] = Histogram([0] * (len(BUCKETS) + 1))
         place = next((index for index, bound in enumerate(BUCKETS) if took_ms <= bound), len(BUCKETS))
         timing.counts[place] += 1
         timing.total += took_ms
         timing.longest = max(timing.longest, took_ms)
 
 
-class Journal:
+class Logger:
     """Where one part of a host says what happened. `about` is on every line."""
 
     def __init__(self, part: str, **about: Any) -> None:

@@ -12,26 +12,26 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.commands import Bind, Unreserve
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 from holdfast.core.scheduling.framework import Plugins
-from holdfast.core.scheduling.scheduler import Attempt, Scheduler
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.scheduler.region_client import Region
+from holdfast.core.scheduling.scheduler import Proposal, Scheduler
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.scheduler.region_client import RegionClient
 
 #: A slot that was placed: what it asked for, which it is, and its node.
-Placed = tuple[Ask, SlotKey, Revision]
+Placed = tuple[SlotAsk, SlotKey, Revision]
 
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
-class Binding:
+class Binder:
     """What is left to do about placements of a scheduler."""
 
     def __init__(
-        self, region: Region, scheduler: Scheduler, plugins: Plugins, meters: Meters, journal: Journal
+        self, region: RegionClient, scheduler: Scheduler, plugins: Plugins, meters: Metrics, journal: Logger
     ) -> None:
         self._region = region
         self._scheduler = scheduler
@@ -39,7 +39,7 @@ class Binding:
         self._meters = meters
         self._journal = journal
 
-    async def after(self, attempt: Attempt, unmet: Sequence[Unmet]) -> None:
+    async def after(self, attempt: Proposal, unmet: Sequence[RefusedPart]) -> None:
         """Bind what was reserved, and tell whoever wants to know. `Unavailable` when nobody answers."""
         if attempt.command.bind and not self._plugins.post_binds:
             return
@@ -75,7 +75,7 @@ class Binding:
         self._meters.count("scheduler_plugin_errors", plugin=plugin)
         self._journal.error("plugin-raised", plugin=plugin, why=f"{type(error).__name__}: {error}")
 
-    async def _bind(self, attempt: Attempt, wanted: list[Placed], declined: tuple[SlotKey, ...]) -> list[Placed]:
+    async def _bind(self, attempt: Proposal, wanted: list[Placed], declined: tuple[SlotKey, ...]) -> list[Placed]:
         """What was bound of it, beside what somebody has declined."""
         if not wanted:
             return []
@@ -90,7 +90,7 @@ class Binding:
         return [one for number, one in enumerate(wanted) if number not in lost]
 
 
-def _placed(attempt: Attempt, unmet: Sequence[Unmet]) -> list[Placed]:
+def _placed(attempt: Proposal, unmet: Sequence[RefusedPart]) -> list[Placed]:
     lost = {(one.group, one.index) for one in unmet}
     return [
         (ask, (workload, placement.ordinal), placement.node)

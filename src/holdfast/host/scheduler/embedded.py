@@ -11,39 +11,39 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.reconciler import principal
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.scheduler import WATCHES
-from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.scheduler.loop import Scheduling
-from holdfast.host.watch.hub import Hub, Touches
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.scheduler.loop import SchedulerLoop
+from holdfast.host.watch.hub import KeyFeed, WatchHub
 
 ACTOR = principal("scheduler")
 
 
-class _Beside:
+class _EmbeddedClient:
     """A leader as the scheduler of its term sees it: what is durable, which is never behind."""
 
-    def __init__(self, leader: Leader[RegionState], hub: Hub) -> None:
+    def __init__(self, leader: Leader[RegionState], hub: WatchHub) -> None:
         self._leader = leader
         self._hub = hub
 
-    def sight(self) -> Sight:
+    def sight(self) -> SchedulerView:
         term = self._leader.term
-        return Sight(term.durable.state, term.now())
+        return SchedulerView(term.durable.state, term.now())
 
-    def changes(self) -> Touches:
+    def changes(self) -> KeyFeed:
         return self._hub.touched(WATCHES)
 
-    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> Answered:
+    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> CommandAnswer:
         envelope = Envelope(ACTOR, command, self._leader.term.now(), view=view, policy=policy, evidence=evidence)
         return await self._leader.submit(envelope)
 
 
-class SchedulerBeside:
+class EmbeddedScheduler:
     """The scheduler of whichever server leads."""
 
     def __init__(self, ledger: Ledger[RegionState], plugins: Plugins) -> None:
@@ -52,6 +52,6 @@ class SchedulerBeside:
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """Schedule until the term is over."""
-        journal = Journal("scheduler", server=self._ledger.identity.server)
-        region = _Beside(leader, self._ledger.hub)
-        await Scheduling(region, self._plugins, self._ledger.clock, self._ledger.meters, journal).run()
+        journal = Logger("scheduler", server=self._ledger.identity.server)
+        region = _EmbeddedClient(leader, self._ledger.hub)
+        await SchedulerLoop(region, self._plugins, self._ledger.clock, self._ledger.meters, journal).run()

@@ -18,44 +18,44 @@ import msgspec
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.scheduling.cycle import RESYNC_MS, Sight
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.resync import PIECE, Found
-from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from holdfast.host.errors import Unavailable
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.scheduler.binder import Binding
-from holdfast.host.scheduler.pending_reporter import Telling
-from holdfast.host.scheduler.region_client import Region
-from holdfast.host.watch.key_changes import Touched
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.scheduler.binder import Binder
+from holdfast.host.scheduler.pending_reporter import PendingReporter
+from holdfast.host.scheduler.region_client import RegionClient
+from holdfast.host.watch.key_changes import ChangedKeys
 
 #: So many proposals are under way at a time.
-UNDER_WAY = 3
+PROPOSALS_IN_FLIGHT_MAX = 3
 #: Without anything to do, everybody who sleeps is looked at after so long.
 IDLE_MS = 1_000
 #: Within so long everybody has heard of what is in the state.
-HEARD_MS = 1_000
+CHANGES_MS = 1_000
 
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
-class Scheduling:
+class SchedulerLoop:
     """One scheduler. `run` it for as long as it is to schedule."""
 
-    def __init__(self, region: Region, plugins: Plugins, clock: Clock, meters: Meters, journal: Journal) -> None:
+    def __init__(self, region: RegionClient, plugins: Plugins, clock: Clock, meters: Metrics, journal: Logger) -> None:
         self._region = region
         self._clock = clock
         self._meters = meters
         self._journal = journal
         self.scheduler = Scheduler(plugins)
-        self._binding = Binding(region, self.scheduler, plugins, meters, journal)
-        self._telling = Telling(region, self.scheduler, clock, meters, journal)
-        self._wake = Signal()
-        self._touched: list[Touched] = []
+        self._binding = Binder(region, self.scheduler, plugins, meters, journal)
+        self._telling = PendingReporter(region, self.scheduler, clock, meters, journal)
+        self._wake = ClockEvent()
+        self._touched: list[ChangedKeys] = []
         #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
         self._missed = False
         self._is_loading = False
@@ -76,7 +76,7 @@ class Scheduling:
                     sight = self._region.sight()
                 if sight is not None:
                     self._hear(sight)
-                if sight is not None and self._proposals < UNDER_WAY and self._look(sight):
+                if sight is not None and self._proposals < PROPOSALS_IN_FLIGHT_MAX and self._look(sight):
                     await asyncio.sleep(0)
                 else:
                     await self._wake.within(self._clock, self._idle_ms(sight))
@@ -102,11 +102,11 @@ class Scheduling:
             if not heard:
                 await self._clock.sleep(IDLE_MS)  # it may go on like this
 
-    async def _load(self, sight: Sight) -> None:
+    async def _load(self, sight: SchedulerView) -> None:
         """Take everything anew. Much of it a little at a time: what changes meanwhile is heard afterwards."""
         self._missed, self._touched = False, []
         pieces = self.scheduler.pieces(sight.state)
-        piece, at = next(pieces, None), revision(sight.state.facts.seq, INDEX_MAX)
+        piece, at = next(pieces, None), pack_revision(sight.state.facts.seq, INDEX_MAX)
         if piece is None:
             self.scheduler.load(sight.state)
             return
@@ -121,7 +121,7 @@ class Scheduling:
         else:
             self._missed = True
 
-    def _hear(self, sight: Sight) -> bool:
+    def _hear(self, sight: SchedulerView) -> bool:
         """Take what changed since the last look; false while everything is to be taken anew."""
         if self._missed or self._is_loading:
             return False
@@ -144,7 +144,7 @@ class Scheduling:
                 await asyncio.sleep(0)
             if not found:
                 continue
-            await self._clock.sleep(HEARD_MS)
+            await self._clock.sleep(CHANGES_MS)
             for number in range(0, len(found), PIECE):
                 if (sight := self._region.sight()) is not None and self._hear(sight):
                     missed = resync.still(sight.state, found[number : number + PIECE])
@@ -154,13 +154,13 @@ class Scheduling:
                         self._wake.set()
                 await asyncio.sleep(0)
 
-    def _idle_ms(self, sight: Sight | None) -> int:
+    def _idle_ms(self, sight: SchedulerView | None) -> int:
         due = self.scheduler.queue.next_due()
         if due is None or sight is None:
             return IDLE_MS
         return max(1, min(IDLE_MS, due - sight.now))
 
-    def _look(self, sight: Sight) -> bool:
+    def _look(self, sight: SchedulerView) -> bool:
         """Propose what can be; whether there was something, or there is more to look at."""
         attempt, waits = self.scheduler.look(sight)
         self._meters.count("scheduler_caught", self.scheduler.take_caught())
@@ -185,7 +185,7 @@ class Scheduling:
             self._fault = task.exception()
             self._wake.set()
 
-    async def _propose(self, attempt: Attempt) -> None:
+    async def _propose(self, attempt: Proposal) -> None:
         slots = sum(len(group.placements) for group in attempt.command.groups)
         self._meters.count("scheduler_proposed", slots)
         try:
@@ -205,8 +205,8 @@ class Scheduling:
             self._proposals -= 1
             self._wake.set()
 
-    def _lost(self, attempt: Attempt, answer: Refused) -> None:
-        parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+    def _lost(self, attempt: Proposal, answer: Refused) -> None:
+        parts = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
         if parts:
             self._count_unmet(parts)
         else:
@@ -215,7 +215,7 @@ class Scheduling:
         behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
         self.scheduler.lost(attempt, answer.code, parts, behind)
 
-    def _count_unmet(self, unmet: Sequence[Unmet]) -> None:
+    def _count_unmet(self, unmet: Sequence[RefusedPart]) -> None:
         for one in unmet:
             self._meters.count("scheduler_refused", code=one.code)
 

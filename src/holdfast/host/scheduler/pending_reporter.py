@@ -16,61 +16,63 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.codec import encode
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.commands import ReportPending
-from holdfast.core.scheduling.cycle import Sight, Waits
+from holdfast.core.scheduling.cycle import SchedulerView, UnplacedRequest
 from holdfast.core.scheduling.queue.request_groups import RequestKey
 from holdfast.core.scheduling.scheduler import Scheduler
 from holdfast.host.errors import Unavailable
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.scheduler.region_client import Region
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.scheduler.region_client import RegionClient
 
 #: A request that has waited for less is not spoken of.
 SOON_MS = 2_000
 #: The same reasons with other counts are told this often.
-TOLD_AGAIN_MS = 30_000
+REPORT_AGAIN_MS = 30_000
 #: So many are told of at a time.
-AT_A_TIME = 16
+REPORTS_IN_FLIGHT_MAX = 16
 #: While nothing can be told, it is tried again after so long.
-AGAIN_MS = 500
+RETRY_MS = 500
 
 
-class _Untold(Struct, frozen=True):
+class _Unreported(Struct, frozen=True):
     """What is to be told of a request, and on which view it was found."""
 
-    waits: Waits
+    waits: UnplacedRequest
     generation: int
     view: Revision
 
 
-class Telling:
+class PendingReporter:
     """What a scheduler has to tell. `run` it beside the scheduler."""
 
-    def __init__(self, region: Region, scheduler: Scheduler, clock: Clock, meters: Meters, journal: Journal) -> None:
+    def __init__(
+        self, region: RegionClient, scheduler: Scheduler, clock: Clock, meters: Metrics, journal: Logger
+    ) -> None:
         self._region = region
         self._scheduler = scheduler
         self._clock = clock
         self._meters = meters
         self._journal = journal
-        self._untold: dict[RequestKey, _Untold] = {}
+        self._untold: dict[RequestKey, _Unreported] = {}
         #: By request: when its reasons were last told.
         self._told_at: dict[RequestKey, int] = {}
-        self._wake = Signal()
+        self._wake = ClockEvent()
 
-    def note(self, sight: Sight, waits: Sequence[Waits]) -> None:
+    def note(self, sight: SchedulerView, waits: Sequence[UnplacedRequest]) -> None:
         """Keep what a look found, as far as it is news."""
         boot, view = self._clock.boot(), self._scheduler.table.revision
         for one in waits:
             key, known = one.entry.key, one.entry.request.reasons
             same = _shape(known) == _shape(one.reasons)
-            if same and (known == one.reasons or boot < self._told_at.get(key, 0) + TOLD_AGAIN_MS):
+            if same and (known == one.reasons or boot < self._told_at.get(key, 0) + REPORT_AGAIN_MS):
                 self._untold.pop(key, None)
             else:
-                self._untold[key] = _Untold(one, sight.state.assignments[key[0]].generation, view)
+                self._untold[key] = _Unreported(one, sight.state.assignments[key[0]].generation, view)
         self._wake.set()
 
     async def run(self) -> None:
@@ -91,7 +93,7 @@ class Telling:
         let go."""
         sight = self._region.sight()
         if sight is None:
-            return [], AGAIN_MS if self._untold else None
+            return [], RETRY_MS if self._untold else None
         queue, due, gone, wait_ms = self._scheduler.queue, list[RequestKey](), list[RequestKey](), None
         for key in self._untold:
             entry = queue.entry(key)
@@ -103,7 +105,7 @@ class Telling:
                 wait_ms = min(left_ms, wait_ms or left_ms)
                 continue
             due.append(key)
-            if len(due) == AT_A_TIME:
+            if len(due) == REPORTS_IN_FLIGHT_MAX:
                 break
         for key in gone:
             del self._untold[key]
@@ -111,16 +113,16 @@ class Telling:
             self._told_at = {key: at for key, at in self._told_at.items() if queue.entry(key) is not None}
         return due, wait_ms
 
-    async def _tell(self, key: RequestKey, untold: _Untold) -> None:
+    async def _tell(self, key: RequestKey, untold: _Unreported) -> None:
         waits, view = untold.waits, untold.view
         # Each request has a report of its own: the others that were looked at with it are in theirs.
         found = replace(waits.found, requests=((key[0], untold.generation),))
-        decision = Decision(view, waits.policy, (found,))
+        decision = DecisionEvidence(view, waits.policy, (found,))
         try:
             answer = await self._region.say(ReportPending(*key, view, waits.reasons), view, 0, encode(decision))
         except Unavailable as error:
             self._journal.warning("not-told", why=error)
-            await self._clock.sleep(AGAIN_MS)
+            await self._clock.sleep(RETRY_MS)
             self._untold.setdefault(key, untold)
             return
         self._told_at[key] = self._clock.boot()

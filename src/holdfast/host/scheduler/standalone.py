@@ -20,50 +20,50 @@ from collections import deque
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.framework import Plugins
 from holdfast.core.scheduling.scheduler import WATCHES
 from holdfast.host.errors import Failed
 from holdfast.host.ports.clock import Clock
-from holdfast.host.protocol.commands import Answered, Said
-from holdfast.host.protocol.session_client import Based, SessionOver, Superseded, Voice
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.scheduler.loop import Scheduling
-from holdfast.host.scheduler.region_client import Answer
+from holdfast.host.protocol.commands import CommandOutcome, CommandReply
+from holdfast.host.protocol.session_client import SessionClient, SessionCommand, SessionLost, Superseded
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.scheduler.loop import SchedulerLoop
+from holdfast.host.scheduler.region_client import ProposalAnswer
 from holdfast.host.streams.mirror import Mirror
-from holdfast.host.watch.hub import Touches
+from holdfast.host.watch.hub import KeyFeed
 
 #: So many commands go in one round at most, so that none waits for the answers to a great many others.
-WORDS_AT_ONCE = 100
+COMMANDS_MAX = 100
 #: A scheduler that the region does not take asks again after so long: a person has to do something first.
-REFUSED_MS = 5_000
+REJECTED_RETRY_MS = 5_000
 
 
-class _Apart:
+class _StandaloneClient:
     """A region as a scheduler far away sees it, in one session: what was heard of, and how old that is."""
 
-    def __init__(self, mirror: Mirror, voice: Voice) -> None:
+    def __init__(self, mirror: Mirror, voice: SessionClient) -> None:
         self._mirror = mirror
         self._voice = voice
         # It moves on with the log. Should another one take its place, this session ends; until it has, what was heard
         # of the one is not looked up in the other.
         self._state = mirror.state
-        self._waiting: deque[tuple[Based, asyncio.Future[Answer]]] = deque()
+        self._waiting: deque[tuple[SessionCommand, asyncio.Future[ProposalAnswer]]] = deque()
         self._wake = asyncio.Event()
 
-    def sight(self) -> Sight:
-        return Sight(self._state, self._mirror.now(), self._mirror.age_ms())
+    def sight(self) -> SchedulerView:
+        return SchedulerView(self._state, self._mirror.now(), self._mirror.age_ms())
 
-    def changes(self) -> Touches:
+    def changes(self) -> KeyFeed:
         return self._mirror.changes(WATCHES)
 
-    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> Answer:
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((Based(command, view, policy, evidence), answer))
+    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
+        answer: asyncio.Future[ProposalAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((SessionCommand(command, view, policy, evidence), answer))
         self._wake.set()
         return await answer
 
@@ -73,18 +73,18 @@ class _Apart:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                words = [self._waiting.popleft() for _ in range(min(WORDS_AT_ONCE, len(self._waiting)))]
+                words = [self._waiting.popleft() for _ in range(min(COMMANDS_MAX, len(self._waiting)))]
                 answers = await self._voice.send_many([word for word, _ in words])
                 for (_, answer), answered in zip(words, answers, strict=True):
                     _give(answer, answered)
 
 
-def _give(answer: asyncio.Future[Answer], answered: Answered) -> None:
+def _give(answer: asyncio.Future[ProposalAnswer], answered: CommandReply) -> None:
     """Hand on what became of a command, unless whoever said it is gone."""
     if answer.done():
         return
-    if answered.said is Said.LANDED:
-        answer.set_result(Landed(answered.revision, answered.answer))
+    if answered.said is CommandOutcome.LANDED:
+        answer.set_result(Committed(answered.revision, answered.answer))
         return
     try:
         answer.set_result(Refused(Code(answered.code), answered.message, answered.facts))
@@ -92,20 +92,20 @@ def _give(answer: asyncio.Future[Answer], answered: Answered) -> None:
         answer.set_exception(Failed(f"refused with {answered.code}, which this version does not know"))
 
 
-class SchedulerApart:
+class StandaloneScheduler:
     """One scheduler by its name. `run` it for as long as it is to schedule."""
 
-    def __init__(self, voice: Voice, mirror: Mirror, plugins: Plugins, clock: Clock, meters: Meters) -> None:
+    def __init__(self, voice: SessionClient, mirror: Mirror, plugins: Plugins, clock: Clock, meters: Metrics) -> None:
         self._voice = voice
         self.mirror = mirror
         self._plugins = plugins
         self._clock = clock
         self._meters = meters
-        self._journal = Journal("scheduler", actor=voice.actor)
+        self._journal = Logger("scheduler", actor=voice.actor)
 
     async def run(self) -> None:
         """Schedule until `Superseded`, or `UpgradeNeeded`."""
-        await together(self.mirror.run(), self._lives())
+        await run_until_first(self.mirror.run(), self._lives())
 
     async def _lives(self) -> None:
         while True:
@@ -113,9 +113,11 @@ class SchedulerApart:
             await self._open()
             try:
                 await self._live(times)
-            except SessionOver as over:
+            except SessionLost as over:
                 if over.successor:
-                    raise Superseded(f"{self._voice.actor} has another session, {show(over.successor)}") from over
+                    raise Superseded(
+                        f"{self._voice.actor} has another session, {format_revision(over.successor)}"
+                    ) from over
                 self._journal.warning("session-over", why=over)
                 await self._voice.pause(1)
 
@@ -125,16 +127,18 @@ class SchedulerApart:
             if self._voice.session:
                 break
             self._journal.warning("not-taken", code=answered.code, why=answered.message)
-            await self._clock.sleep(REFUSED_MS)
+            await self._clock.sleep(REJECTED_RETRY_MS)
         self._meters.count("scheduler_sessions")
-        self._journal.info("session", session=show(self._voice.session), server=self._voice.server)
+        self._journal.info("session", session=format_revision(self._voice.session), server=self._voice.server)
 
     async def _live(self, times: int) -> None:
         """One session, to its end; or until its state is shown no more: another one knows nothing of this session."""
-        region = _Apart(self.mirror, self._voice)
-        await together(self._voice.keep_alive(), region.speak(), self._schedule(region), self.mirror.shown.over(times))
+        region = _StandaloneClient(self.mirror, self._voice)
+        await run_until_first(
+            self._voice.keep_alive(), region.speak(), self._schedule(region), self.mirror.shown.over(times)
+        )
         self._journal.warning("state-replaced", times=self.mirror.shown.times)
 
-    async def _schedule(self, region: _Apart) -> None:
+    async def _schedule(self, region: _StandaloneClient) -> None:
         await self.mirror.reach(self._voice.session)
-        await Scheduling(region, self._plugins, self._clock, self._meters, self._journal).run()
+        await SchedulerLoop(region, self._plugins, self._clock, self._meters, self._journal).run()

@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.builtin.log import RecordDigest, StateDigested
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.state.chunks import combined, digest_steps
+from holdfast.core.ledger.state.chunks import digest_of_chunks, digest_steps
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import StateDiffers
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.storage.durable_state import Durable
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.storage.durable_state import DurableState
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -38,10 +38,10 @@ def is_due(state: LedgerState) -> bool:
     return seq % EVERY_BATCHES == 0 and seq // EVERY_BATCHES % (state.row_count() // ROWS_EACH + 1) == 0
 
 
-class Digests(Generic[S]):
+class DigestChecker(Generic[S]):
     """The digests that one process has taken lately of one state, and those it found in the log."""
 
-    def __init__(self, durable: Durable[S], clock: Clock, meters: Meters) -> None:
+    def __init__(self, durable: DurableState[S], clock: Clock, meters: Metrics) -> None:
         self._durable = durable
         self._clock = clock
         self._meters = meters
@@ -85,7 +85,7 @@ class Digests(Generic[S]):
         seq = fork.facts.seq
         for _ in fork.let_go():
             await self._clock.sleep(REST_MS)
-        self._taken[seq] = combined(names)
+        self._taken[seq] = digest_of_chunks(names)
         self._meters.count("state_digests")
         return seq
 

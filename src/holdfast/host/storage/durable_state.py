@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.builtin.log import TermStarted
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Draft, fold
-from holdfast.core.ledger.revision import Token, token
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import BatchDraft, fold
+from holdfast.core.ledger.revision import RevisionToken, token_of
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Diverged, NotReached, StoreWentBackwards, show_token
-from holdfast.host.ports.store import Head, Log
+from holdfast.host.ports.store import Head, LogStore
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -37,10 +37,10 @@ def leader_named(batch: Batch[Any]) -> str:
     return next((event.leader for event in firsts if type(event) is TermStarted), "")
 
 
-class Durable(Generic[S]):
+class DurableState(Generic[S]):
     """A state that only moves on by whole, landed batches."""
 
-    def __init__(self, book: Book[S], state: S) -> None:
+    def __init__(self, book: LedgerDefinition[S], state: S) -> None:
         self.book = book
         self.state = state
         #: Told of every batch, in order, in the turn in which it becomes the state. They must not wait or raise.
@@ -74,12 +74,12 @@ class Durable(Generic[S]):
         facts = self.state.facts
         return Head(facts.log_id, facts.seq, facts.digest, floor)
 
-    def token(self) -> Token:
+    def token(self) -> RevisionToken:
         """Where this state is, for a reader to come back to."""
         facts = self.state.facts
-        return token(facts.log_id, facts.term, facts.seq, facts.digest)
+        return token_of(facts.log_id, facts.term, facts.seq, facts.digest)
 
-    def land(self, draft: Draft[S], size_bytes: int) -> None:
+    def land(self, draft: BatchDraft[S], size_bytes: int) -> None:
         """The draft's batch is durable: it becomes the state, and everybody is told."""
         batch = draft.batch()
         draft.land()
@@ -133,13 +133,14 @@ class Durable(Generic[S]):
             heapq.heapify(self._waiting)
             self._done = 0
 
-    def must_be_of_this_log(self, held: Token) -> None:
+    def must_be_of_this_log(self, held: RevisionToken) -> None:
         """`Diverged` when the token is of another log: no waiting will make it part of this one."""
         if self.state.facts.log_id not in ("", held.log_id):
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
 
-    async def check(self, held: Token, log: Log) -> Token:
-        """The token's batch as this log has it. `Diverged` unless it is part of it; `Trimmed` where nobody can tell."""
+    async def check(self, held: RevisionToken, log: LogStore) -> RevisionToken:
+        """The token's batch as this log has it. `Diverged` unless it is part of it; `LogTrimmed` where nobody can
+        tell."""
         facts = self.state.facts
         if held.log_id != facts.log_id or held.seq > facts.seq:
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
@@ -147,9 +148,9 @@ class Durable(Generic[S]):
         if digest[: len(held.digest_start)] != held.digest_start:
             here = f"batch {held.seq} of this log has digest {digest[:8].hex()}"
             raise Diverged(f"{show_token(held)} is not in this log ({here}): list again")
-        return token(held.log_id, term, held.seq, digest)
+        return token_of(held.log_id, term, held.seq, digest)
 
-    async def _batch_at(self, seq: int, log: Log) -> tuple[int, bytes]:
+    async def _batch_at(self, seq: int, log: LogStore) -> tuple[int, bytes]:
         """The term and the digest of a batch: as they are remembered, or else by the log."""
         if not seq:
             return 0, b""

@@ -10,14 +10,14 @@ import asyncio
 from typing import Any, Generic, TypeVar
 
 from holdfast.core.ledger.codec import Batch, Corrupt, UpgradeNeeded, chain
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.ledger.state.snapshot import Manifest, Restore, decode_manifest
+from holdfast.core.ledger.state.snapshot import Manifest, SnapshotLoader, decode_manifest
 from holdfast.host.errors import Stopped, StoreWentBackwards
-from holdfast.host.ports.store import Store, StoreCorrupt, Stored, StoreError, Trimmed
-from holdfast.host.runtime.gc_tuning import paused
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.ports.store import LogTrimmed, Store, StoreCorrupt, StoredBatch, StoreError
+from holdfast.host.runtime.gc_tuning import gc_paused
+from holdfast.host.runtime.telemetry import Logger
 from holdfast.host.storage.durable_state import leader_named
 
 S = TypeVar("S", bound=LedgerState)
@@ -32,7 +32,7 @@ class Damaged(Stopped):
     """The log cannot be read on from a place that the message names."""
 
 
-class Loaded(Generic[S]):
+class LoadedState(Generic[S]):
     """A state, and the batch of the snapshot that it began with: zero for none."""
 
     def __init__(self, state: S, snapshot: int, size_bytes: int) -> None:
@@ -45,16 +45,16 @@ class Loaded(Generic[S]):
         self.leader = ""
 
 
-async def load(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
+async def load(book: LedgerDefinition[S], store: Store, journal: Logger) -> LoadedState[S]:
     """The state as of the store's head."""
-    with paused():
+    with gc_paused():
         manifests = await store.manifests()
         loaded = await _from_snapshot(book, store, manifests, journal)
         head = await store.head()
         state = loaded.state
         if state.facts.seq < head.floor:
             if await store.manifests() != manifests:
-                raise Trimmed(f"{store.name}: snapshots were dropped and the log was trimmed while they were read")
+                raise LogTrimmed(f"{store.name}: snapshots were dropped and the log was trimmed while they were read")
             raise Damaged(
                 f"{store.name}: no intact snapshot reaches back to batch {head.floor}, up to which the log is trimmed. "
                 "hint: copy a snapshot from another server of this ledger, or restore a backup into a new log"
@@ -67,7 +67,7 @@ async def load(book: Book[S], store: Store, journal: Journal) -> Loaded[S]:
         return loaded
 
 
-async def _fold_some(book: Book[S], store: Store, loaded: Loaded[S]) -> None:
+async def _fold_some(book: LedgerDefinition[S], store: Store, loaded: LoadedState[S]) -> None:
     state = loaded.state
     batches = await store.read(state.facts.seq + 1, READ_BYTES)
     if not batches:
@@ -81,7 +81,7 @@ async def _fold_some(book: Book[S], store: Store, loaded: Loaded[S]) -> None:
     loaded.tail_bytes += sum(len(stored.raw) for stored in batches)
 
 
-async def _leader_before(book: Book[S], store: Store, state: S, floor: int) -> str:
+async def _leader_before(book: LedgerDefinition[S], store: Store, state: S, floor: int) -> str:
     """Who began the newest term, found in the log before the snapshot; empty when it no longer reaches back so far."""
     first, last = floor + 1, state.facts.seq
     if first > last:
@@ -98,7 +98,7 @@ async def _leader_before(book: Book[S], store: Store, state: S, floor: int) -> s
         return ""
 
 
-def read_batch(book: Book[Any], state: LedgerState, stored: Stored, store: str) -> Batch[Any]:
+def read_batch(book: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> Batch[Any]:
     """The batch that follows this state. `Damaged` if it is not what was written, `UpgradeNeeded` if it is newer."""
     try:
         batch: Batch[Any] = book.batches.read(stored.raw, state.facts.digest, stored.digest)
@@ -115,7 +115,7 @@ def read_batch(book: Book[Any], state: LedgerState, stored: Stored, store: str) 
     return batch
 
 
-def _must_follow(book: Book[Any], state: LedgerState, stored: Stored, store: str) -> None:
+def _must_follow(book: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> None:
     """A batch that is intact and follows another past than ours is not damaged: the store is another one (RULES 9)."""
     try:
         previous = book.batches.header(stored.raw).previous
@@ -131,8 +131,8 @@ def _must_follow(book: Book[Any], state: LedgerState, stored: Stored, store: str
 
 
 async def _from_snapshot(
-    book: Book[S], store: Store, manifests: list[tuple[int, bytes]], journal: Journal
-) -> Loaded[S]:
+    book: LedgerDefinition[S], store: Store, manifests: list[tuple[int, bytes]], journal: Logger
+) -> LoadedState[S]:
     for seq, raw in manifests:
         state = book.empty()
         try:
@@ -141,13 +141,13 @@ async def _from_snapshot(
         except (Corrupt, StoreCorrupt) as error:
             journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
             continue
-        return Loaded(state, manifest.seq, manifest.size_bytes)
-    return Loaded(book.empty(), 0, 0)
+        return LoadedState(state, manifest.seq, manifest.size_bytes)
+    return LoadedState(book.empty(), 0, 0)
 
 
 async def _restore(state: LedgerState, store: Store, manifest: Manifest) -> None:
     """Chunk by chunk, the next being read while one is decoded."""
-    restoring = Restore(state, manifest)
+    restoring = SnapshotLoader(state, manifest)
     parts = [part.name for part in manifest.parts]
     reading = [asyncio.ensure_future(store.get_chunk(manifest.seq, name)) for name in parts[:2]]
     try:

@@ -6,6 +6,8 @@
 A snapshot counts only after this server has itself seen every chunk of it: the log is not trimmed on another's word.
 One that was not finished is removed at the next start. While it is written, commits go on: a step takes a millisecond
 or two, and between steps everybody else gets a turn (RULES 20, 22).
+
+Size: what is written, read back, kept and trimmed is one order of steps.
 """
 
 from __future__ import annotations
@@ -17,39 +19,39 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
+from holdfast.core.ledger.state.chunks import chunk_steps
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.snapshot import (
     Manifest,
-    Part,
+    ManifestEntry,
     decode_manifest,
     encode_manifest,
+    manifest_entry,
     manifest_of,
-    part_of,
-    steps,
     verify,
 )
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.store import Head, Store, StoreCorrupt, StoreError, Written
+from holdfast.host.ports.store import Head, Store, StoreCorrupt, StoreError, WriteOk
 from holdfast.host.runtime import gc_tuning
-from holdfast.host.runtime.backoff import doubled
-from holdfast.host.runtime.telemetry import Journal, Meters
-from holdfast.host.storage.durable_state import Durable
-from holdfast.host.storage.space import Fill, Room
+from holdfast.host.runtime.backoff import exponential
+from holdfast.host.runtime.telemetry import Logger, Metrics
+from holdfast.host.storage.durable_state import DurableState
+from holdfast.host.storage.space import SpaceLevel, SpaceMonitor
 
 S = TypeVar("S", bound=LedgerState)
 
-KEPT = 3
-LOOK_EVERY_MS = 1_000
+SNAPSHOTS_KEPT = 3
+POLL_MS = 1_000
 AFTER_FAILURE_MS = 30_000
 #: Where room is short the log is trimmed, and if that fails again and again: after so long, twice as long each time.
-TRIM_FIRST_MS, TRIM_MOST_MS = 1_000, 60_000
+TRIM_FIRST_MS, TRIM_MAX_MS = 1_000, 60_000
 #: Where room is short, after so much log a snapshot is due whatever was set: behind it there is something to trim.
 PRESSED_BYTES = 1 << 20
 #: Between two steps everybody else gets at least this long.
 REST_MS = 2
 
 
-class Keeping(Struct, frozen=True):
+class SnapshotPolicy(Struct, frozen=True):
     """When a snapshot is due, and how long the log is kept for explanations."""
 
     #: After so much log, or as much as the last snapshot had, whichever is more; and after so many batches.
@@ -58,11 +60,17 @@ class Keeping(Struct, frozen=True):
     retention_ms: int = 7 * 86_400_000
 
 
-class Snapshots(Generic[S]):
+class Snapshotter(Generic[S]):
     """The snapshots of one leader. `has_pressure`: history is kept only as far as safety needs it."""
 
     def __init__(
-        self, durable: Durable[S], store: Store, clock: Clock, meters: Meters, journal: Journal, keeping: Keeping
+        self,
+        durable: DurableState[S],
+        store: Store,
+        clock: Clock,
+        meters: Metrics,
+        journal: Logger,
+        keeping: SnapshotPolicy,
     ) -> None:
         self._durable = durable
         self._store = store
@@ -95,14 +103,14 @@ class Snapshots(Generic[S]):
         wanted = min(self._keeping.log_bytes, PRESSED_BYTES) if self.has_pressure else self._keeping.log_bytes
         return grown >= max(wanted, self._last_bytes) or batches >= self._keeping.log_batches
 
-    async def watch(self, room: Room) -> None:
+    async def watch(self, room: SpaceMonitor) -> None:
         """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs.
 
         A store that fails at this may still keep the log: it is tried again later.
         """
         self._is_clean = False
         while True:
-            pause = LOOK_EVERY_MS
+            pause = POLL_MS
             try:
                 await self._look_after(room)
             except StoreError as error:
@@ -111,14 +119,14 @@ class Snapshots(Generic[S]):
                 self._is_clean, pause = False, AFTER_FAILURE_MS
             await self._clock.sleep(pause)
 
-    async def _look_after(self, room: Room) -> None:
-        had_pressure, self.has_pressure = self.has_pressure, room.fill is not Fill.OPEN
+    async def _look_after(self, room: SpaceMonitor) -> None:
+        had_pressure, self.has_pressure = self.has_pressure, room.fill is not SpaceLevel.OPEN
         if self.has_pressure and not had_pressure:
             self._trims, self._trim_at = 0, self._clock.boot()
         await self._make_room()
         if not self._is_clean:
             await self.clean()
-        if self.is_due() and room.fill is not Fill.FULL:
+        if self.is_due() and room.fill is not SpaceLevel.FULL:
             await self.take()
 
     async def _make_room(self) -> None:
@@ -132,7 +140,7 @@ class Snapshots(Generic[S]):
             self._journal.warning("not-trimmed", why=error, times=self._trims + 1)
             is_done = False
         self._trims += 1
-        pause = doubled(TRIM_FIRST_MS, TRIM_MOST_MS, self._trims)
+        pause = exponential(TRIM_FIRST_MS, TRIM_MAX_MS, self._trims)
         self._trim_at = 0 if is_done else self._clock.boot() + pause
 
     async def clean(self) -> None:
@@ -147,11 +155,11 @@ class Snapshots(Generic[S]):
         began, log_bytes = self._clock.boot(), self._durable.log_bytes
         fork = self._durable.state.fork()
         seq = fork.facts.seq
-        parts: list[Part] = []
-        for chunk in steps(fork):
+        parts: list[ManifestEntry] = []
+        for chunk in chunk_steps(fork):
             if chunk is not None:
                 await self._store.put_chunk(seq, chunk.name, chunk.raw)
-                parts.append(part_of(chunk))
+                parts.append(manifest_entry(chunk))
             await self._clock.sleep(REST_MS)
         manifest = manifest_of(fork, parts)
         for _ in fork.let_go():
@@ -182,7 +190,7 @@ class Snapshots(Generic[S]):
         """The newest snapshots that are whole, newest first, and no more than are kept."""
         found: list[int] = []
         for seq, raw in await self._store.manifests():
-            if len(found) < KEPT and await self._is_whole(seq, raw):
+            if len(found) < SNAPSHOTS_KEPT and await self._is_whole(seq, raw):
                 found.append(seq)
         return found
 
@@ -204,7 +212,7 @@ class Snapshots(Generic[S]):
     async def _drop_old(self) -> None:
         intact = await self._intact()
         for seq, _ in await self._store.manifests():
-            if len(intact) == KEPT and seq < intact[-1]:
+            if len(intact) == SNAPSHOTS_KEPT and seq < intact[-1]:
                 await self._store.drop_snapshot(seq)
                 self._seen_whole.discard(seq)
 
@@ -221,7 +229,7 @@ class Snapshots(Generic[S]):
         if floor <= head.floor:
             return True
         outcome = await self._store.trim(head.log_id, floor)
-        if not isinstance(outcome, Written):
+        if not isinstance(outcome, WriteOk):
             self._journal.warning("not-trimmed", floor=floor, outcome=outcome)
             return False
         self._meters.gauge("trim_floor", floor)

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.commit.rules import CommandLane
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.store import Store, StoreError
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.telemetry import Logger, Metrics
 
 SOFT = 0.70
 HARD = 0.85
-LOOK_EVERY_MS = 5_000
+POLL_MS = 5_000
 TRY_EVERY_MS = 1_000
 #: Making room can be as costly as it is useful: not more often than this while the store still takes writes.
 RECLAIM_EVERY_MS = 60_000
 
 
-class Fill(StrEnum):
+class SpaceLevel(StrEnum):
     """How full the store is."""
 
     OPEN = "open"
@@ -33,13 +33,13 @@ class Fill(StrEnum):
 
 
 #: Members of an enum are found slowly through their class, and every command asks.
-_OPEN = Fill.OPEN
+_OPEN = SpaceLevel.OPEN
 
 
-class Room:
+class SpaceMonitor:
     """What one leader knows about the room in its store."""
 
-    def __init__(self, store: Store, clock: Clock, meters: Meters, journal: Journal) -> None:
+    def __init__(self, store: Store, clock: Clock, meters: Metrics, journal: Logger) -> None:
         self._store = store
         self._clock = clock
         self._meters = meters
@@ -47,15 +47,15 @@ class Room:
         self._why = ""
         self._try_at = 0
         self._reclaim_at = 0
-        self.fill = Fill.OPEN
+        self.fill = SpaceLevel.OPEN
 
-    def is_closed_to(self, lane: Lane) -> bool:
+    def is_closed_to(self, lane: CommandLane) -> bool:
         """Whether commands of this lane are refused now."""
         if self.fill is _OPEN:
             return False
-        if self.fill is Fill.FULL:
+        if self.fill is SpaceLevel.FULL:
             return self._clock.boot() < self._try_at
-        return self.fill is Fill.HARD and lane >= Lane.RECONCILERS
+        return self.fill is SpaceLevel.HARD and lane >= CommandLane.RECONCILERS
 
     def why(self) -> str:
         """What to tell whoever is refused; empty when nobody is."""
@@ -65,42 +65,46 @@ class Room:
         """The store had no room for a batch."""
         self._try_at = self._clock.boot() + TRY_EVERY_MS
         self._become(
-            Fill.FULL, f"{self._store.name} is full ({why}); hint: make room on its disk, it goes on by itself"
+            SpaceLevel.FULL, f"{self._store.name} is full ({why}); hint: make room on its disk, it goes on by itself"
         )
 
     def landed(self) -> None:
         """The store had room for a batch."""
-        if self.fill is Fill.FULL:
-            self._become(Fill.OPEN, "")
+        if self.fill is SpaceLevel.FULL:
+            self._become(SpaceLevel.OPEN, "")
 
     async def watch(self) -> None:
         """Look at the store again and again."""
         while True:
             await self.look()
-            await self._clock.sleep(TRY_EVERY_MS if self.fill is Fill.FULL else LOOK_EVERY_MS)
+            await self._clock.sleep(TRY_EVERY_MS if self.fill is SpaceLevel.FULL else POLL_MS)
 
     async def look(self) -> None:
         """Judge how full the store is, and make room where there is none."""
         try:
-            if self.fill in (Fill.HARD, Fill.FULL) and self._clock.boot() >= self._reclaim_at:
-                self._reclaim_at = self._clock.boot() + (TRY_EVERY_MS if self.fill is Fill.FULL else RECLAIM_EVERY_MS)
+            if self.fill in (SpaceLevel.HARD, SpaceLevel.FULL) and self._clock.boot() >= self._reclaim_at:
+                self._reclaim_at = self._clock.boot() + (
+                    TRY_EVERY_MS if self.fill is SpaceLevel.FULL else RECLAIM_EVERY_MS
+                )
                 await self._store.reclaim()
             share = (await self._store.usage()).share()
         except StoreError as error:
             self._journal.warning("usage-unknown", error=error)
             return
         self._meters.gauge("store_used_share", share)
-        if self.fill is Fill.FULL and share >= HARD:
+        if self.fill is SpaceLevel.FULL and share >= HARD:
             return
         percent = f"{self._store.name} is {share:.0%} full"
         if share >= HARD:
-            self._become(Fill.HARD, f"{percent}; only reports and operators are served; hint: make room on its disk")
+            self._become(
+                SpaceLevel.HARD, f"{percent}; only reports and operators are served; hint: make room on its disk"
+            )
         elif share >= SOFT:
-            self._become(Fill.SOFT, f"{percent}; less history is kept")
+            self._become(SpaceLevel.SOFT, f"{percent}; less history is kept")
         else:
-            self._become(Fill.OPEN, "")
+            self._become(SpaceLevel.OPEN, "")
 
-    def _become(self, fill: Fill, why: str) -> None:
+    def _become(self, fill: SpaceLevel, why: str) -> None:
         if fill is not self.fill:
             self._journal.warning("store-room", fill=fill.value, was=self.fill.value, why=why)
             self._meters.count("store_fill_changes", fill=fill.value)

@@ -14,21 +14,21 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import NamedTuple
 
-from holdfast.core.agent.bindings import Bound, bound_to
+from holdfast.core.agent.bindings import BoundSlot, bindings_of_node
 from holdfast.core.ledger.answers import Code, Refused, not_found
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import NODE
 from holdfast.host.errors import ListAgain, NotLeading, Unavailable
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import StoreError
-from holdfast.host.ports.transport import Flow, Framing
-from holdfast.host.protocol.bindings import Bindings, Message, Quiet, TemplateTold, encode_message
+from holdfast.host.ports.transport import Framing, StreamReply
+from holdfast.host.protocol.bindings import BindingsHeartbeat, Message, NodeBindings, TemplateMessage, encode_message
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.watch.changes import about
-from holdfast.host.watch.keepalive import Rounds
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.watch.changes import filter_for
+from holdfast.host.watch.keepalive import KeepaliveRounds
 from holdfast.host.watch.subscription import Subscription
 
 #: While something waits, what stands there is looked at so often.
@@ -37,14 +37,16 @@ WAITS_MS = 500
 SLOTS_IN_A_MS = 100
 
 
-class Reader(NamedTuple):
+class BindingsReader(NamedTuple):
     """A node's agent: its name, and the session in which it asks."""
 
     name: str
     session: Revision
 
 
-async def serve_bindings(ledger: Ledger[RegionState], reader: Reader, watch_ms: int, rounds: Rounds) -> Flow | Refused:
+async def serve_bindings(
+    ledger: Ledger[RegionState], reader: BindingsReader, watch_ms: int, rounds: KeepaliveRounds
+) -> StreamReply | Refused:
     """Answer `GET /v1/bindings` of a node's agent; while nothing changes it is nudged by rounds. `Unavailable` when
     this server cannot."""
     _must_lead(ledger)
@@ -55,10 +57,10 @@ async def serve_bindings(ledger: Ledger[RegionState], reader: Reader, watch_ms: 
     current = ledger.durable.state.session_of.get(f"agent/{name}") or 0
     if current != session:
         return Refused(Code.NO_SESSION, f"{name} has another session, or none", {"current": current})
-    subscription = await ledger.watch(about((NODE, uid)), None, watch_ms)
+    subscription = await ledger.watch(filter_for((NODE, uid)), None, watch_ms)
     frames = _Stream(ledger, subscription, rounds, reader, uid).frames()
     await anext(frames)  # begun: whoever closes it unread ends its subscription, too
-    return Flow(frames, Framing.FRAMES)
+    return StreamReply(frames, Framing.FRAMES)
 
 
 def _must_lead(ledger: Ledger[RegionState]) -> None:
@@ -74,8 +76,8 @@ class _Stream:
         self,
         ledger: Ledger[RegionState],
         subscription: Subscription,
-        rounds: Rounds,
-        reader: Reader,
+        rounds: KeepaliveRounds,
+        reader: BindingsReader,
         node: Revision,
     ) -> None:
         self._ledger = ledger
@@ -84,13 +86,13 @@ class _Stream:
         self._actor = f"agent/{reader.name}"
         self._session = reader.session
         self._node = node
-        self._told: tuple[Bound, ...] | None = None
+        self._told: tuple[BoundSlot, ...] | None = None
         #: The last batch of the state that was looked at.
         self._seen = 0
         #: Whether a right that ends by itself stands behind any of it: then time alone changes what is to be told.
         self._may_lapse = True
         self._templates: set[str] = set()
-        self._journal = Journal("bindings", server=ledger.identity.server)
+        self._journal = Logger("bindings", server=ledger.identity.server)
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """Every message, encoded, until this server leads no more or the session is over; after a first word that is
@@ -105,8 +107,8 @@ class _Stream:
                     yield encode_message(message)
                 await self._rest()
                 if not await self._changed():
-                    yield encode_message(Quiet())
-            yield encode_message(Quiet(over=True))
+                    yield encode_message(BindingsHeartbeat())
+            yield encode_message(BindingsHeartbeat(over=True))
         except (Unavailable, ListAgain, StoreError) as error:
             self._journal.info("stream-ended", agent=self._actor, why=error)
         finally:
@@ -127,7 +129,7 @@ class _Stream:
         self._seen = state.facts.seq
         assert ledger.leader is not None
         now = ledger.leader.term.now()
-        slots = tuple(bound_to(state, self._node, now))
+        slots = tuple(bindings_of_node(state, self._node, now))
         behind = [state.assignments[state.slots[one.slot].assignment] for one in slots]
         self._may_lapse = any(assignment.right_until for assignment in behind)
         if slots == self._told:
@@ -135,10 +137,10 @@ class _Stream:
         self._told = slots
         wanted = dict.fromkeys(one.template for one in slots if one.template not in self._templates)
         self._templates = {one.template for one in slots}
-        found: list[Message] = [TemplateTold(digest, state.templates[digest]) for digest in wanted]
+        found: list[Message] = [TemplateMessage(digest, state.templates[digest]) for digest in wanted]
         facts = state.facts
         ledger.meters.count("bindings_told")
-        return [*found, Bindings(facts.log_id, facts.term, revision(facts.seq, INDEX_MAX), now, slots)]
+        return [*found, NodeBindings(facts.log_id, facts.term, pack_revision(facts.seq, INDEX_MAX), now, slots)]
 
     async def _rest(self) -> None:
         """A node that is crowded and changes all the time leaves most of the time to all others."""
@@ -158,7 +160,8 @@ class _Stream:
     def _may_differ(self) -> bool:
         leader = self._ledger.leader
         return (
-            leader is None or tuple(bound_to(self._ledger.durable.state, self._node, leader.term.now())) != self._told
+            leader is None
+            or tuple(bindings_of_node(self._ledger.durable.state, self._node, leader.term.now())) != self._told
         )
 
     async def _next(self) -> bool:

@@ -14,37 +14,44 @@ from contextlib import aclosing
 from typing import Any
 
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.snapshot import decode_manifest, verify
 from holdfast.host.errors import NotLeading, NotProven, NotReached, Unavailable
 from holdfast.host.ledger.ledger import Ledger
 from holdfast.host.ports.store import StoreCorrupt, StoreError
-from holdfast.host.ports.transport import Flow, Framing
-from holdfast.host.protocol.log_stream import Beat, Begin, Message, Piece, Step, encode_message
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.streams.resume import place_of, proven
+from holdfast.host.ports.transport import Framing, StreamReply
+from holdfast.host.protocol.log_stream import (
+    LogBatch,
+    LogHeartbeat,
+    Message,
+    SnapshotBegin,
+    SnapshotChunk,
+    encode_message,
+)
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.streams.resume import proven_leader, resume_point
 
 #: A mirror hears at least this often that nothing has changed: its view is never known to be younger than that.
-BEAT_MS = 250
+HEARTBEAT_MS = 250
 #: How much of the log is read at once.
 READ_BYTES = 1 << 20
 
 
-async def serve_log(ledger: Ledger[Any], since: Token | None) -> Flow:
+async def serve_log(ledger: Ledger[Any], since: RevisionToken | None) -> StreamReply:
     """Answer `GET /v1/log`. `Unavailable` or `ListAgain` when it cannot be."""
-    proven(ledger)
+    proven_leader(ledger)
     if since is not None:
-        await place_of(ledger, since)
-    return Flow(_Stream(ledger, since).frames(), Framing.FRAMES)
+        await resume_point(ledger, since)
+    return StreamReply(_Stream(ledger, since).frames(), Framing.FRAMES)
 
 
 class _Stream:
     """One mirror's stream, and how far it has told."""
 
-    def __init__(self, ledger: Ledger[Any], since: Token | None) -> None:
+    def __init__(self, ledger: Ledger[Any], since: RevisionToken | None) -> None:
         self._ledger = ledger
         self._told: int | None = since.seq if since is not None else None
-        self._journal = Journal("mirror", server=ledger.identity.server)
+        self._journal = Logger("mirror", server=ledger.identity.server)
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Every message, encoded, until this server leads no more."""
@@ -74,7 +81,7 @@ class _Stream:
         except (NotLeading, NotProven) as error:
             self._journal.info("leads-no-more", why=error)
             facts = self._ledger.durable.state.facts
-            yield Beat(facts.at, self._ledger.durable.token(), leads=False)
+            yield LogHeartbeat(facts.at, self._ledger.durable.token(), leads=False)
 
     async def _snapshot(self) -> AsyncGenerator[Message, None]:
         """The newest snapshot that is intact; where there is none, the word that all of the log follows."""
@@ -83,17 +90,17 @@ class _Stream:
         for seq, raw in await store.manifests():
             try:
                 manifest = decode_manifest(raw)
-                yield Begin(raw)
+                yield SnapshotBegin(raw)
                 for place, part in enumerate(manifest.parts):
                     chunk = await store.get_chunk(seq, part.name)
                     verify(manifest, place, chunk)
-                    yield Piece(chunk)
+                    yield SnapshotChunk(chunk)
             except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
                 self._journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
                 continue
             self._told = manifest.seq
             return
-        yield Begin()
+        yield SnapshotBegin()
         self._told = 0
 
     async def _next(self) -> list[Message]:
@@ -101,17 +108,17 @@ class _Stream:
         ledger, told = self._ledger, self._told
         assert told is not None, "a snapshot, or nothing, was told of first"
         try:
-            await ledger.durable.reach(told + 1, BEAT_MS)
+            await ledger.durable.reach(told + 1, HEARTBEAT_MS)
         except NotReached:
-            leader = proven(ledger)
+            leader = proven_leader(ledger)
             is_here = ledger.durable.state.facts.seq == told
-            return [Beat(leader.term.now(), ledger.durable.token())] if is_here else []
+            return [LogHeartbeat(leader.term.now(), ledger.durable.token())] if is_here else []
         stored = await ledger.store.read(told + 1, READ_BYTES)
         # No turn of the loop passes from here on: what is whole, and until when, is of one moment.
-        leader, head = proven(ledger), ledger.durable.state.facts.seq
+        leader, head = proven_leader(ledger), ledger.durable.state.facts.seq
         now = leader.term.now()
         steps: list[Message] = [
-            Step(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head
+            LogBatch(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head
         ]
         if not steps:
             raise StoreError(f"{ledger.store.name}: batch {told + 1} is in the log and cannot be read yet")

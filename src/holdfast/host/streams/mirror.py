@@ -18,25 +18,33 @@ import msgspec
 
 from holdfast.core.ledger.codec import Corrupt
 from holdfast.core.ledger.commit.draft import fold
-from holdfast.core.ledger.revision import Token, seq_of, token
+from holdfast.core.ledger.revision import RevisionToken, seq_of, token_of
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import NotReached, StateDiffers, show_token
 from holdfast.host.ports.clock import Clock
-from holdfast.host.ports.transport import Declined, Request, Transport, TransportError, named
+from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
 from holdfast.host.protocol.commands import LEADER
-from holdfast.host.protocol.log_stream import LOG, SINCE, Beat, Begin, Piece, Step, read_message
+from holdfast.host.protocol.log_stream import (
+    LOG,
+    SINCE,
+    LogBatch,
+    LogHeartbeat,
+    SnapshotBegin,
+    SnapshotChunk,
+    read_message,
+)
 from holdfast.host.protocol.problem import read_problem
-from holdfast.host.protocol.session_client import Voice
-from holdfast.host.protocol.time_offset import Led
+from holdfast.host.protocol.session_client import SessionClient
+from holdfast.host.protocol.time_offset import LeaderKey
 from holdfast.host.runtime import gc_tuning
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Journal, Meters
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Logger, Metrics
 from holdfast.host.storage.load import FOLD_AT_ONCE
-from holdfast.host.streams.mirror_state import Loading, Shown
-from holdfast.host.streams.resume import close
-from holdfast.host.watch.hub import Touches
+from holdfast.host.streams.mirror_state import MirrorLoad, MirrorState
+from holdfast.host.streams.resume import close_frames
+from holdfast.host.watch.hub import KeyFeed
 
 #: A stream without a beat for so long is broken.
 IDLE_MS = 3_500
@@ -53,17 +61,17 @@ class _Broken(Exception):
 class Mirror:
     """One mirror. `run` it; who is asked is whom the voice thinks to lead."""
 
-    def __init__(self, voice: Voice, transport: Transport, clock: Clock, meters: Meters) -> None:
+    def __init__(self, voice: SessionClient, transport: Transport, clock: Clock, meters: Metrics) -> None:
         self._voice = voice
         self._transport = transport
         self._clock = clock
         self._meters = meters
-        self._journal = Journal("mirror", actor=voice.actor)
-        self.shown = Shown(clock, meters)
-        self._loading: Loading | None = None
+        self._journal = Logger("mirror", actor=voice.actor)
+        self.shown = MirrorState(clock, meters)
+        self._loading: MirrorLoad | None = None
         #: Who leads by what is shown; the ledger time as of which nothing is missing, and the latest time that was told
         #: or guessed here, both of that leader.
-        self._led: Led = ("", 0)
+        self._led: LeaderKey = ("", 0)
         self._as_of: Instant = 0
         self._latest: Instant = 0
         #: What keeps it from following; empty when nothing does.
@@ -88,7 +96,7 @@ class Mirror:
         """For how long there may have been something that was not heard of here."""
         return self.now() - self._as_of
 
-    def changes(self, kinds: Iterable[str]) -> Touches:
+    def changes(self, kinds: Iterable[str]) -> KeyFeed:
         """Which objects of these kinds change from now on. Ends when another state takes the place of this one."""
         return self.shown.hub.touched(kinds)
 
@@ -108,7 +116,7 @@ class Mirror:
         """Follow, and compare what is shown with the digests in the log. Raises `UpgradeNeeded`."""
         while True:
             try:
-                await together(self._follow(), self.shown.compare())
+                await run_until_first(self._follow(), self.shown.compare())
             except StateDiffers as error:
                 self._drop(error)
 
@@ -136,7 +144,7 @@ class Mirror:
             return "ended"
         except _Broken as broken:
             return str(broken)
-        except Declined as declined:
+        except StreamDeclined as declined:
             return self._declined(server, declined)
         except Corrupt as error:
             self._start_over(f"{server} sends what does not follow: {error}")
@@ -146,40 +154,40 @@ class Mirror:
             self._voice.elsewhere(server)
             return "unreachable"
         finally:
-            await close(frames)
+            await close_frames(frames)
 
     def _request(self) -> Request:
         place = self._place()
         query = ((SINCE, show_token(place)),) if place is not None else ()
         return Request("GET", LOG, query, self._voice.headers())
 
-    def _place(self) -> Token | None:
+    def _place(self) -> RevisionToken | None:
         """After which batch to go on; None: from a snapshot. What was not restored to its end is of no use."""
         if self._loading is not None and not self._loading.is_restored:
             self._loading = None
         facts = (self._loading.state if self._loading is not None else self.state).facts
-        return token(facts.log_id, facts.term, facts.seq, facts.digest) if facts.seq else None
+        return token_of(facts.log_id, facts.term, facts.seq, facts.digest) if facts.seq else None
 
-    def _declined(self, server: str, declined: Declined) -> str:
+    def _declined(self, server: str, declined: StreamDeclined) -> str:
         found = read_problem(declined.reply)
         if found.code in _START_OVER:
             self._start_over(found.detail)
         else:
             self.trouble = f"{server} does not tell its log: {found.detail} ({found.code})"
-            self._voice.elsewhere(server, named(declined.reply.headers, LEADER))
+            self._voice.elsewhere(server, first_value(declined.reply.headers, LEADER))
         return found.code
 
     def _start_over(self, why: str) -> None:
         """What there is here is not, or no longer, a part of that log: it is shown until another one is whole."""
         self._journal.warning("begins-anew", why=why)
         self.trouble = why
-        self._loading = Loading()
+        self._loading = MirrorLoad()
 
     def _drop(self, error: StateDiffers) -> None:
         """What is shown is not what the log says: nothing is shown any more, and all is loaded anew."""
         self._meters.count("mirror_differed")
         self._journal.error("state-differs", why=error)
-        self.trouble, self._loading = str(error), Loading()
+        self.trouble, self._loading = str(error), MirrorLoad()
         self.shown.drop()
 
     def _take(self, server: str, frame: bytes) -> None:
@@ -189,21 +197,21 @@ class Mirror:
             self.trouble = f"{server} sends what this version cannot read: {error}"
             raise _Broken("unreadable") from error
         match message:
-            case Begin(manifest):
-                self._loading = Loading(manifest)
-            case Piece(raw):
-                (self._loading or Loading()).take(raw)
-            case Step():
+            case SnapshotBegin(manifest):
+                self._loading = MirrorLoad(manifest)
+            case SnapshotChunk(raw):
+                (self._loading or MirrorLoad()).take(raw)
+            case LogBatch():
                 self._step(message)
-            case Beat(leads=False):
+            case LogHeartbeat(leads=False):
                 self._voice.elsewhere(server)
                 raise _Broken("not-leading")
-            case Beat(at, place):
+            case LogHeartbeat(at, place):
                 if place != self._place():
                     raise Corrupt(f"the log is at {show_token(place)}, and this mirror elsewhere")
                 self._heard(at, at)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: LogBatch) -> None:
         """The next batch. `Corrupt` when it does not follow, `UpgradeNeeded` when it is newer than this version."""
         state = self._loading.state if self._loading is not None else self.state
         batch = REGION.batches.read(step.raw, state.facts.digest, step.digest)

@@ -6,37 +6,37 @@ import asyncio
 from typing import Any
 
 from holdfast.core.ledger.codec import Corrupt
-from holdfast.core.ledger.state.snapshot import Restore, decode_manifest
+from holdfast.core.ledger.state.snapshot import SnapshotLoader, decode_manifest
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.storage.digests import Digests
-from holdfast.host.storage.durable_state import Durable
-from holdfast.host.watch.hub import Hub
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.storage.digests import DigestChecker
+from holdfast.host.storage.durable_state import DurableState
+from holdfast.host.watch.hub import WatchHub
 
 
-class Shown:
+class MirrorState:
     """The state of one mirror. Whoever listens to the hub is told when another one takes its place: changes end."""
 
-    def __init__(self, clock: Clock, meters: Meters) -> None:
+    def __init__(self, clock: Clock, meters: Metrics) -> None:
         self._clock = clock
         self._meters = meters
-        self.durable: Durable[RegionState] = Durable(REGION, RegionState())
+        self.durable: DurableState[RegionState] = DurableState(REGION, RegionState())
         nowhere: Any = None  # a mirror has no log: nobody subscribes here, and touches need none
-        self.hub = Hub(REGION, nowhere, self.durable.token(), meters)
+        self.hub = WatchHub(REGION, nowhere, self.durable.token(), meters)
         #: How often a state was shown for the first time.
         self.times = 0
         #: What compares the state with the log; None: nothing is shown.
-        self._digests: Digests[RegionState] | None = None
+        self._digests: DigestChecker[RegionState] | None = None
         self._moved = asyncio.Event()
 
     def show(self, state: RegionState) -> None:
         """This one from now on, whatever was there before: it may be another log's."""
         self._replace(state)
         self.durable.listeners.append(self.hub.publish)
-        self._digests = Digests(self.durable, self._clock, self._meters)
+        self._digests = DigestChecker(self.durable, self._clock, self._meters)
         self.times += 1
         self._moved.set()
 
@@ -47,7 +47,7 @@ class Shown:
         self._moved.set()
 
     def _replace(self, state: RegionState) -> None:
-        self.durable = Durable(REGION, state)
+        self.durable = DurableState(REGION, state)
         self.hub.reset(self.durable.token())
 
     async def there(self) -> int:
@@ -68,10 +68,10 @@ class Shown:
         while True:
             times = await self.there()
             assert self._digests is not None
-            await together(self._digests.watch(), self.over(times))
+            await run_until_first(self._digests.watch(), self.over(times))
 
 
-class Loading:
+class MirrorLoad:
     """One of them. Without a manifest it begins with nothing: the first batch of the log follows."""
 
     def __init__(self, manifest: bytes = b"") -> None:
@@ -80,7 +80,7 @@ class Loading:
         self._left = 0
         if manifest:
             found = decode_manifest(manifest)
-            self._restore = Restore(self.state, found)
+            self._restore = SnapshotLoader(self.state, found)
             self._left = len(found.parts)
 
     @property

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
-from holdfast.core.ledger.revision import Token
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.host.errors import Gone, NotLeading, NotReached, show_token
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ports.store import StoreError, Trimmed
+from holdfast.host.ports.store import LogTrimmed, StoreError
 
 S = TypeVar("S", bound=LedgerState)
 
 
-def proven(ledger: Ledger[S]) -> Leader[S]:
+def proven_leader(ledger: Ledger[S]) -> Leader[S]:
     """The leader, if this server is one and can show it. `Unavailable` otherwise."""
     if ledger.leader is None:
         raise NotLeading(f"{ledger.identity.server} is {ledger.role.value}")
@@ -29,7 +29,7 @@ def proven(ledger: Ledger[S]) -> Leader[S]:
     return ledger.leader
 
 
-async def place_of(ledger: Ledger[S], held: Token) -> Token:
+async def resume_point(ledger: Ledger[S], held: RevisionToken) -> RevisionToken:
     """The place that a reader has come to, as this log has it: a stream can go on after it.
 
     `Diverged` when it is not in this log, as far as its digest tells; `Gone` when what follows it is trimmed;
@@ -39,7 +39,7 @@ async def place_of(ledger: Ledger[S], held: Token) -> Token:
     try:
         found = await ledger.durable.check(held, ledger.store)
         floor = (await ledger.store.head()).floor
-    except Trimmed as error:
+    except LogTrimmed as error:
         raise Gone(gone) from error
     except StoreError as error:
         raise NotReached(f"{show_token(held)} cannot be looked up: {error}") from error
@@ -48,7 +48,7 @@ async def place_of(ledger: Ledger[S], held: Token) -> Token:
     return found
 
 
-async def close(frames: AsyncIterator[bytes]) -> None:
+async def close_frames(frames: AsyncIterator[bytes]) -> None:
     """End a stream from its reader's side."""
     if isinstance(frames, AsyncGenerator):
         await frames.aclose()

@@ -1,7 +1,7 @@
 """Durable events as watches tell them, and who wants to hear of which.
 
-An event becomes a `Change` only when somebody hears of it, and is encoded only when somebody needs bytes: once, however
-many hear of it (RULES 22).
+An event becomes a `ChangeEvent` only when somebody hears of it, and is encoded only when somebody needs bytes: once,
+however many hear of it (RULES 22).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.core.ledger.codec import Batch, Record, encode
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.watch import Key
-from holdfast.core.ledger.revision import Token, revision
+from holdfast.core.ledger.codec import Batch, LogRecord, encode
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.watch import WatchKey
+from holdfast.core.ledger.revision import RevisionToken, pack_revision
 from holdfast.core.model.values.structs import Revision
 
 
-class Change:
+class ChangeEvent:
     """One durable event: where and when it stands in the log, who caused it with which command, and why."""
 
     __slots__ = ("_raw", "actor", "at", "cause", "command", "event", "revision")
 
-    def __init__(self, position: Revision, record: Record[Any], event: Any) -> None:
+    def __init__(self, position: Revision, record: LogRecord[Any], event: Any) -> None:
         self.revision = position
         self.at = record.at
         self.actor = record.actor
@@ -40,54 +40,54 @@ class Change:
         return self._raw
 
 
-class Changes(Struct, frozen=True):
+class ChangeBatch(Struct, frozen=True):
     """What a subscriber hears of one batch, in order. None of them: a bookmark, which says how far nothing was missed.
 
     Whoever has acted on it resumes from `token`.
     """
 
-    token: Token
-    changes: tuple[Change, ...] = ()
+    token: RevisionToken
+    changes: tuple[ChangeEvent, ...] = ()
 
     def size_bytes(self) -> int:
         """How much it takes to send."""
         return sum(len(change.raw) for change in self.changes)
 
 
-class Interest(Struct, frozen=True):
+class WatchFilter(Struct, frozen=True):
     """Which events a subscriber hears of: those that touch one of the keys or kinds, or all there are."""
 
-    keys: frozenset[Key] = frozenset()
+    keys: frozenset[WatchKey] = frozenset()
     kinds: frozenset[str] = frozenset()
     everything: bool = False
 
-    def meets(self, keys: tuple[Key, ...]) -> bool:
+    def meets(self, keys: tuple[WatchKey, ...]) -> bool:
         """Whether an event with these keys is of interest."""
         return self.everything or any(key in self.keys or key[0] in self.kinds for key in keys)
 
 
-EVERYTHING = Interest(everything=True)
+EVERYTHING = WatchFilter(everything=True)
 
 
-def about(*wanted: Key | str) -> Interest:
+def filter_for(*wanted: WatchKey | str) -> WatchFilter:
     """Interest in keys, `("node", uid)`, and in whole kinds, `"node"`."""
     kinds = frozenset(one for one in wanted if isinstance(one, str))
-    return Interest(frozenset(one for one in wanted if not isinstance(one, str)), kinds)
+    return WatchFilter(frozenset(one for one in wanted if not isinstance(one, str)), kinds)
 
 
-def positions(batch: Batch[Any]) -> Iterator[tuple[Revision, Record[Any], Any]]:
+def positions(batch: Batch[Any]) -> Iterator[tuple[Revision, LogRecord[Any], Any]]:
     """Every event of a batch with its revision and its record, in the order of the log."""
-    position = revision(batch.header.seq)
+    position = pack_revision(batch.header.seq)
     for record in batch.records:
         for event in record.events:
             yield position, record, event
             position += 1
 
 
-def matching(book: Book[Any], batch: Batch[Any], interest: Interest) -> tuple[Change, ...]:
+def matching(book: LedgerDefinition[Any], batch: Batch[Any], interest: WatchFilter) -> tuple[ChangeEvent, ...]:
     """What of a batch is of interest. Told from the events alone: the same now and in any later reading of the log."""
     return tuple(
-        Change(position, record, event)
+        ChangeEvent(position, record, event)
         for position, record, event in positions(batch)
         if interest.meets(book.keys[type(event)](event, position))
     )

@@ -16,40 +16,45 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.watch import Key
-from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, token
-from holdfast.host.ports.store import Log
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.watch.changes import Change, Changes, Interest, positions
-from holdfast.host.watch.key_changes import Touched
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.watch import WatchKey
+from holdfast.core.ledger.revision import INDEX_MAX, RevisionToken, pack_revision, token_of
+from holdfast.host.ports.store import LogStore
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.watch.changes import ChangeBatch, ChangeEvent, WatchFilter, positions
+from holdfast.host.watch.key_changes import ChangedKeys
 from holdfast.host.watch.log_reader import ReadAhead
-from holdfast.host.watch.subscription import Subscription, Window
+from holdfast.host.watch.subscription import Subscription, SubscriptionLimits
 
-_Hearers = dict[Subscription, None]
+_Matches = dict[Subscription, None]
 
 
-class Hub:
+class WatchHub:
     """All that watches one ledger on one server."""
 
     def __init__(
-        self, book: Book[Any], log: Log, head: Token, meters: Meters | None = None, window: Window | None = None
+        self,
+        book: LedgerDefinition[Any],
+        log: LogStore,
+        head: RevisionToken,
+        meters: Metrics | None = None,
+        window: SubscriptionLimits | None = None,
     ) -> None:
         self.book = book
         self.log = log
         self.head = head
-        self.meters = meters or Meters()
-        self.window = window or Window()
+        self.meters = meters or Metrics()
+        self.window = window or SubscriptionLimits()
         self.ahead = ReadAhead(self.window.ahead_bytes)
-        self._everything: _Hearers = {}
-        self._by_key: dict[Key, _Hearers] = {}
-        self._by_kind: dict[str, _Hearers] = {}
+        self._everything: _Matches = {}
+        self._by_key: dict[WatchKey, _Matches] = {}
+        self._by_kind: dict[str, _Matches] = {}
         #: Live ones by the number of the batch, modulo, after which they get a bookmark: a few after each.
-        self._marked: list[_Hearers] = [{} for _ in range(self.window.bookmark_batches)]
+        self._marked: list[_Matches] = [{} for _ in range(self.window.bookmark_batches)]
         self._place_of: dict[Subscription, int] = {}
-        self._open: _Hearers = {}
+        self._open: _Matches = {}
         #: By number. Held weakly: whoever stops asking, as a controller does when its term ends, need not say so.
-        self._touches: WeakValueDictionary[int, Touches] = WeakValueDictionary()
+        self._touches: WeakValueDictionary[int, KeyFeed] = WeakValueDictionary()
         self._opened = 0
 
     # The ledger's side
@@ -58,11 +63,11 @@ class Hub:
         """Tell of the next batch, which is part of the state since this turn. Never waits, and calls nobody's code."""
         header = batch.header
         assert header.seq == self.head.seq + 1, f"batch {header.seq} after {self.head.seq}: reset the hub first"
-        before, self.head = self.head, token(header.log_id, header.term, header.seq, batch.digest)
+        before, self.head = self.head, token_of(header.log_id, header.term, header.seq, batch.digest)
         self.meters.count("watch_published", sum([len(record.events) for record in batch.records]))
         if not self._place_of and not self._touches:
             return
-        heard: dict[Subscription, list[Change]] = {}
+        heard: dict[Subscription, list[ChangeEvent]] = {}
         listening = list(self._touches.values())
         for position, record, event in positions(batch):
             keys = self.book.keys[type(event)](event, position)
@@ -70,17 +75,17 @@ class Hub:
                 touches.touch(keys)
             hearers = self._hearers(keys)
             if hearers:
-                change = Change(position, record, event)
+                change = ChangeEvent(position, record, event)
                 for subscription in hearers:
                     heard.setdefault(subscription, []).append(change)
         for subscription, changes in heard.items():
-            subscription.offer(Changes(self.head, tuple(changes)), before)
+            subscription.offer(ChangeBatch(self.head, tuple(changes)), before)
         for subscription in self._marked[header.seq % len(self._marked)]:
             subscription.mark(self.head)
         for touches in listening:
-            touches.landed(revision(header.seq, INDEX_MAX))
+            touches.landed(pack_revision(header.seq, INDEX_MAX))
 
-    def _hearers(self, keys: tuple[Key, ...]) -> _Hearers:
+    def _hearers(self, keys: tuple[WatchKey, ...]) -> _Matches:
         found = dict(self._everything)
         by_key, by_kind = self._by_key, self._by_kind
         for key in keys:
@@ -90,7 +95,7 @@ class Hub:
                 found.update(by_kind[key[0]])
         return found
 
-    def reset(self, head: Token) -> None:
+    def reset(self, head: RevisionToken) -> None:
         """The state was loaded anew, and batches up to `head` were not published: everybody reads them from the log."""
         before, self.head = self.head, head
         for subscription in list(self._place_of):
@@ -107,7 +112,7 @@ class Hub:
 
     # The subscribers' side
 
-    async def subscribe(self, interest: Interest, since: Token | None = None) -> Subscription:
+    async def subscribe(self, interest: WatchFilter, since: RevisionToken | None = None) -> Subscription:
         """A stream of what is of interest after `since`, or from now on. Close it, or use it in a `with`.
 
         `ListAgain` when `since` is not in this log or no longer reached by it. A server that follows reaches the batch
@@ -121,13 +126,13 @@ class Hub:
         self.meters.gauge("watch_subscribers", len(self._open))
         return subscription
 
-    def touched(self, kinds: Iterable[str] = ()) -> Touches:
+    def touched(self, kinds: Iterable[str] = ()) -> KeyFeed:
         """Which objects of these kinds change from now on; none named: of all kinds."""
         chosen = frozenset(kinds) or frozenset(self.book.kinds)
         unknown = sorted(chosen - set(self.book.kinds))
         assert not unknown, f"the {self.book.name} ledger has no kinds {unknown}"
         self._opened += 1
-        touches = self._touches[self._opened] = Touches(self, self._opened, chosen)
+        touches = self._touches[self._opened] = KeyFeed(self, self._opened, chosen)
         return touches
 
     def join(self, subscription: Subscription) -> None:
@@ -168,29 +173,29 @@ class Hub:
         self._open.pop(subscription, None)
         self.meters.gauge("watch_subscribers", len(self._open))
 
-    def deaf(self, touches: Touches) -> None:
+    def deaf(self, touches: KeyFeed) -> None:
         """Forget touches that are over."""
         self._touches.pop(touches.number, None)
 
 
-class Touches:
+class KeyFeed:
     """An async iterator of what batches touched since it was last asked: each key once, the first touched first.
 
     It is told of every batch, also if that touched nothing. It ends when something had to be left out (too many keys,
     or a state that was loaded anew), or when it is closed: list everything, and ask for new ones. One task reads it.
     """
 
-    def __init__(self, hub: Hub, number: int, kinds: frozenset[str]) -> None:
+    def __init__(self, hub: WatchHub, number: int, kinds: frozenset[str]) -> None:
         self.number = number
         self._hub = hub
         self._kinds = kinds
-        self._keys: dict[Key, None] = {}
+        self._keys: dict[WatchKey, None] = {}
         #: The revision up to which the state held everything when the last batch landed; 0: told already.
         self._landed = 0
         self._wake = asyncio.Event()
         self._is_over = False
 
-    def touch(self, keys: tuple[Key, ...]) -> None:
+    def touch(self, keys: tuple[WatchKey, ...]) -> None:
         """Note what an event touched."""
         kinds = self._kinds
         for key in keys:
@@ -212,15 +217,15 @@ class Touches:
         self._hub.deaf(self)
         self._wake.set()
 
-    def __aiter__(self) -> Touches:
+    def __aiter__(self) -> KeyFeed:
         return self
 
-    async def __anext__(self) -> Touched:
+    async def __anext__(self) -> ChangedKeys:
         while not self._landed and not self._is_over:
             self._wake.clear()
             await self._wake.wait()
         if self._is_over:
             raise StopAsyncIteration
-        told = Touched(self._landed, tuple(self._keys))
+        told = ChangedKeys(self._landed, tuple(self._keys))
         self._landed, self._keys = 0, {}
         return told

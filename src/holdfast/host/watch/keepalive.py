@@ -9,7 +9,7 @@ everybody else for as long as it takes.
 from __future__ import annotations
 
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.clock_event import Signal
+from holdfast.host.runtime.clock_event import ClockEvent
 from holdfast.host.watch.subscription import Subscription
 
 #: How long a round takes: nobody hears nothing for longer.
@@ -17,14 +17,14 @@ ROUND_MS = 5_000
 PARTS = 20
 
 
-class Rounds:
+class KeepaliveRounds:
     """The subscriptions that are nudged. `run` it beside them."""
 
     def __init__(self) -> None:
         self._parts: list[dict[Subscription, None]] = [{} for _ in range(PARTS)]
         self._part_of: dict[Subscription, int] = {}
         self._added = 0
-        self._joined = Signal()
+        self._joined = ClockEvent()
 
     def __len__(self) -> int:
         return len(self._part_of)

@@ -9,16 +9,16 @@ from collections import deque
 from typing import Any
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.revision import Token, token
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.revision import RevisionToken, token_of
 from holdfast.host.errors import Diverged, Gone, show_token
-from holdfast.host.ports.store import Log, Stored, StoreError, Trimmed
+from holdfast.host.ports.store import LogStore, LogTrimmed, StoredBatch, StoreError
 
 #: The beginning of whatever log this is, for those who know none.
-BEGINNING = Token("", 0, 0, b"")
+BEGINNING = RevisionToken("", 0, 0, b"")
 
 
-def must_lie_before(place: Token, head: Token) -> None:
+def check_not_ahead(place: RevisionToken, head: RevisionToken) -> None:
     """`Diverged` if the place cannot be one that the log, which is at `head`, has left behind."""
     if place.seq >= head.seq or (place.log_id != head.log_id and place != BEGINNING):
         raise Diverged(f"{show_token(place)} is not in this log, which is at {show_token(head)}: list again")
@@ -36,14 +36,19 @@ class ReadAhead:
         return max(1, min(wanted_bytes, self._most_bytes - self.held_bytes))
 
 
-class Backlog:
+class LogReader:
     """Reads on from a place. What goes wrong in the store is raised; asked again, it goes on and skips nothing.
 
     Whoever is done with it before its end says so: `drop`.
     """
 
     def __init__(
-        self, book: Book[Any], log: Log, place: Token, read_bytes: int, ahead: ReadAhead | None = None
+        self,
+        book: LedgerDefinition[Any],
+        log: LogStore,
+        place: RevisionToken,
+        read_bytes: int,
+        ahead: ReadAhead | None = None,
     ) -> None:
         self.place = place
         self._book = book
@@ -52,7 +57,7 @@ class Backlog:
         self._ahead = ahead or ReadAhead(read_bytes)
         #: The whole digest of the batch at `place`; None until it was found there.
         self._digest: bytes | None = None
-        self._read: deque[Stored] = deque()
+        self._read: deque[StoredBatch] = deque()
 
     async def verify(self) -> None:
         """`Diverged` if the place is not in this log, `Gone` if the log no longer reaches back to it."""
@@ -60,14 +65,14 @@ class Backlog:
             return
         place = self.place
         if place.seq == 0:
-            found, digest = token(place.log_id, 0, 0, b""), b""
+            found, digest = token_of(place.log_id, 0, 0, b""), b""
         else:
             self._hold(await self._from(place.seq))
             if not self._read:
                 raise Diverged(f"{show_token(place)} is beyond the end of {self._log.name}: list again")
             stored = self._hand_out()
             term = self._book.batches.header(stored.raw).term
-            found, digest = token(stored.log_id, term, stored.seq, stored.digest), stored.digest
+            found, digest = token_of(stored.log_id, term, stored.seq, stored.digest), stored.digest
         if found != place:
             raise Diverged(f"{show_token(place)} is not in this log, which has {show_token(found)} there: list again")
         self._digest = digest
@@ -84,27 +89,27 @@ class Backlog:
         batch: Batch[Any] = self._book.batches.read(stored.raw, self._digest, stored.digest)
         self._hand_out()
         self._digest = stored.digest
-        self.place = token(stored.log_id, batch.header.term, stored.seq, stored.digest)
+        self.place = token_of(stored.log_id, batch.header.term, stored.seq, stored.digest)
         return batch
 
     def drop(self) -> None:
         """Let go of what was read and is not needed any more."""
         self._hold([])
 
-    def _hold(self, read: list[Stored]) -> None:
+    def _hold(self, read: list[StoredBatch]) -> None:
         for one in self._read:
             self._ahead.held_bytes -= len(one.raw)
         self._read = deque(read)
         for one in read:
             self._ahead.held_bytes += len(one.raw)
 
-    def _hand_out(self) -> Stored:
+    def _hand_out(self) -> StoredBatch:
         first = self._read.popleft()
         self._ahead.held_bytes -= len(first.raw)
         return first
 
-    async def _from(self, first: int) -> list[Stored]:
+    async def _from(self, first: int) -> list[StoredBatch]:
         try:
             return await self._log.read(first, self._ahead.grant(self._read_bytes))
-        except Trimmed as error:
+        except LogTrimmed as error:
             raise Gone(f"the log no longer reaches back to batch {first}: list again ({error})") from error

@@ -16,15 +16,15 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.revision import Token
-from holdfast.host.ports.store import Log
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.watch.changes import Changes, Interest, matching
-from holdfast.host.watch.log_reader import Backlog, ReadAhead, must_lie_before
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.revision import RevisionToken
+from holdfast.host.ports.store import LogStore
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.watch.changes import ChangeBatch, WatchFilter, matching
+from holdfast.host.watch.log_reader import LogReader, ReadAhead, check_not_ahead
 
 
-class Window(Struct, frozen=True):
+class SubscriptionLimits(Struct, frozen=True):
     """How much waits for one subscriber, and how often one that hears of nothing gets a bookmark.
 
     One batch is always taken; what waits behind it is counted.
@@ -39,15 +39,15 @@ class Window(Struct, frozen=True):
     touched_keys: int = 100_000
 
 
-class Source(Protocol):
+class SubscriptionSource(Protocol):
     """The hub as its subscribers see it."""
 
-    book: Book[Any]
-    log: Log
-    meters: Meters
-    window: Window
+    book: LedgerDefinition[Any]
+    log: LogStore
+    meters: Metrics
+    window: SubscriptionLimits
     #: The newest batch that is published. A subscriber that reads the log stops there.
-    head: Token
+    head: RevisionToken
     #: What all of them have read of the log and not handed out.
     ahead: ReadAhead
 
@@ -62,31 +62,31 @@ class Source(Protocol):
 
 
 class Subscription:
-    """An async iterator of `Changes`: every matching batch once, in order, and bookmarks now and then.
+    """An async iterator of `ChangeBatch`: every matching batch once, in order, and bookmarks now and then.
 
     It raises `ListAgain`: `Diverged` when its place is not in this log any more, `Gone` when the log was trimmed past
     it. `StoreError` means that the log could not be read now: asking again goes on where it was. It ends by itself
     only when it is closed. One task reads it.
     """
 
-    def __init__(self, source: Source, interest: Interest, since: Token) -> None:
+    def __init__(self, source: SubscriptionSource, interest: WatchFilter, since: RevisionToken) -> None:
         self.interest = interest
         #: Of what was handed out last: where to resume from.
         self.token = since
         self._source = source
-        self._waiting: deque[tuple[Changes, int]] = deque()
+        self._waiting: deque[tuple[ChangeBatch, int]] = deque()
         self._waiting_bytes = 0
-        self._mark: Token | None = None
+        self._mark: RevisionToken | None = None
         self._is_nudged = False
         self._wake = asyncio.Event()
         self._is_over = False
         #: What it reads the log with while it is behind; None while it is live.
-        self._backlog: Backlog | None = self._after(since)
+        self._backlog: LogReader | None = self._after(since)
 
     def __aiter__(self) -> Subscription:
         return self
 
-    async def __anext__(self) -> Changes:
+    async def __anext__(self) -> ChangeBatch:
         while True:
             if self._is_over:
                 if self._backlog is not None:
@@ -135,7 +135,7 @@ class Subscription:
         if self._backlog is not None and not self._joins(self._backlog):
             await self._backlog.verify()
 
-    def offer(self, changes: Changes, before: Token) -> None:
+    def offer(self, changes: ChangeBatch, before: RevisionToken) -> None:
         """Take a batch that was published after `before`; or let it be read from the log later."""
         size_bytes = 0
         if self._waiting:
@@ -149,7 +149,7 @@ class Subscription:
         self._waiting_bytes += size_bytes
         self._wake.set()
 
-    def mark(self, head: Token) -> None:
+    def mark(self, head: RevisionToken) -> None:
         """Nothing is missed up to here, once what waits is handed out."""
         self._mark = head
         self._wake.set()
@@ -159,17 +159,17 @@ class Subscription:
         self._is_nudged = True
         self._wake.set()
 
-    def fall_behind(self, place: Token) -> None:
+    def fall_behind(self, place: RevisionToken) -> None:
         """Read the log after `place`, up to which everything was offered."""
         self._source.leave(self)
         self._backlog = self._after(place)
         self._wake.set()
 
-    def _after(self, place: Token) -> Backlog:
+    def _after(self, place: RevisionToken) -> LogReader:
         source = self._source
-        return Backlog(source.book, source.log, place, source.window.read_bytes, source.ahead)
+        return LogReader(source.book, source.log, place, source.window.read_bytes, source.ahead)
 
-    def _next_waiting(self) -> Changes | None:
+    def _next_waiting(self) -> ChangeBatch | None:
         if self._waiting:
             changes, size_bytes = self._waiting.popleft()
             self._waiting_bytes -= size_bytes
@@ -177,21 +177,21 @@ class Subscription:
         mark, self._mark = self._mark, None
         nudged, self._is_nudged = self._is_nudged, False
         if mark is not None and mark.seq > self.token.seq:
-            return Changes(mark)
-        return Changes(self.token) if nudged else None
+            return ChangeBatch(mark)
+        return ChangeBatch(self.token) if nudged else None
 
-    async def _read_on(self, backlog: Backlog) -> Changes | None:
+    async def _read_on(self, backlog: LogReader) -> ChangeBatch | None:
         """What the next batch in the log holds for it; nothing, after a batch without interest or on joining."""
         if self._joins(backlog):
             return None
         batch = await backlog.next()
         found = matching(self._source.book, batch, self.interest)
         if found or backlog.place.seq - self.token.seq >= self._source.window.bookmark_batches:
-            return Changes(backlog.place, found)
+            return ChangeBatch(backlog.place, found)
         await asyncio.sleep(0)  # the log may be long: others get their turn
         return None
 
-    def _joins(self, backlog: Backlog) -> bool:
+    def _joins(self, backlog: LogReader) -> bool:
         """Become live if the head is reached. In one turn: what is published from here on is offered."""
         place, head = backlog.place, self._source.head
         if place == head:
@@ -200,5 +200,5 @@ class Subscription:
             self._mark = head
             self._source.join(self)
             return True
-        must_lie_before(place, head)
+        check_not_ahead(place, head)
         return False

@@ -13,27 +13,27 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import parse
+from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.values.structs import Revision
-from holdfast.host.ports.transport import Reply, Request, Serving
+from holdfast.host.ports.transport import Reply, Request, RequestHandler
 from holdfast.host.protocol.commands import (
     ENVELOPES,
-    ENVELOPES_MANY,
+    ENVELOPES_BATCH,
     RENEWALS,
-    Answered,
+    CommandOutcome,
+    CommandReply,
     Renew,
     Renewed,
-    Said,
-    read_answered,
-    read_answered_many,
+    read_command_replies,
+    read_command_reply,
     read_renewed,
 )
-from holdfast.wiring.server_ports import Carrier
+from holdfast.wiring.server_ports import ServerTransport
 
 
-class Heard(Protocol):
+class AckSink(Protocol):
     """Who notes what machines are told by a ledger's servers."""
 
     def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
@@ -49,18 +49,21 @@ class Heard(Protocol):
 _many = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
-class Saying(Protocol):
+class SendListener(Protocol):
     """Told of every command that somebody is about to send, and when there is an answer to it."""
 
     def __call__(self, envelope: Envelope[Any], *, answered: bool) -> None: ...
 
 
-class Witness:
+class AckRecorder:
     """A way to others that notes which commands the servers of a ledger answered to have landed; and, if somebody is to
     be told, which are sent at all."""
 
     def __init__(
-        self, inner: Carrier, ledgers: Mapping[str, tuple[Book[Any], Heard]], said: Saying | None = None
+        self,
+        inner: ServerTransport,
+        ledgers: Mapping[str, tuple[LedgerDefinition[Any], AckSink]],
+        said: SendListener | None = None,
     ) -> None:
         self._inner = inner
         self._said = said
@@ -73,19 +76,19 @@ class Witness:
         began = self._ledgers[peer][1].now() if peer in self._ledgers else 0
         reply = await self._inner.ask(peer, request, timeout_ms)
         if request.path == RENEWALS and peer in self._ledgers and isinstance(read_renewed(reply), Renewed):
-            session = parse(msgspec.json.decode(request.body, type=Renew).session)
+            session = parse_revision(msgspec.json.decode(request.body, type=Renew).session)
             assert session is not None, request.body
             self._ledgers[peer][1].renewed(peer, session, began)
         self._say(peer, sent, answered=True)
         if sent:
             one = request.path == ENVELOPES
-            self._note(peer, sent, [read_answered(reply)] if one else read_answered_many(reply, len(sent)))
+            self._note(peer, sent, [read_command_reply(reply)] if one else read_command_replies(reply, len(sent)))
         return reply
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         return self._inner.stream(peer, request, idle_ms)
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._inner.serve(serving)
 
     async def start(self) -> None:
@@ -103,7 +106,7 @@ class Witness:
                 self._said(self._read(peer, body), answered=answered)
 
     def _commands(self, peer: str, request: Request) -> list[bytes]:
-        if peer not in self._ledgers or request.path not in (ENVELOPES, ENVELOPES_MANY):
+        if peer not in self._ledgers or request.path not in (ENVELOPES, ENVELOPES_BATCH):
             return []
         return [request.body] if request.path == ENVELOPES else [bytes(one) for one in _many.decode(request.body)]
 
@@ -112,8 +115,8 @@ class Witness:
         assert not isinstance(envelope, Refused), envelope
         return envelope
 
-    def _note(self, peer: str, sent: list[bytes], answers: list[Answered]) -> None:
+    def _note(self, peer: str, sent: list[bytes], answers: list[CommandReply]) -> None:
         _, heard = self._ledgers[peer]
         for body, answered in zip(sent, answers, strict=True):
-            if answered.said is Said.LANDED:
+            if answered.said is CommandOutcome.LANDED:
                 heard.landed(self._read(peer, body), answered.revision)

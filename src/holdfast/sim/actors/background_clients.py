@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from holdfast.api.resources.command_catalog import show_command, tag_of
-from holdfast.api.server.request import read_token
+from holdfast.api.resources.command_catalog import render_command, tag_of
+from holdfast.api.server.request import parse_token
 from holdfast.client.errors import HoldfastError
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.model.objects.policies import Action
-from holdfast.sim.actors.user_client import ROOT, Line
-from holdfast.sim.checks.ledger_audit import Asked, Audit
-from holdfast.sim.world.world import Process, Program
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.sim.actors.user_client import ROOT, UserConnection
+from holdfast.sim.checks.ledger_audit import LedgerAudit, PendingRead
+from holdfast.sim.world.world import Program, SimProcess
 
 STORM_ASK_MS, STORM_PATIENCE_MS, STORM_LIFE_MS = 40, 2_000, 10_000
 READ_MS = 3_000
@@ -22,14 +22,14 @@ KINDS = {"platform": "Workload"}
 OF_REGIONS = "Node"
 
 #: The ways of a machine to all ledgers, and the operator's token, once there is one.
-Lines = Callable[[Process], Mapping[str, Line]]
-Proof = Callable[[], Awaitable[str]]
+UserConnections = Callable[[SimProcess], Mapping[str, UserConnection]]
+TokenSource = Callable[[], Awaitable[str]]
 
 
-def reader(lines: Lines, proof: Proof, audits: Mapping[str, Audit[Any]]) -> Program:
+def reader(lines: UserConnections, proof: TokenSource, audits: Mapping[str, LedgerAudit[Any]]) -> Program:
     """Reads, anywhere: linear ones, and ones at least as new as what was read before."""
 
-    async def run(process: Process) -> None:
+    async def run(process: SimProcess) -> None:
         chance, token = process.chance("reads"), await proof()
         clients = {
             name: line.client(ROOT, token, ask_ms=READ_MS, patience_ms=READ_MS) for name, line in lines(process).items()
@@ -39,7 +39,7 @@ def reader(lines: Lines, proof: Proof, audits: Mapping[str, Audit[Any]]) -> Prog
             ledger = chance.choice(sorted(clients))
             before = known.get(ledger, "") if chance.random() < 0.5 else ""
             audit = audits[ledger]
-            asked = Asked(read_token(before).seq, "at-least") if before else audit.asks()
+            asked = PendingRead(parse_token(before).seq, "at-least") if before else audit.asks()
             try:
                 read = f"at-least={before}" if before else "linear"
                 found = await clients[ledger].list(KINDS.get(ledger, OF_REGIONS), read=read)
@@ -47,17 +47,17 @@ def reader(lines: Lines, proof: Proof, audits: Mapping[str, Audit[Any]]) -> Prog
                 found = None
             if found is not None and found.token:
                 seen = found.token
-                audit.reads(asked, read_token(seen).seq, found.items)
-                known[ledger] = max(seen, known.get(ledger, seen), key=lambda one: read_token(one).seq)
+                audit.reads(asked, parse_token(seen).seq, found.items)
+                known[ledger] = max(seen, known.get(ledger, seen), key=lambda one: parse_token(one).seq)
             await process.clock.sleep(chance.randrange(200, 2_000))
 
     return run
 
 
-def storm(lines: Lines, proof: Proof, regions: list[str], goes_on: Callable[[], bool]) -> Program:
+def storm(lines: UserConnections, proof: TokenSource, regions: list[str], goes_on: Callable[[], bool]) -> Program:
     """Small commands, asked for again and again with almost no patience, by many at once."""
 
-    async def run(process: Process) -> None:
+    async def run(process: SimProcess) -> None:
         chance = process.chance("storm")
         ledger, token = chance.choice(regions), await proof()
         client = lines(process)[ledger].client(ROOT, token, ask_ms=STORM_ASK_MS, patience_ms=STORM_PATIENCE_MS)
@@ -65,10 +65,10 @@ def storm(lines: Lines, proof: Proof, regions: list[str], goes_on: Callable[[], 
         while goes_on():
             number += 1
             ends = process.clock.wall() + STORM_LIFE_MS
-            drill = OpenOverride(Action.PAUSE_AUTOSCALER, ledger, "", "a storm", ends)
+            drill = OpenOverride(OverrideAction.PAUSE_AUTOSCALER, ledger, "", "a storm", ends)
             key = f"{process.name}-{number}"
             with suppress(HoldfastError):  # whoever storms asks for the next thing
-                await client.command(tag_of(OpenOverride), idempotency_key=key, **show_command(drill))
+                await client.command(tag_of(OpenOverride), idempotency_key=key, **render_command(drill))
             await process.clock.sleep(chance.randrange(20, 200))
 
     return run

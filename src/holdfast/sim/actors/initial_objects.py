@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.model.objects import workloads as rules
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec
 from holdfast.core.model.objects.tenants import (
     PriorityClass,
     PriorityClassSpec,
@@ -21,7 +21,7 @@ from holdfast.core.model.objects.tenants import (
 )
 from holdfast.core.model.objects.topology import Region
 from holdfast.core.model.objects.workloads import (
-    Failover,
+    FailoverMode,
     OnDisconnect,
     Placement,
     Recovery,
@@ -32,10 +32,10 @@ from holdfast.core.model.objects.workloads import (
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.quantities import parse_cpu, parse_memory
 from holdfast.core.model.values.resources import Resources
-from holdfast.replay.run_plan import Plan
+from holdfast.replay.run_plan import RunPlan
 from holdfast.sim.actors.process_behavior import LIVENESS, READINESS, STARTUP
-from holdfast.sim.scenario import Asked, Scenario
-from holdfast.sim.variety import Furnished, quota_of, ruled, sited
+from holdfast.sim.scenario import Scenario, WorkloadShape
+from holdfast.sim.variety import NodeProfile, apply_rules, quota_of, region_specs
 
 #: Priority, whether it may be reclaimed, and whether it may end others.
 CLASSES = {"critical": (100, False, True), "normal": (50, False, False), "best-effort": (10, True, False)}
@@ -48,15 +48,15 @@ def amounts(cpu: str, memory: str) -> Resources:
     return Resources(parse_cpu(cpu), parse_memory(memory))
 
 
-class Wishes:
+class ScenarioObjects:
     """What is wanted in one run."""
 
-    def __init__(self, scenario: Scenario, plan: Plan, furnished: Mapping[str, Furnished]) -> None:
+    def __init__(self, scenario: Scenario, plan: RunPlan, furnished: Mapping[str, NodeProfile]) -> None:
         self._scenario = scenario
         self._plan = plan
         self._furnished = furnished
         self.regions = sorted(scenario.topology.regions)
-        self._sites = sited(scenario.topology.regions)
+        self._sites = region_specs(scenario.topology.regions)
         self.tenants = sorted(scenario.tenants)
         self.workloads = [self._workload(name, asked) for name, asked in scenario.workloads.items()]
         #: By tenant: what it may have over all regions.
@@ -66,7 +66,12 @@ class Wishes:
         """What operators set up before anything else: who may act, what there is, who may have how much."""
         found: list[Any] = [
             Principal(meta=Meta(name=name), spec=PrincipalSpec(rights=rights))
-            for name, rights in (("region/*", ()), ("agent/*", ()), ("scheduler/*", ()), ("tenant/*", (Right.WRITE,)))
+            for name, rights in (
+                ("region/*", ()),
+                ("agent/*", ()),
+                ("scheduler/*", ()),
+                ("tenant/*", (Permission.WRITE,)),
+            )
         ]
         for name, (priority, reclaimable, may_preempt) in CLASSES.items():
             spec = PriorityClassSpec(priority=priority, reclaimable=reclaimable, may_preempt=may_preempt)
@@ -101,9 +106,15 @@ class Wishes:
         mine = [one.spec for one in self.workloads if one.meta.tenant == tenant]
         return quota_of(self.emergency(tenant), mine, self._plan.odd(f"tenant/{tenant}"))
 
-    def _workload(self, name: str, asked: Asked) -> Workload:
+    def _workload(self, name: str, asked: WorkloadShape) -> Workload:
         """What is critical or exclusive is probed; all else is ready once it runs."""
-        failover = Failover.LEASED if asked.leased else Failover.ACKNOWLEDGED if asked.exclusive else Failover.ADDITIVE
+        failover = (
+            FailoverMode.LEASED
+            if asked.leased
+            else FailoverMode.ACKNOWLEDGED
+            if asked.exclusive
+            else FailoverMode.ADDITIVE
+        )
         spread = (rules.Spread("zone", asked.spread),) if asked.spread else ()
         template = Template(command=("run", name), need=amounts(asked.cpu, asked.memory), ports=1, spread=spread)
         probed = asked.exclusive or asked.priority == "critical"
@@ -119,4 +130,4 @@ class Wishes:
             recovery=Recovery(budget=asked.recovery),
         )
         odd, sites = self._plan.odd(name), tuple(self._sites.values())
-        return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=ruled(spec, odd, sites))
+        return Workload(meta=Meta(name=name, tenant=asked.tenant), spec=apply_rules(spec, odd, sites))

@@ -7,12 +7,12 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Binding, StartFault, Why, Work
-from holdfast.agent.drivers.simulated import Habit
+from holdfast.agent.drivers.driver import ExitReason, RunKey, RunSpec, StartFault
+from holdfast.agent.drivers.simulated import SimulatedBehavior
 from holdfast.core.model.objects.probes import HttpProbe, Probe
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.sim.variety import BATCH
-from holdfast.sim.world.randomness import Chance
+from holdfast.sim.world.randomness import SeedStreams
 
 #: How much longer a process lives after its deadline than its guard may take at its slowest.
 LATE_MS = 0
@@ -23,30 +23,30 @@ READINESS = Probe(http=HttpProbe("/"), period=2_000, failures=2)
 LIVENESS = Probe(http=HttpProbe("/"), period=5_000, failures=3)
 
 #: What may be wrong with a binding's process, and how often in a thousand; most are well.
-TROUBLES = {"cannot-start": 10, "never-ready": 5, "exits": 15, "over-limit": 10, "stalls": 20, "hangs": 10}
+PROCESS_FAULTS = {"cannot-start": 10, "never-ready": 5, "exits": 15, "over-limit": 10, "stalls": 20, "hangs": 10}
 #: Longer than a startup probe allows. What nobody probes is called ready meanwhile, and serves once it answers.
 NEVER_READY_MS = 30_000
 #: Of those in trouble so many are in trouble again whenever they are started anew there.
-LASTING = 0.2
+LASTING_RATE = 0.2
 
 
-class Habits:
+class ProcessBehaviors:
     """The habits of what runs on one machine, drawn for each binding; each process of it draws its own times."""
 
-    def __init__(self, chance: Chance, name: str, troubles: Mapping[str, int] = TROUBLES) -> None:
+    def __init__(self, chance: SeedStreams, name: str, troubles: Mapping[str, int] = PROCESS_FAULTS) -> None:
         self._chance = chance
         self._name = name
         self._troubles = troubles
         #: How often a binding was begun here.
-        self._begun: dict[Binding, int] = {}
+        self._begun: dict[RunKey, int] = {}
 
-    def __call__(self, work: Work) -> Habit:
+    def __call__(self, work: RunSpec) -> SimulatedBehavior:
         binding = work.slot, work.epoch
         begun = self._begun[binding] = self._begun.get(binding, 0) + 1
         fate = self._chance.stream("fate", self._name, *work.slot, work.epoch)
         troubles = self._troubles
         trouble = fate.choices((*troubles, ""), (*troubles.values(), 1_000 - sum(troubles.values())))[0]
-        lasts = fate.random() < LASTING
+        lasts = fate.random() < LASTING_RATE
         chance = self._chance.stream("habit", self._name, *work.slot, work.epoch, begun)
         habit = _drawn(chance, trouble if begun == 1 or lasts else "")
         if work.command[0] == BATCH and not habit.runs_ms:  # it is done after a while
@@ -54,17 +54,17 @@ class Habits:
         return habit
 
 
-def _drawn(chance: Random, trouble: str) -> Habit:
+def _drawn(chance: Random, trouble: str) -> SimulatedBehavior:
     start_ms, ready_ms = chance.randrange(0, 1_000), chance.randrange(500, 7_000)
     stop_ms = chance.randrange(0, DEFAULTS.grace)
     after = ready_ms + chance.randrange(0, 30_000)
     stalled, hung = chance.randrange(5_000, 10_000), chance.randrange(20_000, 30_000)
-    ends = {"exits": Why.EXIT, "over-limit": Why.OVER_MEMORY}
-    return Habit(
+    ends = {"exits": ExitReason.EXIT, "over-limit": ExitReason.OVER_MEMORY}
+    return SimulatedBehavior(
         start_ms=start_ms,
         runs_ms=after if trouble in ends else 0,
         code=1 if trouble in ends else 0,
-        why=ends.get(trouble, Why.EXIT),
+        why=ends.get(trouble, ExitReason.EXIT),
         stop_ms=stop_ms,
         slowest=True,
         late_ms=LATE_MS,

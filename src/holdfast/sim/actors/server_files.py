@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 
 from holdfast.core.model.objects.principals import SECRET_CHARACTERS
-from holdfast.stores.indexes.audit_store import AuditInMemory
-from holdfast.stores.indexes.decision_store import DecisionsInMemory
+from holdfast.stores.indexes.audit_store import MemoryAuditStore
+from holdfast.stores.indexes.decision_store import MemoryDecisionStore
 
 _LETTERS = string.ascii_letters + string.digits + "-_"
 
@@ -26,12 +26,12 @@ class TokenFile:
         self.text = text
 
 
-class _Decisions(DecisionsInMemory):
+class _Decisions(MemoryDecisionStore):
     async def close(self) -> None:
         """A process lets go of it, and it stays."""
 
 
-class _Audit(AuditInMemory):
+class _Audit(MemoryAuditStore):
     async def close(self) -> None:
         """A process lets go of it, and it stays."""
 
@@ -46,7 +46,7 @@ class ServerFiles:
         self.audit = _Audit()
 
 
-def drawing(chance: Random) -> Callable[[], tuple[str, str]]:
+def token_source(chance: Random) -> Callable[[], tuple[str, str]]:
     """Tokens from this stream of chance: a part of a name, and a secret."""
 
     def draw() -> tuple[str, str]:

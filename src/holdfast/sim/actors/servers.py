@@ -13,55 +13,55 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, fields, replace
 
-from holdfast.api.server import Limits
+from holdfast.api.server.limits import ServerLimits
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.values.settings import DEFAULTS, Settings
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.definition import PLATFORM
-from holdfast.host.controllers.controller import Care
-from holdfast.host.ledger.ledger import Identity, Ledger
-from holdfast.host.ledger.server_token import Draw
-from holdfast.host.ports.endpoint_prober import Habits
+from holdfast.host.controllers.controller import ControllerOptions
+from holdfast.host.ledger.ledger import Ledger, ServerIdentity
+from holdfast.host.ledger.server_token import DrawSecret
+from holdfast.host.ports.endpoint_prober import EndpointOptions
 from holdfast.host.ports.store import Store
-from holdfast.host.runtime.telemetry import Meters
-from holdfast.host.storage.snapshots import Keeping
-from holdfast.sim.actors.ack_recorder import Heard, Witness
-from holdfast.sim.actors.failover_stub import Failing
-from holdfast.sim.actors.node_processes import Lives, SimAsker
-from holdfast.sim.actors.reserve_then_bind import with_two_steps
-from holdfast.sim.actors.server_files import ServerFiles, drawing
+from holdfast.host.runtime.telemetry import Metrics
+from holdfast.host.storage.snapshots import SnapshotPolicy
+from holdfast.sim.actors.ack_recorder import AckRecorder, AckSink
+from holdfast.sim.actors.failover_stub import FailoverStub
+from holdfast.sim.actors.node_processes import IsAlive, SimEndpointProber
+from holdfast.sim.actors.reserve_then_bind import with_reserve_then_bind
+from holdfast.sim.actors.server_files import ServerFiles, token_source
 from holdfast.sim.actors.user_client import ROOT
-from holdfast.sim.actors.watch_faults import Ears
-from holdfast.sim.world.world import Process, Program
+from holdfast.sim.actors.watch_faults import WatchFaults
+from holdfast.sim.world.world import Program, SimProcess
 from holdfast.wiring.config.server_settings import ServerSettings
-from holdfast.wiring.process import Ending
+from holdfast.wiring.process import ExitCode
 from holdfast.wiring.server import Server, serve
-from holdfast.wiring.server_ports import CARE, Carrier, Ports
+from holdfast.wiring.server_ports import CONTROLLER_OPTIONS, ServerPorts, ServerTransport
 
 #: Called with a command, why it was refused, and when by the ledger's own time.
 OnRefused = Callable[[Envelope[Any], Refused, Instant], None]
 
 #: Full lists come in parts of few objects, so that some are under way when something breaks.
-LIMITS = Limits(shipped_objects=5)
+LIMITS = ServerLimits(shipped_objects=5)
 #: A server that could not start is started again after so long.
 AGAIN_MS = 1_000
 
 
-class Manner(Struct, frozen=True):
+class ServerSetup(Struct, frozen=True):
     """How servers of a world are set up: how much log between two snapshots; all else is as everywhere.
 
     So little log that every run takes snapshots and trims behind them, while whoever lags or sleeps still wants it.
     """
 
-    keeping: Keeping = Keeping(log_batches=10, retention_ms=2_000)
-    care: Care = CARE
-    habits: Habits = Habits()
+    keeping: SnapshotPolicy = SnapshotPolicy(log_batches=10, retention_ms=2_000)
+    care: ControllerOptions = CONTROLLER_OPTIONS
+    habits: EndpointOptions = EndpointOptions()
 
 
-class Ended(Exception):
+class ServerEnded(Exception):
     """A server has ended, and no fault explains it."""
 
 
@@ -70,12 +70,12 @@ def url(machine: str) -> str:
     return f"https://{machine}"
 
 
-def settings_of_platform(times: Settings) -> ServerSettings:
+def platform_settings(times: Settings) -> ServerSettings:
     """What every server of the platform is told, but for its name."""
     return ServerSettings(role="platform", store="sim:platform", operator=ROOT, ledger=_written(times))
 
 
-def settings_of_region(name: str, platform: Sequence[str], times: Settings, *, beside: bool) -> ServerSettings:
+def region_settings(name: str, platform: Sequence[str], times: Settings, *, beside: bool) -> ServerSettings:
     """What every server of a region is told, but for its name."""
     return ServerSettings(
         role="region",
@@ -95,37 +95,37 @@ def _written(times: Settings) -> tuple[tuple[str, str], ...]:
     return tuple((names[name], f"{value}ms") for name, value in asdict(times).items() if value != usual[name])
 
 
-class Servers:
+class ServerPrograms:
     """Whom a world's servers are, by machine: for whoever looks at them from outside."""
 
-    def __init__(self, manner: Manner, lives: Lives) -> None:
+    def __init__(self, manner: ServerSetup, lives: IsAlive) -> None:
         self.manner = manner
         self._lives = lives
         self.ledgers: dict[str, Ledger[Any]] = {}
         #: Every life's counters, those of schedulers apart and of agents among them, to be added up at the end.
-        self.meters: list[Meters] = []
+        self.meters: list[Metrics] = []
         self.heard: dict[str, int] = {}
         #: By region: told of every command that it refuses as a whole.
         self.on_refused: dict[str, OnRefused] = {}
-        self.ears: dict[str, Ears] = {}
+        self.ears: dict[str, WatchFaults] = {}
         #: What machines keep for their servers through all their lives.
         self._files: dict[str, ServerFiles] = {}
 
-    def server(self, settings: ServerSettings, heard: Heard) -> Program:
+    def server(self, settings: ServerSettings, heard: AckSink) -> Program:
         """A server. `heard` is told of what the platform has acknowledged to it."""
 
-        async def run(process: Process) -> None:
+        async def run(process: SimProcess) -> None:
             own = _named(settings, process.machine)
             if own.role == "region":
                 process.transport.certificate = f"region/{own.region}"
             words: list[str] = []
-            draw = drawing(process.chance("server"))
+            draw = token_source(process.chance("server"))
             while True:
                 process.transport.is_listening = False
                 ports = self._ports(process, own, heard, draw, words.append)
                 ending = await serve(own, ports, asyncio.Event(), lambda server: self._begun(process, own, server))
-                if ending is not Ending.CANNOT_START:
-                    raise Ended(f"{process.machine} ended with {ending.name}: {words[-1:]}")
+                if ending is not ExitCode.CANNOT_START:
+                    raise ServerEnded(f"{process.machine} ended with {ending.name}: {words[-1:]}")
                 await process.clock.sleep(AGAIN_MS)
                 process.rejoin()
 
@@ -135,36 +135,41 @@ class Servers:
         """The operator's token, as it lies on a machine of the platform; empty: on none yet."""
         return next((text for one in self._files.values() if (text := one.operator_token.text)), "")
 
-    def behind(self, book: Book[Any], store: str) -> Program:
+    def behind(self, book: LedgerDefinition[Any], store: str) -> Program:
         """A server that an upgrade has left out: it reads one format level less than the others write."""
 
-        async def run(process: Process) -> None:
-            ledger = Ledger(book.of_level(LEVEL - 1), process.store(store), process.clock, Identity(process.name))
+        async def run(process: SimProcess) -> None:
+            ledger = Ledger(book.of_level(LEVEL - 1), process.store(store), process.clock, ServerIdentity(process.name))
             self.ledgers[process.machine] = ledger
             await ledger.run()
 
         return run
 
     def _ports(
-        self, process: Process, settings: ServerSettings, heard: Heard, draw: Draw, say: Callable[[str], None]
-    ) -> Ports:
+        self,
+        process: SimProcess,
+        settings: ServerSettings,
+        heard: AckSink,
+        draw: DrawSecret,
+        say: Callable[[str], None],
+    ) -> ServerPorts:
         files = self._files.setdefault(process.machine, ServerFiles())
 
         async def store() -> Store:
             return process.store(settings.store.removeprefix("sim:"))
 
-        def transport() -> Carrier:
+        def transport() -> ServerTransport:
             if settings.role == "region":
-                return Witness(process.transport, dict.fromkeys(settings.platform, (PLATFORM, heard)))
+                return AckRecorder(process.transport, dict.fromkeys(settings.platform, (PLATFORM, heard)))
             return process.transport
 
-        return Ports(
+        return ServerPorts(
             clock=process.clock,
             store=store,
             transport=transport,
             proof=lambda: tuple,  # a certificate does
-            asker=SimAsker(process, self._lives),
-            plugins=lambda _journal: with_two_steps(),
+            asker=SimEndpointProber(process, self._lives),
+            plugins=lambda _journal: with_reserve_then_bind(),
             decisions=lambda: files.decisions,
             audit=lambda: files.audit,
             own_token=files.own_token,
@@ -176,13 +181,13 @@ class Servers:
             limits=LIMITS,
             care=self.manner.care,
             habits=self.manner.habits,
-            planners=(Failing(),),
+            planners=(FailoverStub(),),
         )
 
-    def _begun(self, process: Process, settings: ServerSettings, server: Server) -> None:
+    def _begun(self, process: SimProcess, settings: ServerSettings, server: Server) -> None:
         self.ledgers[process.machine] = server.ledger
         self.meters.append(server.ledger.meters)
-        self.ears.setdefault(process.machine, Ears(self.heard)).put_on(server.ledger.hub)
+        self.ears.setdefault(process.machine, WatchFaults(self.heard)).put_on(server.ledger.hub)
         told = self.on_refused.get(settings.region)
         if told is not None:
             self.listen(server.ledger, told)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from holdfast.api.server.request import read_token
-from holdfast.client.async_client import Holdfast
-from holdfast.client.config import Access
+from holdfast.api.server.request import parse_token
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.config import ClientConfig
 from holdfast.client.requester import KEY
-from holdfast.host.ports.transport import Reply, Request, Serving, Transport, named
-from holdfast.sim.world.world import Process
+from holdfast.host.ports.transport import Reply, Request, RequestHandler, Transport, first_value
+from holdfast.sim.world.world import SimProcess
 
 #: The operator that every log begins with.
 ROOT = "person/root"
@@ -17,44 +17,46 @@ ROOT = "person/root"
 ASK_MS, PATIENCE_MS = 3_000, 20_000
 
 #: Told who was told that what it did under which key is done, and how far the log was then.
-Accepted = Callable[[str, str, int], None]
+OnAccepted = Callable[[str, str, int], None]
 
 
-class Noting:
+class AckNotingTransport:
     """A way to servers that notes what somebody was told to be done."""
 
-    def __init__(self, inner: Transport, actor: str, accepted: Accepted) -> None:
+    def __init__(self, inner: Transport, actor: str, accepted: OnAccepted) -> None:
         self._inner = inner
         self._actor = actor
         self._accepted = accepted
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         reply = await self._inner.ask(peer, request, timeout_ms)
-        key = named(request.headers, KEY)
-        if key and reply.status < 300 and named(reply.headers, "holdfast-outcome") != "unchanged":
-            self._accepted(self._actor, key, read_token(named(reply.headers, "holdfast-token")).seq)
+        key = first_value(request.headers, KEY)
+        if key and reply.status < 300 and first_value(reply.headers, "holdfast-outcome") != "unchanged":
+            self._accepted(self._actor, key, parse_token(first_value(reply.headers, "holdfast-token")).seq)
         return reply
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         return self._inner.stream(peer, request, idle_ms)
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._inner.serve(serving)
 
 
-class Line:
+class UserConnection:
     """A ledger as people of one machine reach it: its servers, and who notes what they are told."""
 
-    def __init__(self, process: Process, servers: Sequence[str], accepted: Accepted) -> None:
+    def __init__(self, process: SimProcess, servers: Sequence[str], accepted: OnAccepted) -> None:
         self._process = process
         self._servers = tuple(servers)
         self._accepted = accepted
 
-    def client(self, actor: str, token: str, *, ask_ms: int = ASK_MS, patience_ms: int = PATIENCE_MS) -> Holdfast:
+    def client(self, actor: str, token: str, *, ask_ms: int = ASK_MS, patience_ms: int = PATIENCE_MS) -> AsyncClient:
         """The client of one of them."""
         process = self._process
         chance = process.chance("client", actor, *self._servers)
         first = chance.randrange(len(self._servers))
         servers = (*self._servers[first:], *self._servers[:first])
-        access = Access(servers=servers, token=token, timeout_ms=ask_ms, patience_ms=patience_ms)
-        return Holdfast(Noting(process.transport, actor, self._accepted), process.clock, access, jitter=chance.random)
+        access = ClientConfig(servers=servers, token=token, timeout_ms=ask_ms, patience_ms=patience_ms)
+        return AsyncClient(
+            AckNotingTransport(process.transport, actor, self._accepted), process.clock, access, jitter=chance.random
+        )

@@ -14,29 +14,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.resources.command_catalog import show_command, tag_of
+from holdfast.api.resources.command_catalog import render_command, tag_of
 from holdfast.api.resources.platform_types import SchedulerPolicy
-from holdfast.api.resources.writable import show_object
-from holdfast.client.async_client import Holdfast
-from holdfast.client.errors import HoldfastError, OutcomeUnknown, Refusal, Unavailable
+from holdfast.api.resources.writable import render_object
+from holdfast.client.async_client import AsyncClient
+from holdfast.client.errors import HoldfastError, OutcomeUnknownError, RefusedError, UnavailableError
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.revision import parse
-from holdfast.core.model.objects.policies import Action, PolicyDocument, Strategy
-from holdfast.core.model.objects.principals import Token, TokenSpec, hashed, spoken
+from holdfast.core.ledger.revision import parse_revision
+from holdfast.core.model.objects.policies import OverrideAction, PlacementStrategy, PolicyDocument
+from holdfast.core.model.objects.principals import Token, TokenSpec, format_token, hash_secret
 from holdfast.core.model.objects.tenants import Quota
-from holdfast.core.model.objects.topology import Effect, Taint
+from holdfast.core.model.objects.topology import Taint, TaintEffect
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import least
+from holdfast.core.model.values.resources import elementwise_min
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
-from holdfast.replay.run_plan import Act
-from holdfast.sim.actors.initial_objects import Wishes
-from holdfast.sim.actors.server_files import drawing
-from holdfast.sim.actors.user_client import ROOT, Line
+from holdfast.replay.run_plan import PlannedAction
+from holdfast.sim.actors.initial_objects import ScenarioObjects
+from holdfast.sim.actors.server_files import token_source
+from holdfast.sim.actors.user_client import ROOT, UserConnection
 from holdfast.sim.variety import part
-from holdfast.sim.world.world import Process
+from holdfast.sim.world.world import SimProcess
 
 #: The ledger that most is asked of.
 PLATFORM = "platform"
@@ -47,14 +47,14 @@ TOKEN_LIFE_MS = 30 * 86_400_000
 ENDED = "1.0"
 
 
-class People:
+class Users:
     """Those who act, one after the other, on one machine."""
 
     def __init__(
         self,
-        process: Process,
-        wishes: Wishes,
-        lines: Mapping[str, Line],
+        process: SimProcess,
+        wishes: ScenarioObjects,
+        lines: Mapping[str, UserConnection],
         token: str,
         now: Callable[[], int],
     ) -> None:
@@ -63,9 +63,9 @@ class People:
         self._wishes = wishes
         self._lines = lines
         self._chance = process.chance("people")
-        self._draw = drawing(process.chance("tokens"))
+        self._draw = token_source(process.chance("tokens"))
         self._tokens = {ROOT: token}
-        self._clients: dict[tuple[str, str], Holdfast] = {}
+        self._clients: dict[tuple[str, str], AsyncClient] = {}
         self._number = 0
         #: What they want now, by workload.
         self.wanted: dict[str, Workload] = {}
@@ -98,11 +98,11 @@ class People:
         """Make a token for somebody."""
         part, secret = self._draw()
         name = f"{actor.replace('/', '-')}-{part[:8]}"
-        spec = TokenSpec(principal=actor, hash=hashed(secret), expires=self._process.clock.wall() + TOKEN_LIFE_MS)
+        spec = TokenSpec(principal=actor, hash=hash_secret(secret), expires=self._process.clock.wall() + TOKEN_LIFE_MS)
         await self.send(PLATFORM, ROOT, p.Put(Token(meta=Meta(name=name), spec=spec)))
-        self._tokens[actor] = spoken(name, secret)
+        self._tokens[actor] = format_token(name, secret)
 
-    async def live(self, acts: tuple[Act, ...]) -> None:
+    async def live(self, acts: tuple[PlannedAction, ...]) -> None:
         """Do this and that at its time, or as soon as what comes before is done."""
         for act in acts:
             await self._process.clock.sleep(act.at - self._now())
@@ -174,7 +174,7 @@ class People:
         """Somebody keeps a node free of everything for a while: what stands there is evicted."""
         name, uid = chance.choice(await self._nodes(region) or [("", 0)])
         if uid:
-            meant, drill = self._wishes.meant(name), Taint("drill", "", Effect.EVICT)
+            meant, drill = self._wishes.meant(name), Taint("drill", "", TaintEffect.EVICT)
             await self.send(region, ROOT, c.AdministerNode(uid, **{**meant, "taints": (*meant["taints"], drill)}))
             await self._process.clock.sleep(chance.randrange(2_000, 10_000))
             await self.send(region, ROOT, c.AdministerNode(uid, **meant))
@@ -193,18 +193,20 @@ class People:
         more = self._wishes.emergency(tenant)
         facts = (("tenant", tenant), ("cpu", str(more.cpu)), ("memory", str(more.memory)))
         ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
-        emergency = OpenOverride(Action.EMERGENCY_QUOTA, region, "", "a storm", ends, facts)
+        emergency = OpenOverride(OverrideAction.EMERGENCY_QUOTA, region, "", "a storm", ends, facts)
         await self.send(PLATFORM, ROOT, emergency)
 
     async def _requota(self, tenant: str, chance: Random) -> None:
         before = self._wishes.quotas[tenant]
         hard = part(before.hard, chance.choice((50, 75, 100, 125)))
-        spec = replace(before, hard=hard, protected=least(before.protected, hard))
+        spec = replace(before, hard=hard, protected=elementwise_min(before.protected, hard))
         await self.send(PLATFORM, ROOT, p.Put(Quota(meta=Meta(name=tenant), spec=spec)))
 
     async def _policy(self, region: str, chance: Random) -> None:
         """Publish a policy, try it, and take it back if there was one before."""
-        document = PolicyDocument(strategy=chance.choice(list(Strategy)), scores=(("balance", chance.randint(0, 3)),))
+        document = PolicyDocument(
+            strategy=chance.choice(list(PlacementStrategy)), scores=(("balance", chance.randint(0, 3)),)
+        )
         name = f"trial-{chance.randrange(1_000_000)}"
         published = await self.send(PLATFORM, ROOT, p.PublishPolicy(name, document))
         if not published:
@@ -220,7 +222,11 @@ class People:
         """Take authority over something for a while."""
         tenant = chance.choice(self._wishes.tenants)
         zone = str(chance.randint(1, 2))
-        kinds = ((Action.PAUSE_SCHEDULING, tenant), (Action.AVOID_ZONE, zone), (Action.PAUSE_REPAIR, ""))
+        kinds = (
+            (OverrideAction.PAUSE_SCHEDULING, tenant),
+            (OverrideAction.AVOID_ZONE, zone),
+            (OverrideAction.PAUSE_REPAIR, ""),
+        )
         action, target = chance.choice(kinds)
         ends = self._process.clock.wall() + chance.randrange(8_000, 25_000)
         await self.send(PLATFORM, ROOT, OpenOverride(action, region, target, "a drill", ends))
@@ -233,7 +239,7 @@ class People:
         await self._process.clock.sleep(chance.randrange(100, 2_000))
         ends = self._process.clock.wall() + chance.randrange(4_000, 8_000)
         for region in self._wishes.regions:
-            pause = OpenOverride(Action.PAUSE_SCHEDULING, region, before.meta.tenant, "a second thought", ends)
+            pause = OpenOverride(OverrideAction.PAUSE_SCHEDULING, region, before.meta.tenant, "a second thought", ends)
             await self.send(PLATFORM, ROOT, pause)
 
     async def send(self, ledger: str, actor: str, command: Any) -> Revision:
@@ -243,32 +249,32 @@ class People:
         while True:
             try:
                 return _revision(await self._once(self._client(ledger, actor), command, key))
-            except Refusal as refused:
+            except RefusedError as refused:
                 if refused.problem.code != "unauthenticated":
                     return 0
-            except (Unavailable, OutcomeUnknown):  # people have all the patience there is
+            except (UnavailableError, OutcomeUnknownError):  # people have all the patience there is
                 pass
             await self._process.clock.sleep(self._chance.randrange(20, 300))
 
-    async def _once(self, client: Holdfast, command: Any, key: str) -> str:
+    async def _once(self, client: AsyncClient, command: Any, key: str) -> str:
         match command:
             case p.Put(one) | p.PutWorkload(one):
-                return (await client.put(show_object(one, secrets=True), idempotency_key=key)).revision or ENDED
+                return (await client.put(render_object(one, secrets=True), idempotency_key=key)).revision or ENDED
             case p.PublishPolicy(name, document):
                 policy = SchedulerPolicy(meta=Meta(name=name), spec=document)
-                return (await client.put(show_object(policy), idempotency_key=key)).revision
+                return (await client.put(render_object(policy), idempotency_key=key)).revision
             case p.DeleteWorkload(tenant, name):
                 return (await client.delete("Workload", name, tenant, idempotency_key=key)).revision or ENDED
-        fields = show_command(command)
+        fields = render_command(command)
         return (await client.command(tag_of(type(command)), idempotency_key=key, **fields)).revision
 
-    def _client(self, ledger: str, actor: str) -> Holdfast:
+    def _client(self, ledger: str, actor: str) -> AsyncClient:
         if (ledger, actor) not in self._clients:
             self._clients[ledger, actor] = self._lines[ledger].client(actor, self._tokens[actor])
         return self._clients[ledger, actor]
 
 
 def _revision(text: str) -> Revision:
-    found = parse(text)
+    found = parse_revision(text)
     assert found is not None, f"{text!r} was answered, and is no revision"
     return found

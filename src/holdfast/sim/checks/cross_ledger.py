@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.core.model.records.breaches import ESCROW
+from holdfast.core.model.records.breaches import PLATFORM_ESCROW
 from holdfast.core.model.records.grants import charge_key, grant_key
-from holdfast.core.model.values.resources import NOTHING, Resources, add, exceeded, greatest
+from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_max, first_exceeded
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
 
 
-def across(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
+def check_across_ledgers(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
     """Every violation of what is promised across ledgers."""
     yield from _within_loans(platform, regions)
     yield from _within_limits(platform, regions)
@@ -31,7 +31,7 @@ def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -
     for name, state in regions.items():
         for account, use in state.uses.items():
             grant = platform.grants.get(grant_key(name, account))
-            over = exceeded(use.charged, grant.offered if grant is not None else NOTHING)
+            over = first_exceeded(use.charged, grant.offered if grant is not None else ZERO)
             if over:
                 yield Finding("use-within-grant", f"{name} has charged {account} more {over} than it was lent")
 
@@ -41,19 +41,19 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
     for name, state in regions.items():
         for account, use in state.uses.items():
             shared = (charge_key(account, name), account)
-            used[shared] = add(used.get(shared, NOTHING), use.charged)
+            used[shared] = add(used.get(shared, ZERO), use.charged)
     breaches = [key for key, _ in platform.breaches.items()]
     for (key, account), amount in used.items():
         kind, _, owner = account.partition("/")
         # An emergency and a share of room have no limit of their own here: what was lent of them was within it then.
-        limit = platform.offered_of.get(key) or NOTHING if kind in ("emergency", "reclaimable") else NOTHING
+        limit = platform.offered_of.get(key) or ZERO if kind in ("emergency", "reclaimable") else ZERO
         if kind == "quota" and owner in platform.quotas:
             limit = platform.quotas[owner].spec.hard
         elif kind == "recovery" and owner in platform.budgets:
             limit = platform.budgets[owner].spec.each
         # A limit that was lowered holds from when what is lent out has come back: until then it is an open breach.
-        open_ = any(invariant == ESCROW and broken.startswith(f"{key}/") for invariant, broken in breaches)
-        over = exceeded(amount, greatest(limit, platform.offered_of.get(key) or NOTHING) if open_ else limit)
+        open_ = any(invariant == PLATFORM_ESCROW and broken.startswith(f"{key}/") for invariant, broken in breaches)
+        over = first_exceeded(amount, elementwise_max(limit, platform.offered_of.get(key) or ZERO) if open_ else limit)
         if over:
             promise = "recovery-within-budget" if kind == "recovery" else "use-within-quota"
             yield Finding(promise, f"{key} is charged more {over} than its limit")

@@ -17,7 +17,7 @@ from msgspec import Struct
 PROMPT_MS = 20_000
 
 
-class Left(Struct, frozen=True):
+class Unconverged(Struct, frozen=True):
     """Something that is not as it should be: the promise, of what, and what is wrong with it.
 
     `within_ms`: it may be so for so long without a break; 0: as long as the run has patience.
@@ -32,7 +32,7 @@ class Left(Struct, frozen=True):
         return f"{self.promise}: {self.subject} {self.detail}"
 
 
-class Patience:
+class ConvergenceDeadlines:
     """Since when what is left has been left."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Patience:
         self._since: dict[tuple[str, str], int] = {}
         self._late: dict[tuple[str, str], str] = {}
 
-    def look(self, now: int, left: Iterable[Left]) -> None:
+    def look(self, now: int, left: Iterable[Unconverged]) -> None:
         """What is left now; what was left before and is not any more begins anew."""
         since: dict[tuple[str, str], int] = {}
         for one in left:

@@ -7,44 +7,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.queries.decisions import has_decisions
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.indexes.decision_collector import Gathering
-from holdfast.host.ports.decision_store import Asked, Kept
-from holdfast.host.ports.index_store import Place
-from holdfast.host.ports.store import Stored
-from holdfast.host.storage.durable_state import Durable
+from holdfast.host.indexes.decision_collector import DecisionCollector
+from holdfast.host.ports.decision_store import DecisionQuery, DecisionStore
+from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.store import StoredBatch
+from holdfast.host.storage.durable_state import DurableState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.stores.indexes.decision_store import DecisionsInMemory
+from holdfast.stores.indexes.decision_store import MemoryDecisionStore
 
 
-async def unexplained(state: RegionState, log: Sequence[Stored]) -> list[Finding]:
+async def slots_without_decision(state: RegionState, log: Sequence[StoredBatch]) -> list[Finding]:
     """Slots on nodes that no decision is found of, or one that is about another node. `log` is all of it."""
     kept = await _index(state, log)
     slots = [slot for slot in state.slots.values() if slot.node]
     return [finding for slot in slots if (finding := await _find(kept, slot)) is not None]
 
 
-async def _index(state: RegionState, log: Sequence[Stored]) -> Kept:
-    kept, gathering = DecisionsInMemory(), Gathering(Durable(REGION, state))
+async def _index(state: RegionState, log: Sequence[StoredBatch]) -> DecisionStore:
+    kept, gathering = MemoryDecisionStore(), DecisionCollector(DurableState(REGION, state))
     for stored in log:
         batch = REGION.batches.read(stored.raw, REGION.batches.header(stored.raw).previous, stored.digest)
         gathering.learn(batch)
         if has_decisions(batch):
             gathering.take(batch, REGION.batches.evidence(stored.raw))
-    await kept.begin(Place(state.facts.log_id))
-    await kept.add(gathering.hand_over(), Place(state.facts.log_id, state.facts.seq, state.facts.digest))
+    await kept.begin(IndexPosition(state.facts.log_id))
+    await kept.add(gathering.hand_over(), IndexPosition(state.facts.log_id, state.facts.seq, state.facts.digest))
     return kept
 
 
-async def _find(kept: Kept, slot: Slot) -> Finding | None:
-    page = await kept.find(Asked(workload=show(slot.workload), ordinal=slot.ordinal, limit=1))
+async def _find(kept: DecisionStore, slot: Slot) -> Finding | None:
+    page = await kept.find(DecisionQuery(workload=format_revision(slot.workload), ordinal=slot.ordinal, limit=1))
     went = [node for told in page.items for _, ordinal, node in told.placements if ordinal == slot.ordinal]
     if went == [slot.node]:
         return None
-    told = f"goes to {', '.join(map(show, went))}" if went else "is nowhere"
-    where = f"slot {show(slot.workload)}/{slot.ordinal} stands on {show(slot.node)}"
+    told = f"goes to {', '.join(map(format_revision, went))}" if went else "is nowhere"
+    where = f"slot {format_revision(slot.workload)}/{slot.ordinal} stands on {format_revision(slot.node)}"
     return Finding("explained", f"{where}, and the newest decision about it {told}")

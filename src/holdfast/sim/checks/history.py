@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.revision import revision, show
-from holdfast.core.model.values.conditions import Reason
-from holdfast.core.model.values.resources import exceeded
+from holdfast.core.ledger.revision import format_revision, pack_revision
+from holdfast.core.model.values.conditions import ConditionReason
+from holdfast.core.model.values.resources import first_exceeded
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import events as p
 from holdfast.core.platform.queries.completion import ON_TIME
 from holdfast.core.region import events as e
 
 
-class Entry(Struct, frozen=True):
+class HistoryEntry(Struct, frozen=True):
     """One record of a log: when it became durable, where it stands, who caused it, and what became true."""
 
     when: int
@@ -31,21 +31,21 @@ class Entry(Struct, frozen=True):
     @property
     def place(self) -> str:
         """`eu 41.3`: where to find it."""
-        return f"{self.ledger} {show(self.revision)}"
+        return f"{self.ledger} {format_revision(self.revision)}"
 
 
-class Chronicle:
+class History:
     """All of it."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[HistoryEntry] = []
 
     def note(self, when: int, ledger: str, batch: Batch[Any]) -> None:
         """The next batch of a ledger."""
-        position = revision(batch.header.seq)
+        position = pack_revision(batch.header.seq)
         for record in batch.records:
             self.entries.append(
-                Entry(when, ledger, position, record.actor, record.command, record.cause, record.events)
+                HistoryEntry(when, ledger, position, record.actor, record.command, record.cause, record.events)
             )
             position += len(record.events)
 
@@ -73,12 +73,12 @@ def _told(event: Any) -> Iterator[str]:
             yield "finished.done" if done else "finished.failed"
         case p.StatusReported(status=status):
             late = [one for one in status.conditions if one.type == ON_TIME]
-            yield from ("late.missed" for one in late if one.reason is Reason.DEADLINE_MISSED)
+            yield from ("late.missed" for one in late if one.reason is ConditionReason.DEADLINE_MISSED)
         case p.RegionJudged():
             yield f"region.{event.health.value}"
         case p.BreachStored(breach):
             yield f"breach.{breach.invariant}"
         case p.GrantStored(_, True):
             yield "grant.claimed"
-        case p.GrantStored(grant) if exceeded(grant.offered, grant.target):
+        case p.GrantStored(grant) if first_exceeded(grant.offered, grant.target):
             yield "grant.lowered"

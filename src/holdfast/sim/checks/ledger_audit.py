@@ -16,16 +16,16 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from holdfast.core.ledger.builtin.sessions import SessionEnded, SessionOpened
-from holdfast.core.ledger.codec import Batch, Corrupt, Record, key_id
+from holdfast.core.ledger.codec import Batch, Corrupt, LogRecord, key_id
 from holdfast.core.ledger.commit.authorization import MACHINES
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import revision, seq_of, show
-from holdfast.core.ledger.state.invariants import Violation, check, check_near
+from holdfast.core.ledger.revision import format_revision, pack_revision, seq_of
+from holdfast.core.ledger.state.invariants import Violation, check, check_batch
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.values.structs import Revision
-from holdfast.host.ports.store import Log, Stored
+from holdfast.host.ports.store import LogStore, StoredBatch
 
 S = TypeVar("S", bound=LedgerState)
 
@@ -36,7 +36,7 @@ FULL_EVERY = 200
 LISTED = {"Workload": "workloads", "Node": "nodes"}
 
 #: Whom a command is told apart by: its session and number, or its actor's key.
-Name = tuple[int, int]
+CommandId = tuple[int, int]
 
 
 class Finding(Struct, frozen=True):
@@ -46,17 +46,17 @@ class Finding(Struct, frozen=True):
     detail: str
 
 
-class Asked(Struct, frozen=True):
+class PendingRead(Struct, frozen=True):
     """A read under way, and the batch that it must see: for a linear one the newest that anybody had been told of."""
 
     at_least: int
     level: str = "linear"
 
 
-class Audit(Generic[S]):
+class LedgerAudit(Generic[S]):
     """The observer of one ledger."""
 
-    def __init__(self, book: Book[S], log: Log) -> None:
+    def __init__(self, book: LedgerDefinition[S], log: LogStore) -> None:
         self.state = book.empty()
         self.findings: list[Finding] = []
         #: How many batches, commands, acknowledgements and linear reads were judged.
@@ -67,12 +67,12 @@ class Audit(Generic[S]):
         self.newest = b""
         self._book = book
         self._log = log
-        self._seen: dict[Name, Revision] = {}
+        self._seen: dict[CommandId, Revision] = {}
         #: Whose each session is that is open, by events alone: what the state makes of them is not trusted here.
         self._open: dict[Revision, str] = {}
-        self._told: dict[Name, Revision] = {}
+        self._told: dict[CommandId, Revision] = {}
         #: What somebody was told to be done, wherever in the log that is.
-        self._accepted: dict[Name, str] = {}
+        self._accepted: dict[CommandId, str] = {}
         self._newest_told = 0
         self._unchecked = 0
         #: The batch after which everything was judged last: until the next one there is nothing new to find.
@@ -82,7 +82,7 @@ class Audit(Generic[S]):
 
     # What clients saw
 
-    def acknowledged(self, envelope: Envelope[Any], landed: Landed) -> None:
+    def acknowledged(self, envelope: Envelope[Any], landed: Committed) -> None:
         """A sender was told that its command landed."""
         self.counts["acknowledged"] += 1
         self._newest_told = max(self._newest_told, seq_of(landed.revision))
@@ -91,7 +91,9 @@ class Audit(Generic[S]):
             return
         before = self._told.setdefault(name, landed.revision)
         if before != landed.revision:
-            self._find("one-answer", f"{name} was told {show(before)} and {show(landed.revision)}")
+            self._find(
+                "one-answer", f"{name} was told {format_revision(before)} and {format_revision(landed.revision)}"
+            )
 
     def accepted(self, actor: str, key: str, seq: int) -> None:
         """Somebody was told that what it sent under a key is done, by a server that had folded so many batches."""
@@ -99,11 +101,11 @@ class Audit(Generic[S]):
         self._newest_told = max(self._newest_told, seq)
         self._accepted[-1, key_id(actor, key)] = f"{actor} {key}"
 
-    def asks(self) -> Asked:
+    def asks(self) -> PendingRead:
         """Somebody asks for a linear read now."""
-        return Asked(self._newest_told)
+        return PendingRead(self._newest_told)
 
-    def reads(self, asked: Asked, seq: int, items: Sequence[Mapping[str, Any]] = ()) -> None:
+    def reads(self, asked: PendingRead, seq: int, items: Sequence[Mapping[str, Any]] = ()) -> None:
         """The read was answered from the state after batch `seq`, with these objects, if these are all of a kind."""
         self.counts[asked.level] += 1
         if seq == self.state.facts.seq:
@@ -119,7 +121,7 @@ class Audit(Generic[S]):
         for kind in kinds & LISTED.keys():
             self.counts["listed"] += 1
             rows = dict(self.state.table(LISTED[kind]).items())
-            there = {show(uid): show(_revision(row)) for uid, row in rows.items()}
+            there = {format_revision(uid): format_revision(_revision(row)) for uid, row in rows.items()}
             told = {one["metadata"]["uid"]: one["metadata"]["revision"] for one in items}
             if told != there:
                 wrong = sorted(set(told.items()) ^ set(there.items()))
@@ -127,7 +129,7 @@ class Audit(Generic[S]):
 
     # What the log says
 
-    def landed(self, stored: Stored) -> bool:
+    def landed(self, stored: StoredBatch) -> bool:
         """A batch became durable: judge it in the same moment. Whether it follows what came before."""
         try:
             batch = self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest)
@@ -155,7 +157,7 @@ class Audit(Generic[S]):
         term = self.state.facts.term
         if batch.header.term < term:
             self._find("terms-grow", f"batch {batch.header.seq} is of term {batch.header.term}, after term {term}")
-        position = revision(batch.header.seq)
+        position = pack_revision(batch.header.seq)
         for record in batch.records:
             self._note(record, position)
             self._must_be_alive(record, position)
@@ -164,30 +166,35 @@ class Audit(Generic[S]):
                 position += 1
         overlay = self.state.overlay()
         fold(self._book, overlay, batch)
-        self._tell(check_near(self.state, overlay, self._book.invariants), batch.header.seq)
+        self._tell(check_batch(self.state, overlay, self._book.invariants), batch.header.seq)
         self.state.merge(overlay)
         self.counts["batches"] += 1
         self._unchecked += 1
         if self._unchecked >= FULL_EVERY:
             self.check_in_full()
 
-    def _note(self, record: Record[Any], position: Revision) -> None:
+    def _note(self, record: LogRecord[Any], position: Revision) -> None:
         self.counts["commands"] += 1
         name = (record.session, record.sequence) if record.session else (-1, record.key) if record.key else None
         if name is None:
             return
         before = self._seen.setdefault(name, position)
         if before != position:
-            self._find("once", f"{record.command} {name} is in the log at {show(before)} and at {show(position)}")
+            self._find(
+                "once",
+                f"{record.command} {name} is in the log at {format_revision(before)} and at "
+                f"{format_revision(position)}",
+            )
 
-    def _must_be_alive(self, record: Record[Any], position: Revision) -> None:
+    def _must_be_alive(self, record: LogRecord[Any], position: Revision) -> None:
         """A session whose end is logged is dead (RULES 3); whoever has none may do nothing but open one."""
         if record.actor.partition("/")[0] not in MACHINES or self._open.get(record.session) == record.actor:
             return
         if record.session or not any(isinstance(event, SessionOpened) for event in record.events):
-            said = f"session {show(record.session)}" if record.session else "no session"
+            said = f"session {format_revision(record.session)}" if record.session else "no session"
             self._find(
-                "in-session", f"{record.actor} did {record.command} at {show(position)} in {said}, which is not open"
+                "in-session",
+                f"{record.actor} did {record.command} at {format_revision(position)} in {said}, which is not open",
             )
 
     def _live(self, event: Any, position: Revision) -> None:
@@ -215,8 +222,10 @@ class Audit(Generic[S]):
         for name, told in self._told.items():
             found = self._seen.get(name)
             if found != told:
-                where = "nowhere" if found is None else f"at {show(found)}"
-                self._find("acknowledged-is-durable", f"{name} was told {show(told)} and is in the log {where}")
+                where = "nowhere" if found is None else f"at {format_revision(found)}"
+                self._find(
+                    "acknowledged-is-durable", f"{name} was told {format_revision(told)} and is in the log {where}"
+                )
         for name, who in self._accepted.items():
             if name not in self._seen:
                 self._find("acknowledged-is-durable", f"{who} was told that it is done, and it is nowhere in the log")
@@ -231,7 +240,7 @@ def _revision(row: Any) -> Revision:
     return found
 
 
-def _name(envelope: Envelope[Any]) -> Name | None:
+def _name(envelope: Envelope[Any]) -> CommandId | None:
     if envelope.session:
         return envelope.session, envelope.sequence
     return (-1, key_id(envelope.actor, envelope.key)) if envelope.key else None

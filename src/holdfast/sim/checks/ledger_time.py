@@ -23,7 +23,7 @@ SOME = 10
 DELAY_MS, ONE_IN = 1_500, 500
 
 
-class EvenTime:
+class LedgerTimeCheck:
     """The judge of one ledger's time. `now` is the world's."""
 
     def __init__(self, where: str, find: Callable[[Finding], None], now: Callable[[], int]) -> None:

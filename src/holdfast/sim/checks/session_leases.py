@@ -14,19 +14,19 @@ from typing import Any
 from holdfast.core.ledger.builtin.log import TermStarted
 from holdfast.core.ledger.builtin.sessions import SessionEnded
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import show
+from holdfast.core.ledger.revision import format_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.values.structs import Revision
-from holdfast.sim.checks.ledger_audit import Audit, Finding
+from holdfast.sim.checks.ledger_audit import Finding, LedgerAudit
 
 SILENT = "silent"
 #: So many at least, and so many percent of all, are many.
 MANY, PERCENT = 3, 20
 
 
-class Leases:
+class SessionLeaseCheck:
     """The judge of one ledger's sessions. `now` is the world's."""
 
     def __init__(self, where: str, state: LedgerState, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
@@ -54,7 +54,7 @@ class Leases:
                 sent = self._renewed.get((self.leader, event.session))
                 quiet = self._state.facts.settings.session_lease if sent is None else self._now() - sent
                 if quiet < self._state.facts.settings.session_lease:
-                    told = f"{show(event.session)} of {event.principal} is ended for silence"
+                    told = f"{format_revision(event.session)} of {event.principal} is ended for silence"
                     why = f"{self.leader} answered what it sent {quiet} ms ago"
                     self._find(Finding("lease", f"{self._where} batch {batch.header.seq}: {told}, and {why}"))
                 if sent is not None:
@@ -71,14 +71,14 @@ class Leases:
             self._find(Finding("doubted", f"{self._where} batch {seq}: {told}, and nobody doubts it"))
 
 
-class Hearing:
+class AuditAckSink:
     """Who notes what machines are told by the servers of one ledger."""
 
-    def __init__(self, audit: Audit[Any], leases: Leases, now: Callable[[], int]) -> None:
+    def __init__(self, audit: LedgerAudit[Any], leases: SessionLeaseCheck, now: Callable[[], int]) -> None:
         self._audit = audit
         self.now = now
         self.renewed = leases.renewed
 
     def landed(self, envelope: Envelope[Any], revision: Revision) -> None:
         """Somebody was told that its command landed there."""
-        self._audit.acknowledged(envelope, Landed(revision, b""))
+        self._audit.acknowledged(envelope, Committed(revision, b""))

@@ -20,76 +20,80 @@ from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.ledger.ledger import Role
 from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.sim.checks.assignment.relocation import not_moved
-from holdfast.sim.checks.assignment.reported_status import ENDING_MS, misreported, unmended
-from holdfast.sim.checks.assignment.surplus import is_spent, moves, serves
-from holdfast.sim.checks.deadlines import PROMPT_MS, Left
-from holdfast.sim.checks.link_steps import left_over
-from holdfast.sim.checks.placement.oracle import Oracle
+from holdfast.sim.checks.assignment.relocation import unrelocated_work
+from holdfast.sim.checks.assignment.reported_status import ENDING_MS, overdue_breaches, wrong_status
+from holdfast.sim.checks.assignment.surplus import is_moving, is_spent, serves
+from holdfast.sim.checks.deadlines import PROMPT_MS, Unconverged
+from holdfast.sim.checks.link_steps import leftover_copies
+from holdfast.sim.checks.placement.oracle import PlacementOracle
 from holdfast.sim.checks.placement.usage import is_open
-from holdfast.sim.cluster.cluster import Scene, old_server
-from holdfast.sim.cluster.process_state import other_processes, unnoticed
+from holdfast.sim.cluster.cluster import SimulatedCluster, old_server
+from holdfast.sim.cluster.process_state import process_mismatches, unnoticed_failures
 
 #: A step of a rollout: a replica starts, is asked until it is ready, and an old one ends; or it is given up.
 STEP_MS = 60_000
 
 
-def unsettled(scene: Scene) -> Iterator[Left]:
+def unconverged(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """What is not yet as it should be."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
     yield from leaderless(scene)
     for name in scene.scenario.topology.behind:
         old = scene.servers.ledgers[old_server(name)]
         if old.role is not Role.STOPPED:
-            yield Left("leads", old_server(name), f"cannot read the log and is {old.role}: it should have stopped")
+            yield Unconverged(
+                "leads", old_server(name), f"cannot read the log and is {old.role}: it should have stopped"
+            )
     yield from _platform(scene, platform)
-    yield from misreported(platform, _regions(scene))
-    yield from not_moved(platform, _regions(scene))
+    yield from wrong_status(platform, _regions(scene))
+    yield from unrelocated_work(platform, _regions(scene))
     for name in scene.cast.nodes:
         region: RegionState = scene.audits[name].state
         yield from _region(scene, name, region, platform)
 
 
-def leaderless(scene: Scene) -> Iterator[Left]:
+def leaderless(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """Ledgers of which not one server leads and all others follow: as long as that is so, nobody can be prompt."""
     found = scene.servers.ledgers
     for ledger, names in scene.cast.servers.items():
         roles = sorted(found[name].role.value if name in found else "missing" for name in names)
         if roles != sorted([Role.LEADING.value, *[Role.FOLLOWING.value] * (len(names) - 1)]):
             detail = f"has servers that are {', '.join(roles)}: one should lead and all others follow"
-            yield Left("leads", ledger, detail)
+            yield Unconverged("leads", ledger, detail)
 
 
-def _platform(scene: Scene, state: PlatformState) -> Iterator[Left]:
+def _platform(scene: SimulatedCluster, state: PlatformState) -> Iterator[Unconverged]:
     now = state.facts.at
     yield from _sessions(PLATFORM_NAME, state, {f"region/{name}" for name in scene.cast.nodes})
     for name, one in state.regions.items():
         if one.status.health is not RegionHealth.HEALTHY:
-            yield Left("healthy", f"region {name}", f"is {one.status.health}")
+            yield Unconverged("healthy", f"region {name}", f"is {one.status.health}")
     yield from _over("override", PLATFORM_NAME, {uid: one.ends for uid, one in state.overrides.items()}, now)
     for uid, workload in state.workloads.items():
         if workload.meta.deletion is not None:
-            yield Left("deleted", f"workload {uid} {workload.meta.name}", "is still being deleted")
+            yield Unconverged("deleted", f"workload {uid} {workload.meta.name}", "is still being deleted")
     if scene.people is None or not scene.people.done:
-        yield Left("answered", "people", "are not done: somebody waits for an answer")
+        yield Unconverged("answered", "people", "are not done: somebody waits for an answer")
         return
     wanted = scene.people.wanted
     if wanted.keys() != scene.scenario.workloads.keys():
-        yield Left("wanted", "people", f"want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}")
+        yield Unconverged(
+            "wanted", "people", f"want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}"
+        )
     for name, workload in wanted.items():
         uid = state.workload_names.get(f"{workload.meta.tenant}/{name}") or 0
         stored = state.workloads.get(uid)
         if stored is None or stored.spec != workload.spec:
-            yield Left("wanted", f"workload {name}", "is not what was acknowledged")
+            yield Unconverged("wanted", f"workload {name}", "is not what was acknowledged")
             continue
         shares = [a.shares for a in state.assignments.values() if a.workload == uid and serves(a)]
         assigned = sum(share.count for named in shares for share in named)
         least, most = _asked_for(stored, now)
-        if not least <= assigned <= most and not moves(state, _regions(scene), stored, assigned - most):
-            yield Left("assigned", f"workload {name}", f"has {assigned} replicas assigned, of {least} to {most}")
+        if not least <= assigned <= most and not is_moving(state, _regions(scene), stored, assigned - most):
+            yield Unconverged("assigned", f"workload {name}", f"has {assigned} replicas assigned, of {least} to {most}")
 
 
-def _regions(scene: Scene) -> dict[str, RegionState]:
+def _regions(scene: SimulatedCluster) -> dict[str, RegionState]:
     return {name: scene.audits[name].state for name in scene.cast.nodes}
 
 
@@ -103,19 +107,19 @@ def _asked_for(workload: Workload, now: Instant) -> tuple[int, int]:
     return 0 if fails else spec.replicas - status.succeeded, max(spec.replicas, status.succeeded + status.failed)
 
 
-def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Left]:
+def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Unconverged]:
     """What should have ended, and is still listed."""
     for uid, end in ends.items():
         if end <= now:
-            yield Left("ended", f"{where} {kind} {uid}", "should have ended", PROMPT_MS)
+            yield Unconverged("ended", f"{where} {kind} {uid}", "should have ended", PROMPT_MS)
 
 
-def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
+def _region(scene: SimulatedCluster, name: str, state: RegionState, platform: PlatformState) -> Iterator[Unconverged]:
     now = state.facts.at
     for node in state.nodes.values():
         if not is_open(node):
             told = f"takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
-            yield Left("healthy", node.name, told)
+            yield Unconverged("healthy", node.name, told)
     yield from _shipped(name, state, platform)
     yield from _over("hold", name, {uid: one.ends for uid, one in state.holds.items()}, now)
     yield from _over("override", name, {uid: one.ends for uid, one in state.overrides.items()}, now)
@@ -124,47 +128,51 @@ def _region(scene: Scene, name: str, state: RegionState, platform: PlatformState
         stays = assignment.exclusive and workload is not None and is_spent(_regions(scene), workload)
         yield from _replicas(name, state, uid, assignment, stays=stays)
     yield from _unpaid(name, state)
-    yield from _slots(scene, name, state, Oracle(state, now))
+    yield from _slots(scene, name, state, PlacementOracle(state, now))
     speaking = {f"agent/{node}" for node in scene.cast.nodes[name]}
     speaking |= {f"scheduler/{scheduler}" for scheduler in scene.cast.schedulers[name]}
     yield from _sessions(name, state, speaking)
     metals = [metal for metal in scene.metals.values() if metal.region == name]
-    yield from (*other_processes(state, metals), *unnoticed(name, state, metals))
-    yield from unmended(name, state)
+    yield from (*process_mismatches(state, metals), *unnoticed_failures(name, state, metals))
+    yield from overdue_breaches(name, state)
 
 
-def _unpaid(name: str, state: RegionState) -> Iterator[Left]:
+def _unpaid(name: str, state: RegionState) -> Iterator[Unconverged]:
     """What an emergency paid for ends with it; no other charge does."""
     for slot in state.slots.values():
         if slot.account.startswith("emergency/") and slot.phase in STOPPABLE:
             paid = state.allowances.get(slot.account)
             if paid is None or paid.ends <= state.facts.at:
                 subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch}"
-                yield Left("repaid", subject, f"runs on {slot.account}, which is over", PROMPT_MS)
+                yield Unconverged("repaid", subject, f"runs on {slot.account}, which is over", PROMPT_MS)
 
 
-def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Left]:
+def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator[Unconverged]:
     """A region has what the platform means it to have, and the platform knows."""
     theirs = {uid: a.revision for uid, a in platform.assignments.items() if a.region == name}
     ours = {uid: a.revision for uid, a in state.assignments.items()}
     if theirs != ours:
-        yield Left("shipped", name, f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}", PROMPT_MS)
+        yield Unconverged(
+            "shipped", name, f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}", PROMPT_MS
+        )
     for account, allowance in state.allowances.items():
         grant = platform.grants.get(f"{name}|{account}")
         if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
-            yield Left("granted", f"{name} {account}", "is not settled", PROMPT_MS)
-    yield from left_over(platform, name, state)
+            yield Unconverged("granted", f"{name} {account}", "is not settled", PROMPT_MS)
+    yield from leftover_copies(platform, name, state)
 
 
-def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Left]:
+def _sessions(where: str, state: LedgerState, speaking: set[str]) -> Iterator[Unconverged]:
     """Everybody who is there has a session, and nobody else."""
     found = {session.principal for session in state.sessions.values()}
     if found != speaking:
         more, less = sorted(found - speaking), sorted(speaking - found)
-        yield Left("sessions", where, f"has some of {more} that should have ended, and none of {less}")
+        yield Unconverged("sessions", where, f"has some of {more} that should have ended, and none of {less}")
 
 
-def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment, *, stays: bool) -> Iterator[Left]:
+def _replicas(
+    where: str, state: RegionState, uid: int, assignment: Assignment, *, stays: bool
+) -> Iterator[Unconverged]:
     """As many slots of each template as the platform asks for, less what is over for good. While some of them wait for
     room, others serve with an older template and a few more are opened beside them: at most as many as may be gone.
     Identities of which no more may be gone, `stays`, serve with an older template until that changes."""
@@ -177,22 +185,22 @@ def _replicas(where: str, state: RegionState, uid: int, assignment: Assignment, 
     if there == Counter(asked) or (stays and len(slots) == sum(asked.values())):
         named = {ordinal for first, after in assignment.ordinals for ordinal in range(first, after)}
         if assignment.exclusive and named != {slot.ordinal for slot in slots}:
-            yield Left("replicas", f"{where} assignment {uid}", f"has other ordinals than {sorted(named)}")
+            yield Unconverged("replicas", f"{where} assignment {uid}", f"has other ordinals than {sorted(named)}")
         return
     wanted, subject = sum(asked.values()), f"{where} assignment {uid}"
     surge = 0 if assignment.exclusive else max(1, assignment.disruption)
     detail = f"has {len(slots)} slots where {wanted} are asked for"
     leaving = [slot for slot in slots if slot.phase in (Phase.TERMINATING, Phase.UNKNOWN)]
     if len(slots) < wanted or len(slots) - len(leaving) > wanted + surge:
-        yield Left("replicas", subject, detail, PROMPT_MS)
+        yield Unconverged("replicas", subject, detail, PROMPT_MS)
     elif leaving or not any(slot.phase is Phase.PENDING for slot in slots):
         # The longest that nothing of it changes: a rollout of many may take longer, and goes on meanwhile.
         told = ", ".join(f"{count} of {template[:8]}" for template, count in sorted(there.items()))
         promise = "rolled" if there.keys() - asked.keys() else "replicas"
-        yield Left(promise, f"{subject} with {told}", detail, STEP_MS)
+        yield Unconverged(promise, f"{subject} with {told}", detail, STEP_MS)
 
 
-def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iterator[Left]:
+def _slots(scene: SimulatedCluster, where: str, state: RegionState, oracle: PlacementOracle) -> Iterator[Unconverged]:
     """Everything serves, or waits for what is not there, as its reason says."""
     for slot in state.slots.values():
         subject = f"{where} slot {slot.workload}/{slot.ordinal}"
@@ -204,13 +212,17 @@ def _slots(scene: Scene, where: str, state: RegionState, oracle: Oracle) -> Iter
             detail = f"is {slot.phase} since {slot.since} by {slot.by} for {slot.cause!r}"
             within = ENDING_MS if slot.phase is Phase.TERMINATING else PROMPT_MS if answers else 0
             named = f"{subject} {slot.phase}" if within else subject
-            yield Left("served" if answers else "runs", named, detail, within)
+            yield Unconverged("served" if answers else "runs", named, detail, within)
             continue
         verdict, told = oracle.verdict(slot), _told(state, slot)
         if verdict.node:
-            yield Left("placed", subject, f"waits for {told or 'nothing'}, and {verdict.node} would take it", PROMPT_MS)
+            yield Unconverged(
+                "placed", subject, f"waits for {told or 'nothing'}, and {verdict.node} would take it", PROMPT_MS
+            )
         elif told not in verdict.shut:
-            yield Left("reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}", PROMPT_MS)
+            yield Unconverged(
+                "reason-true", subject, f"waits for {told!r}, and is kept by {sorted(verdict.shut)}", PROMPT_MS
+            )
 
 
 def _told(state: RegionState, slot: Slot) -> str:
@@ -219,5 +231,5 @@ def _told(state: RegionState, slot: Slot) -> str:
     return next((one.reasons[0].code for one in requests if one.reasons), "")
 
 
-def _answers(scene: Scene, state: RegionState, slot: Slot) -> bool:
+def _answers(scene: SimulatedCluster, state: RegionState, slot: Slot) -> bool:
     return scene.metals[state.nodes[slot.node].name].answers((slot.workload, slot.ordinal), slot.epoch)

@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.core.ledger.commit.rules import Rule
-from holdfast.core.ledger.revision import revision, show
+from holdfast.core.ledger.commit.rules import CommandRule
+from holdfast.core.ledger.revision import format_revision, pack_revision
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.events import SlotsMoved, SlotsReleased, SlotsStopping
 from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.sim.checks.history import Entry
-from holdfast.sim.cluster.cluster import Scene
+from holdfast.sim.checks.history import HistoryEntry
+from holdfast.sim.cluster.cluster import SimulatedCluster
 
 #: How many revisions an answer names at most: the first ones, and the last.
 NAMED = 4
@@ -41,7 +41,7 @@ QUESTIONS = {
 }
 
 
-class Answer(Struct, frozen=True):
+class QuestionAnswer(Struct, frozen=True):
     """One answer, and the places in the logs that it stands on."""
 
     question: str
@@ -49,7 +49,7 @@ class Answer(Struct, frozen=True):
     revisions: tuple[str, ...]
 
 
-class Struck(Struct, frozen=True):
+class FaultSnapshot(Struct, frozen=True):
     """The moment in which the first fault struck: which, and what there was then.
 
     `entries` is how much was in the logs, `heads` the last batch of each, `slots` how many were in which phase.
@@ -63,14 +63,16 @@ class Struck(Struct, frozen=True):
     counts: dict[str, int]
 
 
-def strike(scene: Scene, when: int, what: str, counts: dict[str, int]) -> Struck:
+def snapshot_at_fault(scene: SimulatedCluster, when: int, what: str, counts: dict[str, int]) -> FaultSnapshot:
     """What there is at this moment, in which something strikes."""
     heads = {name: audit.state.facts.seq for name, audit in scene.audits.items()}
     phases = Counter(slot.phase.value for name in scene.cast.nodes for slot in scene.audits[name].state.slots.values())
-    return Struck(when, what, len(scene.chronicle.entries), heads, dict(sorted(phases.items())), counts)
+    return FaultSnapshot(when, what, len(scene.chronicle.entries), heads, dict(sorted(phases.items())), counts)
 
 
-def answers(scene: Scene, struck: Struck | None, counts: dict[str, int], broken: Sequence[str]) -> dict[str, Answer]:
+def answer_questions(
+    scene: SimulatedCluster, struck: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
+) -> dict[str, QuestionAnswer]:
     """All six; `broken` are promises that were not kept, of safety and of liveness. Of a run in which nothing struck
     there is nothing to be said but what was asked for, and what held."""
     looks, entries = scene.scenario.answers, scene.chronicle.entries
@@ -88,16 +90,16 @@ def answers(scene: Scene, struck: Struck | None, counts: dict[str, int], broken:
     }
 
 
-def _of(entries: Iterable[Entry], commands: tuple[str, ...]) -> list[Entry]:
+def _of(entries: Iterable[HistoryEntry], commands: tuple[str, ...]) -> list[HistoryEntry]:
     return [entry for entry in entries if entry.command in commands]
 
 
-def _answer(question: str, entries: list[Entry], text: str) -> Answer:
+def _answer(question: str, entries: list[HistoryEntry], text: str) -> QuestionAnswer:
     named = entries if len(entries) <= NAMED else [*entries[: NAMED - 1], entries[-1]]
-    return Answer(QUESTIONS[question], text, tuple(entry.place for entry in named))
+    return QuestionAnswer(QUESTIONS[question], text, tuple(entry.place for entry in named))
 
 
-def _is_ordinary(entry: Entry) -> bool:
+def _is_ordinary(entry: HistoryEntry) -> bool:
     """Whether all that an entry did was to let replicas come up, or end, as they do where nothing is wrong."""
     causes = [move.cause for event in entry.events if isinstance(event, SlotsMoved) for move in event.moves]
     causes += [one.cause for event in entry.events if isinstance(event, SlotsReleased) for one in event.releases]
@@ -105,7 +107,7 @@ def _is_ordinary(entry: Entry) -> bool:
     return entry.command in ("move", "stop") and all(cause in ORDINARY for cause in causes)
 
 
-def _counted(entries: list[Entry]) -> str:
+def _counted(entries: list[HistoryEntry]) -> str:
     counts = Counter(f"{entry.command} by {entry.actor.partition('/')[0]}" for entry in entries)
     return _listed(counts) or "nothing"
 
@@ -114,7 +116,7 @@ def _listed(counts: dict[str, int] | Counter[str]) -> str:
     return ", ".join(f"{count} × {what}" for what, count in sorted(counts.items()))
 
 
-def _first(entries: list[Entry], struck: Struck | None) -> str:
+def _first(entries: list[HistoryEntry], struck: FaultSnapshot | None) -> str:
     if not entries or struck is None:
         return "nobody" if struck is not None else "nothing struck"
     first = entries[0]
@@ -122,17 +124,19 @@ def _first(entries: list[Entry], struck: Struck | None) -> str:
     return f"{first.actor} with {first.command} in {first.ledger}, {after}"
 
 
-def _recorded(progress: list[Entry], struck: Struck | None) -> Answer:
+def _recorded(progress: list[HistoryEntry], struck: FaultSnapshot | None) -> QuestionAnswer:
     """By what was in the logs when it struck: the last of it, or how far each of them was."""
     if struck is None:
         return _answer("progress", [], "nothing struck")
     said = f"{_counted(progress)}; of the replicas {_listed(struck.slots) or 'none was there'}"
-    heads = tuple(f"{name} {show(revision(seq))}" for name, seq in struck.heads.items())
+    heads = tuple(f"{name} {format_revision(pack_revision(seq))}" for name, seq in struck.heads.items())
     places = tuple(entry.place for entry in progress[-NAMED:]) or heads
-    return Answer(QUESTIONS["progress"], f"durable when {struck.what} struck: {said}", places)
+    return QuestionAnswer(QUESTIONS["progress"], f"durable when {struck.what} struck: {said}", places)
 
 
-def _invariants(scene: Scene, struck: Struck | None, counts: dict[str, int], broken: Sequence[str]) -> Answer:
+def _invariants(
+    scene: SimulatedCluster, struck: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
+) -> QuestionAnswer:
     """Every invariant of both ledgers is checked near each batch: so many were, and these promises were not kept."""
     since = struck.heads if struck is not None else {}
     checked = {name: audit.state.facts.seq - since.get(name, 0) for name, audit in scene.audits.items()}
@@ -141,18 +145,20 @@ def _invariants(scene: Scene, struck: Struck | None, counts: dict[str, int], bro
     said = f"{', '.join(kept) or 'none of those asked about'}, checked after each of {_listed(checked)} batches since"
     said += f"; kept by refusals: {_listed(refused)}" if refused else ""
     said += f"; did not hold: {', '.join(dict.fromkeys(broken))}" if broken else ""
-    places = [f"{name} {show(revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()]
-    return Answer(QUESTIONS["invariant"], said, tuple(places))
+    places = [f"{name} {format_revision(pack_revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()]
+    return QuestionAnswer(QUESTIONS["invariant"], said, tuple(places))
 
 
-def _changed(struck: Struck | None, counts: dict[str, int], kind: str) -> dict[str, int]:
+def _changed(struck: FaultSnapshot | None, counts: dict[str, int], kind: str) -> dict[str, int]:
     """By how much counters of a kind have moved since."""
     then = struck.counts if struck is not None else {}
     moved = {name: count - then.get(name, 0) for name, count in counts.items() if name.startswith(kind)}
     return {name.removeprefix(kind): by for name, by in moved.items() if by}
 
 
-def _telemetry(scene: Scene, struck: Struck | None, counts: dict[str, int], after: list[Entry]) -> Answer:
+def _telemetry(
+    scene: SimulatedCluster, struck: FaultSnapshot | None, counts: dict[str, int], after: list[HistoryEntry]
+) -> QuestionAnswer:
     """The servers' counters that have moved since, those that the scenario is about first; and in the logs the last
     time that something came to serve."""
     moved = _changed(struck, counts, "meter.")
@@ -165,22 +171,24 @@ def _telemetry(scene: Scene, struck: Struck | None, counts: dict[str, int], afte
     return _answer("telemetry", last[-NAMED:], f"{said}; {len(served)} times something came to serve since")
 
 
-def _unrepaired(scene: Scene, struck: Struck | None) -> Answer:
+def _unrepaired(scene: SimulatedCluster, struck: FaultSnapshot | None) -> QuestionAnswer:
     """Nothing had to be mended: that is said of how far the logs are."""
-    heads = tuple(f"{name} {show(revision(audit.state.facts.seq))}" for name, audit in scene.audits.items())
-    return Answer(QUESTIONS["repair"], "no repair was sent", heads if struck is not None else ())
+    heads = tuple(
+        f"{name} {format_revision(pack_revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()
+    )
+    return QuestionAnswer(QUESTIONS["repair"], "no repair was sent", heads if struck is not None else ())
 
 
-def _repaired(entries: list[Entry], struck: Struck | None) -> str:
+def _repaired(entries: list[HistoryEntry], struck: FaultSnapshot | None) -> str:
     """What was sent, when first and last, and what takes it back: the rule of each command says that."""
     assert struck is not None, "what is repaired was struck"
-    rules: list[Rule[Any]] = [*PLATFORM.rules.values(), *REGION.rules.values()]
+    rules: list[CommandRule[Any]] = [*PLATFORM.rules.values(), *REGION.rules.values()]
     undone = {getattr(rule.command, "__struct_config__").tag: rule.undone for rule in rules}  # noqa: B009
     back = "; ".join(f"{command}: {undone[command]}" for command in sorted({entry.command for entry in entries}))
     times = f"{entries[0].when - struck.when} to {entries[-1].when - struck.when} ms after {struck.what} struck"
     return f"{_counted(entries)}, {times}; taken back by {back}"
 
 
-def unanswered(found: dict[str, Answer]) -> list[str]:
+def unanswered_questions(found: dict[str, QuestionAnswer]) -> list[str]:
     """Questions whose answers stand on nothing."""
     return [name for name in QUESTIONS if not found[name].revisions]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.core.model.records.assignments import Purpose
+from holdfast.core.model.records.assignments import AssignmentPurpose
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.replay.run_plan import Fault, Plan
-from holdfast.sim.cluster.cluster import Scene
+from holdfast.replay.run_plan import PlannedFault, RunPlan
+from holdfast.sim.cluster.cluster import SimulatedCluster
 from holdfast.sim.scenario import Scenario, span
 
 
-class Recovery:
+class RecoveryTimer:
     """Whether critical workloads serve what they must in one healthy region, and how long that took."""
 
-    def __init__(self, scenario: Scenario, plan: Plan) -> None:
+    def __init__(self, scenario: Scenario, plan: RunPlan) -> None:
         self.took: dict[str, int] = {}
         lost = [fault for fault in plan.faults if fault.what == "lose-region"]
         self._loss = lost[0] if lost and scenario.recovers else None
@@ -26,7 +26,7 @@ class Recovery:
         self._struck: list[str] = []
         self._looked: int | None = None
 
-    def look(self, scene: Scene, struck: Mapping[Fault, int]) -> None:
+    def look(self, scene: SimulatedCluster, struck: Mapping[PlannedFault, int]) -> None:
         """Look who serves, once a region is lost and before it is back; by when faults have struck."""
         now, loss = scene.world.now(), self._loss
         if loss is None or loss not in struck or now > struck[loss] + loss.lasts:
@@ -38,7 +38,7 @@ class Recovery:
             if workload is None or name in self.took:
                 continue
             theirs = [a.purpose for a in assignments_of(platform, workload.meta.uid) if a.region == loss.where]
-            if self._looked is None and Purpose.SERVING in theirs:
+            if self._looked is None and AssignmentPurpose.SERVING in theirs:
                 self._struck.append(name)
             for region in scene.cast.nodes:
                 slots = scene.audits[region].state.slots.values() if region != loss.where else []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.sim.cluster.cluster import Scene
+from holdfast.sim.cluster.cluster import SimulatedCluster
 
 
-def same_states(scene: Scene) -> list[Finding]:
+def differing_servers(scene: SimulatedCluster) -> list[Finding]:
     """Servers that have folded the whole log and hold another state than the audit: none should."""
     found = []
     for ledger, names in scene.cast.servers.items():

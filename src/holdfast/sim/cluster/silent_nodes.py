@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
 from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.sim.checks.deadlines import Left
-from holdfast.sim.cluster.cluster import Scene
+from holdfast.sim.checks.deadlines import Unconverged
+from holdfast.sim.cluster.cluster import SimulatedCluster
 
 #: A node that is gone is noticed within this, whatever its region doubts first: a lease, a second one if many are
 #: silent at once, and its turn.
@@ -29,7 +29,7 @@ LEASES, LOST_MS = 2, 10_000
 _ALIVE = (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
 
 
-def silent(scene: Scene) -> Iterator[Left]:
+def unnoticed_silence(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """Nodes whose machines are gone, and on which something still counts as running."""
     for name, nodes in scene.cast.nodes.items():
         state: RegionState = scene.audits[name].state
@@ -38,16 +38,18 @@ def silent(scene: Scene) -> Iterator[Left]:
             slots = [slot for slot in state.slots.values() if slot.node == uid and slot.phase in _ALIVE]
             if uid and slots:
                 told = f"is gone, and {len(slots)} replicas are said to live there"
-                yield Left("silence", f"{name} {gone[uid]}", told, SILENCE_MS + _waits(len(gone)))
+                yield Unconverged("silence", f"{name} {gone[uid]}", told, SILENCE_MS + _waits(len(gone)))
 
 
-def not_given_up(scene: Scene) -> Iterator[Left]:
+def unreleased_slots(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """What stood on nodes without a session, and is not given up though their fences are past. Not while people have
     paused repair; each leader waits for fences anew."""
     for name in scene.cast.nodes:
         state: RegionState = scene.audits[name].state
         nodes = {uid: node for uid, node in state.nodes.items() if not node.session}
-        paused = any(one.action is Action.PAUSE_REPAIR and one.ends > state.facts.at for one in state.every_override())
+        paused = any(
+            one.action is OverrideAction.PAUSE_REPAIR and one.ends > state.facts.at for one in state.every_override()
+        )
         if not nodes or paused:
             continue
         fence = max([state.facts.settings.fence_time, *(node.fence for node in nodes.values())])
@@ -55,10 +57,10 @@ def not_given_up(scene: Scene) -> Iterator[Left]:
             if slot.node in nodes and slot.phase is Phase.UNKNOWN:
                 subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch} in term {state.facts.term}"
                 told = f"is unknown on {nodes[slot.node].name}, which is silent, and is not given up"
-                yield Left("given-up", subject, told, fence + _waits(len(nodes)) + GIVEN_UP_MS)
+                yield Unconverged("given-up", subject, told, fence + _waits(len(nodes)) + GIVEN_UP_MS)
 
 
-def not_lost(scene: Scene) -> Iterator[Left]:
+def unnoticed_region_loss(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """Regions of which no server is there, and which the platform does not call lost: before that nothing moves."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
     settings = platform.facts.settings
@@ -67,7 +69,7 @@ def not_lost(scene: Scene) -> Iterator[Left]:
         gone = all(scene.world.machines[server].life is None for server in scene.cast.servers[name])
         if gone and known is not None and known.status.log_id and known.status.health is not RegionHealth.LOST:
             within = LEASES * settings.session_lease + settings.lost_after + LOST_MS
-            yield Left("lost", f"region {name}", f"is gone, and is called {known.status.health}", within)
+            yield Unconverged("lost", f"region {name}", f"is gone, and is called {known.status.health}", within)
 
 
 def _waits(nodes: int) -> int:

@@ -1,9 +1,9 @@
 """What a swarm must have met: faults that never happened prove nothing, however green the runs are.
 
 A scenario must have met each fault that it lists and everything under its `covers`, in its own runs. All scenarios
-together must have met what stands in `EVERYWHERE`, and, with fewer runs already, have seen every gate of `gates` act
-and quotas and disruption budgets bind in a third of the runs. Of a few runs nothing can be asked: they are not judged,
-and the swarm says so.
+together must have met what stands in `REQUIRED_EVENTS`, and, with fewer runs already, have seen every gate of `gates`
+act and quotas and disruption budgets bind in a third of the runs. Of a few runs nothing can be asked: they are not
+judged, and the swarm says so.
 
 What happened in a run, counted: faults, packets, calls to stores, commands, refusals, moves.
 """
@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from holdfast.sim.cluster.cluster import Scene
-from holdfast.sim.runs.gate_coverage import BUDGET_BOUND, GATES, QUOTA_BOUND, bound, counters
+from holdfast.sim.cluster.cluster import SimulatedCluster
+from holdfast.sim.runs.gate_coverage import BUDGET_BOUND, GATES, QUOTA_BOUND, bound_counters, counters
 from holdfast.sim.scenario import Scenario
 
 _REFUSED = ("commands_refused", "scheduler_refused")
 
 
 #: With fewer runs of a scenario, what it did not meet says nothing.
-RUNS_LEAST = 10
+RUNS_MINIMUM = 10
 #: With fewer runs of all scenarios together, a gate that never acted says nothing.
-GATED_LEAST = 50
+GATED_RUNS_MINIMUM = 50
 #: Of all runs, one in so many must have had a quota, and one a disruption budget, that kept something waiting.
 BOUND_ONE_IN = 3
 #: In place of a scenario's name.
@@ -32,7 +32,7 @@ ALL = "all scenarios"
 GATED = "gates"
 
 #: By the counters of a run, and what each stands for.
-EVERYWHERE = {
+REQUIRED_EVENTS = {
     "network.lost": "messages that never arrived",
     "network.answers_lost": "answers that never arrived though it was done",
     "network.duplicated": "messages that arrived twice",
@@ -90,7 +90,7 @@ EVERYWHERE = {
 }
 
 
-class Missed(Struct, frozen=True):
+class MissedEvent(Struct, frozen=True):
     """Something that never happened in all the runs of a scenario, or in all runs."""
 
     scenario: str
@@ -101,53 +101,57 @@ class Missed(Struct, frozen=True):
 class Coverage(Struct, frozen=True):
     """What was missed, and of which scenarios that cannot be said, and why."""
 
-    missed: tuple[Missed, ...]
+    missed: tuple[MissedEvent, ...]
     unjudged: dict[str, str]
 
 
-def judged(played: Mapping[str, Scenario], runs: Mapping[str, int], counts: Mapping[str, dict[str, int]]) -> Coverage:
+def assess_coverage(
+    played: Mapping[str, Scenario], runs: Mapping[str, int], counts: Mapping[str, dict[str, int]]
+) -> Coverage:
     """By scenario: how many runs there were of it, and what they counted together."""
     unjudged = {
-        name: f"{runs.get(name, 0)} runs, and {RUNS_LEAST} are the least"
+        name: f"{runs.get(name, 0)} runs, and {RUNS_MINIMUM} are the least"
         for name in played
-        if runs.get(name, 0) < RUNS_LEAST
+        if runs.get(name, 0) < RUNS_MINIMUM
     }
     missed = [
-        Missed(name, counter, "a fault" if counter.startswith("fault.") else "what this scenario is about")
+        MissedEvent(name, counter, "a fault" if counter.startswith("fault.") else "what this scenario is about")
         for name, scenario in played.items()
         if name not in unjudged
-        for counter in wanted(scenario)
+        for counter in required_counters(scenario)
         if not counts[name].get(counter)
     ]
-    everything = together(counts.values())
+    everything = sum_counts(counts.values())
     total = sum(runs.values())
-    if len(played) > 1 and total >= GATED_LEAST:
+    if len(played) > 1 and total >= GATED_RUNS_MINIMUM:
         missed += [*_shut_gates(everything), *_unbound(everything, total)]
     else:
-        unjudged[GATED] = f"asked only of a swarm of several scenarios with at least {GATED_LEAST} runs"
+        unjudged[GATED] = f"asked only of a swarm of several scenarios with at least {GATED_RUNS_MINIMUM} runs"
     if any(name in unjudged for name in played) or len(played) == 1:
-        unjudged[ALL] = f"asked only of a swarm of several scenarios with at least {RUNS_LEAST} runs of each"
+        unjudged[ALL] = f"asked only of a swarm of several scenarios with at least {RUNS_MINIMUM} runs of each"
     else:
-        missed += [Missed(ALL, name, meant) for name, meant in EVERYWHERE.items() if not everything.get(name)]
+        missed += [MissedEvent(ALL, name, meant) for name, meant in REQUIRED_EVENTS.items() if not everything.get(name)]
     return Coverage(tuple(missed), unjudged)
 
 
-def _shut_gates(counts: Mapping[str, int]) -> Iterator[Missed]:
+def _shut_gates(counts: Mapping[str, int]) -> Iterator[MissedEvent]:
     """Gates that never acted."""
     for code, keeps in GATES.items():
         if not any(counts.get(name) for name in counters(code)):
-            yield Missed(ALL, f"gate.{code.value}", keeps)
+            yield MissedEvent(ALL, f"gate.{code.value}", keeps)
 
 
-def _unbound(counts: Mapping[str, int], runs: int) -> Iterator[Missed]:
+def _unbound(counts: Mapping[str, int], runs: int) -> Iterator[MissedEvent]:
     """Quotas and budgets that kept something waiting in too few runs."""
     for name, what in ((QUOTA_BOUND, "a quota"), (BUDGET_BOUND, "a disruption budget")):
         found = counts.get(name, 0)
         if found * BOUND_ONE_IN < runs:
-            yield Missed(ALL, name, f"{what} bound in {found} of {runs} runs, and one in {BOUND_ONE_IN} is the least")
+            yield MissedEvent(
+                ALL, name, f"{what} bound in {found} of {runs} runs, and one in {BOUND_ONE_IN} is the least"
+            )
 
 
-def wanted(scenario: Scenario) -> list[str]:
+def required_counters(scenario: Scenario) -> list[str]:
     """The counters that a scenario's runs must have moved, each once."""
     return list(dict.fromkeys(_listed(scenario)))
 
@@ -158,7 +162,7 @@ def _listed(scenario: Scenario) -> Iterator[str]:
     yield from scenario.covers
 
 
-def together(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+def sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     """The counts of many runs as those of one, with what can be told only from several counters."""
     found: dict[str, int] = {}
     for one in counts:
@@ -169,7 +173,7 @@ def together(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
+def count_events(scene: SimulatedCluster, faults: dict[str, int]) -> dict[str, int]:
     """How often everything happened, by name: what coverage is judged by."""
     found: dict[str, int] = {}
 
@@ -192,4 +196,4 @@ def counted(scene: Scene, faults: dict[str, int]) -> dict[str, int]:
         for (name, labels), count in meters.counts.items():
             # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
             add(f"refused.{dict(labels)['code']}" if name in _REFUSED else f"meter.{name}", count)
-    return dict(sorted({**found, **bound(found)}.items()))
+    return dict(sorted({**found, **bound_counters(found)}.items()))

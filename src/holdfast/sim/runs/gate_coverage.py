@@ -48,7 +48,7 @@ _OPERATORS = "people of a simulated world ask for nothing of the kind"
 _PLATFORM = "the platform assigns nothing where that would be so"
 _RACES = "controllers see it in the state that is asked, or in one a batch before: some runs meet it, and few"
 #: What a swarm need not have seen, and why. Tests of the ledgers' tables and models hold these.
-NOT_ASKED: dict[Code, str] = {
+NOT_REQUIRED: dict[Code, str] = {
     Code.MALFORMED: _CLIENTS,
     Code.TOO_LARGE: _CLIENTS,
     Code.TOO_OLD_TO_RETRY: "nobody repeats anything after a day, and runs take minutes",
@@ -90,7 +90,7 @@ def counters(code: Code) -> tuple[str, ...]:
     return (f"shut.{code.value}", f"waits.{code.value}", f"refused.{code.value}", *BESIDES.get(code, ()))
 
 
-def bound(counts: Mapping[str, int]) -> dict[str, int]:
+def bound_counters(counts: Mapping[str, int]) -> dict[str, int]:
     """Whether quotas and budgets have bound in a run, by what was counted in it."""
     quota = any(counts.get(name) for name in counters(Code.OVER_GRANT))
     budget = any(counts.get(name) for name in counters(Code.DISRUPTION))

@@ -2,6 +2,8 @@
 
 plan ──▶ scene ──▶ faults and traffic ──▶ calm ──▶ settled? ──▶ report
                      safety is judged at every commit, after every fault, and at the end
+
+Size: the order of one run, from its plan to its report.
 """
 
 from __future__ import annotations
@@ -15,51 +17,57 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.region.definition import REGION
-from holdfast.host.ports.store import Stored
+from holdfast.host.ports.store import StoredBatch
 from holdfast.host.runtime import gc_tuning
 from holdfast.replay.recording import PLATFORM_NAME
 from holdfast.replay.refold import as_of
-from holdfast.replay.run_plan import Fault, Plan
-from holdfast.sim.checks.assignment.make_before_break import Careful
-from holdfast.sim.checks.cross_ledger import across
-from holdfast.sim.checks.decision_index import unexplained
+from holdfast.replay.run_plan import PlannedFault, RunPlan
+from holdfast.sim.checks.assignment.make_before_break import MakeBeforeBreakCheck
+from holdfast.sim.checks.cross_ledger import check_across_ledgers
+from holdfast.sim.checks.decision_index import slots_without_decision
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.sim.checks.link_steps import missed
-from holdfast.sim.checks.placement.placements import Placements
-from holdfast.sim.checks.region.registry import regional
-from holdfast.sim.cluster.cluster import Scene, old_server
-from holdfast.sim.cluster.fault_injection import Troubles
-from holdfast.sim.cluster.questions import Answer, Struck, answers, strike, unanswered
-from holdfast.sim.cluster.recovery_time import Recovery
-from holdfast.sim.cluster.server_state import same_states
-from holdfast.sim.runs.coverage import counted
-from holdfast.sim.runs.settle_phase import LOOK_MS, Settling
+from holdfast.sim.checks.link_steps import missed_steps
+from holdfast.sim.checks.placement.placements import PlacementCheck
+from holdfast.sim.checks.region.registry import region_checks
+from holdfast.sim.cluster.cluster import SimulatedCluster, old_server
+from holdfast.sim.cluster.fault_injection import FaultInjector
+from holdfast.sim.cluster.questions import (
+    FaultSnapshot,
+    QuestionAnswer,
+    answer_questions,
+    snapshot_at_fault,
+    unanswered_questions,
+)
+from holdfast.sim.cluster.recovery_time import RecoveryTimer
+from holdfast.sim.cluster.server_state import differing_servers
+from holdfast.sim.runs.coverage import count_events
+from holdfast.sim.runs.settle_phase import LOOK_MS, SettlePhase
 from holdfast.sim.scenario import Scenario
 from holdfast.sim.world.virtual_loop import run_virtual
 
 #: A run that is broken in so many ways need not be played to its end.
-FINDINGS_MOST = 20
+FINDINGS_MAX = 20
 
 
-class Verdicts(Struct, frozen=True):
+class RunVerdicts(Struct, frozen=True):
     """`held`, `broken`, or `inconclusive`: too little happened to say anything."""
 
     safety: str
     liveness: str
 
 
-class Report(Struct, frozen=True):
+class RunReport(Struct, frozen=True):
     """What became of a run."""
 
     scenario: str
     seed: int
     digest: str
-    verdicts: Verdicts
+    verdicts: RunVerdicts
     findings: tuple[Finding, ...]
     #: What had not come to rest, and what there was too little of.
     unsettled: tuple[str, ...]
     lacking: tuple[str, ...]
-    answers: dict[str, Answer]
+    answers: dict[str, QuestionAnswer]
     timeline: tuple[tuple[int, str], ...]
     #: How long the run was, in simulated milliseconds, and how long it took to settle.
     length: int
@@ -67,12 +75,12 @@ class Report(Struct, frozen=True):
     #: How long after the loss of a region each critical workload served elsewhere what it must, in milliseconds.
     recovered: dict[str, int]
     counts: dict[str, int]
-    plan: Plan
+    plan: RunPlan
 
     @property
     def failed(self) -> bool:
         """Whether anything is wrong with it, saying too little included."""
-        return self.verdicts != Verdicts("held", "held")
+        return self.verdicts != RunVerdicts("held", "held")
 
 
 async def _ended(trouble: asyncio.Task[None]) -> None:
@@ -84,41 +92,41 @@ async def _ended(trouble: asyncio.Task[None]) -> None:
         return
 
 
-class Run:
+class SimulationRun:
     """A run under way."""
 
-    def __init__(self, scenario: Scenario, seed: int, plan: Plan | None = None) -> None:
+    def __init__(self, scenario: Scenario, seed: int, plan: RunPlan | None = None) -> None:
         self.scenario = scenario
         self.seed = seed
-        self.scene = Scene(scenario, seed, plan)
-        self.troubles = Troubles(self.scene, self._strikes)
-        self.struck: Struck | None = None
+        self.scene = SimulatedCluster(scenario, seed, plan)
+        self.troubles = FaultInjector(self.scene, self._strikes)
+        self.struck: FaultSnapshot | None = None
         self.findings: list[Finding] = []
-        self.settling = Settling(self.scene, self.troubles)
-        self.recovery = Recovery(scenario, self.scene.plan)
+        self.settling = SettlePhase(self.scene, self.troubles)
+        self.recovery = RecoveryTimer(scenario, self.scene.plan)
         #: Every ledger's log from its first batch on, which its disk trims, for whoever records the run.
-        self.logs: dict[str, list[Stored]] = {name: [] for name in self.scene.audits}
+        self.logs: dict[str, list[StoredBatch]] = {name: [] for name in self.scene.audits}
         for name, log in self.logs.items():
             self.scene.world.store(name).disk.listeners.append(log.append)
         platform = self.scene.audits[PLATFORM_NAME]
-        platform.listeners.append(Careful(platform.state, self.findings.append, self.scene.world.now).take)
+        platform.listeners.append(MakeBeforeBreakCheck(platform.state, self.findings.append, self.scene.world.now).take)
         for name in self.scene.cast.nodes:
             self._listen(name)
 
-    async def play(self) -> Report:
+    async def play(self) -> RunReport:
         """All of it."""
         scene, world = self.scene, self.scene.world
         trouble = asyncio.create_task(self.troubles.run(scene.plan.faults, self._judge))
         try:
-            while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MOST:
+            while world.now() < scene.plan.length and len(self._found()) < FINDINGS_MAX:
                 await asyncio.sleep(LOOK_MS / 1000)
                 self.recovery.look(scene, self.troubles.struck)
                 self.settling.look_meanwhile()
                 self._judge_across()
             await _ended(trouble)
-            left = await self.settling.until_calm(lambda: len(self._found()) < FINDINGS_MOST)
+            left = await self.settling.until_calm(lambda: len(self._found()) < FINDINGS_MAX)
             self._judge()
-            self.findings += same_states(scene)
+            self.findings += differing_servers(scene)
         finally:
             trouble.cancel()
             await world.end()
@@ -126,19 +134,19 @@ class Run:
             await audit.finish()
         if not self._found():
             for name in scene.cast.nodes:
-                self.findings += await unexplained(scene.audits[name].state, self.logs[name])
+                self.findings += await slots_without_decision(scene.audits[name].state, self.logs[name])
         return self._report([*self.recovery.late(), *left])
 
     def _listen(self, name: str) -> None:
         """Let a region's placements be judged with each batch."""
         audit, clock = self.scene.audits[name], self.scene.world.now
         hears, log = lambda: not self.troubles.is_deaf(name), self.logs[name]
-        placements = Placements(
+        placements = PlacementCheck(
             name, audit.state, self.findings.append, hears, self.scene.acted, clock, lambda seq: as_of(REGION, log, seq)
         )
         self.scene.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.excused.refused
-        others = regional(name, audit.state, self.findings.append, hears)
+        others = region_checks(name, audit.state, self.findings.append, hears)
 
         def take(batch: Batch[Any]) -> None:
             placements.take(batch, lambda: REGION.batches.evidence(audit.newest))
@@ -147,11 +155,11 @@ class Run:
 
         audit.listeners.append(take)
 
-    def _strikes(self, fault: Fault) -> None:
+    def _strikes(self, fault: PlannedFault) -> None:
         """A fault is about to strike; of the first one it is kept what there was then."""
         if self.struck is None:
-            counts = counted(self.scene, self.troubles.happened)
-            self.struck = strike(self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts)
+            counts = count_events(self.scene, self.troubles.happened)
+            self.struck = snapshot_at_fault(self.scene, self.scene.world.now(), f"{fault.what} {fault.where}", counts)
 
     def _judge(self) -> None:
         """Everything that can be judged at this moment, in full."""
@@ -162,7 +170,7 @@ class Run:
     def _judge_across(self) -> None:
         states = {name: audit.state for name, audit in self.scene.audits.items()}
         platform = states.pop(PLATFORM_NAME)
-        found = (*across(platform, states), *missed(platform, states))
+        found = (*check_across_ledgers(platform, states), *missed_steps(platform, states))
         self.findings += [one for one in found if one not in self.findings]
 
     def _found(self) -> list[Finding]:
@@ -177,17 +185,17 @@ class Run:
             failures += [f"given up: {labels}" for name, labels in meters.counts if name == "task_gave_up"]
         return [Finding("nothing-fails", one) for one in failures]
 
-    def _report(self, left: list[str]) -> Report:
-        counts = counted(self.scene, self.troubles.happened)
+    def _report(self, left: list[str]) -> RunReport:
+        counts = count_events(self.scene, self.troubles.happened)
         findings = tuple(self._found())
         broken = [*(one.promise for one in findings), *(one.partition(":")[0] for one in left)]
-        found = answers(self.scene, self.struck, counts, broken)
-        nameless = unanswered(found) if self.struck is not None else []
+        found = answer_questions(self.scene, self.struck, counts, broken)
+        nameless = unanswered_questions(found) if self.struck is not None else []
         lacking = (*self._lacking(counts), *(f"the answer {name!r} names no revision" for name in nameless))
         said = "inconclusive" if lacking else "held"
-        verdicts = Verdicts("broken" if findings else said, "broken" if left else said)
+        verdicts = RunVerdicts("broken" if findings else said, "broken" if left else said)
         world = self.scene.world
-        return Report(
+        return RunReport(
             self.scenario.name,
             self.seed,
             self._digest(counts),
@@ -225,23 +233,25 @@ class Run:
         return found.hexdigest()
 
 
-def run(scenario: Scenario, seed: int, plan: Plan | None = None) -> Report:
+def run(scenario: Scenario, seed: int, plan: RunPlan | None = None) -> RunReport:
     """Play a scenario from a seed."""
-    with gc_tuning.borrowed():  # hosts make what they load permanent, and a world ends: many of them would fill memory
-        return played(scenario, seed, plan)[0]
+    with (
+        gc_tuning.gc_borrowed()
+    ):  # hosts make what they load permanent, and a world ends: many of them would fill memory
+        return run_with_logs(scenario, seed, plan)[0]
 
 
-def played(scenario: Scenario, seed: int, plan: Plan | None = None) -> tuple[Report, Run]:
+def run_with_logs(scenario: Scenario, seed: int, plan: RunPlan | None = None) -> tuple[RunReport, SimulationRun]:
     """The report of a run, and the run itself."""
 
-    async def play() -> tuple[Report, Run]:
-        one = Run(scenario, seed, plan)
+    async def play() -> tuple[RunReport, SimulationRun]:
+        one = SimulationRun(scenario, seed, plan)
         return await one.play(), one
 
-    with gc_tuning.borrowed():
+    with gc_tuning.gc_borrowed():
         return run_virtual(play())
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: RunReport) -> dict[str, Any]:
     """The report as others read it."""
     return {**msgspec.to_builtins(report), "timeline": [{"ms": at, "what": what} for at, what in report.timeline]}

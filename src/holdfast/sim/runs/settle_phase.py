@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.replay.recording import PLATFORM_NAME
-from holdfast.sim.actors.process_behavior import Habits
-from holdfast.sim.checks.assignment.relocation import not_replaced
-from holdfast.sim.checks.deadlines import Left, Patience
-from holdfast.sim.cluster.cluster import Scene
-from holdfast.sim.cluster.fault_injection import Troubles
-from holdfast.sim.cluster.liveness import leaderless, unsettled
-from holdfast.sim.cluster.silent_nodes import not_given_up, not_lost, silent
+from holdfast.sim.actors.process_behavior import ProcessBehaviors
+from holdfast.sim.checks.assignment.relocation import unreplaced_work
+from holdfast.sim.checks.deadlines import ConvergenceDeadlines, Unconverged
+from holdfast.sim.cluster.cluster import SimulatedCluster
+from holdfast.sim.cluster.fault_injection import FaultInjector
+from holdfast.sim.cluster.liveness import leaderless, unconverged
+from holdfast.sim.cluster.silent_nodes import unnoticed_region_loss, unnoticed_silence, unreleased_slots
 from holdfast.sim.runs.gate_coverage import HELD, held_back
 from holdfast.sim.scenario import span
 from holdfast.sim.world import links, store_service
@@ -28,12 +28,12 @@ QUIET_MS = 6_000
 CAUGHT = "_caught"
 
 
-class Settling:
+class SettlePhase:
     """The end of a run."""
 
-    def __init__(self, scene: Scene, troubles: Troubles) -> None:
+    def __init__(self, scene: SimulatedCluster, troubles: FaultInjector) -> None:
         self.scene = scene
-        self.patience = Patience()
+        self.patience = ConvergenceDeadlines()
         #: How long it took, in simulated milliseconds.
         self.took = 0
         self._troubles = troubles
@@ -44,10 +44,10 @@ class Settling:
         self.calm()
         began, latest = world.now(), world.now() + span(self.scene.scenario.settle)[1]
         since, seen = None, self._heads()
-        left = [Left("settled", "everything", "was not looked at yet")]
+        left = [Unconverged("settled", "everything", "was not looked at yet")]
         while world.now() < latest and goes_on():
             await asyncio.sleep(LOOK_MS / 1000)
-            left, heads = list(unsettled(self.scene)), self._heads()
+            left, heads = list(unconverged(self.scene)), self._heads()
             self.patience.look(world.now(), [] if any(leaderless(self.scene)) else left)
             if left or since is None or heads != seen:
                 since, seen = (None if left else world.now()), heads
@@ -61,9 +61,9 @@ class Settling:
         regions had is assigned to others; wherever somebody leads. Rollouts that wait for their budgets are counted."""
         self.scene.acted[HELD] += sum(held_back(self.scene.audits[name].state) for name in self.scene.cast.nodes)
         scene, without = self.scene, [one.subject for one in leaderless(self.scene)]
-        left = [] if without else [*silent(scene), *not_given_up(scene)]
+        left = [] if without else [*unnoticed_silence(scene), *unreleased_slots(scene)]
         if PLATFORM_NAME not in without:
-            left += [*not_lost(scene), *not_replaced(scene.audits[PLATFORM_NAME].state)]
+            left += [*unnoticed_region_loss(scene), *unreplaced_work(scene.audits[PLATFORM_NAME].state)]
         self.patience.look(scene.world.now(), left)
 
     def calm(self) -> None:
@@ -71,7 +71,7 @@ class Settling:
         process that is in trouble whenever it is started is rightly started ever more seldom, for minutes."""
         world = self.scene.world
         for name, metal in self.scene.metals.items():
-            metal.habit = Habits(world.chance, name, troubles={})
+            metal.habit = ProcessBehaviors(world.chance, name, troubles={})
         for ears in self.scene.servers.ears.values():
             ears.become(None)
         world.heal()

@@ -11,29 +11,29 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from holdfast.replay.run_plan import Act, Fault, Fitting, Plan
-from holdfast.sim.runs.run import Report, run
+from holdfast.replay.run_plan import PlannedAction, PlannedFault, PlannedVariant, RunPlan
+from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario
 
 SECONDS = 60.0
 
-Piece = Fault | Act | Fitting
+Piece = PlannedFault | PlannedAction | PlannedVariant
 
 
-class Shrunk(Struct, frozen=True):
+class ShrinkResult(Struct, frozen=True):
     """A smaller plan that fails in the same way, how many runs that took, and whether each piece was tried alone."""
 
-    plan: Plan
+    plan: RunPlan
     fails: str
     runs: int
     finished: bool
 
 
-class TimeIsUp(Exception):
+class ShrinkTimeout(Exception):
     """The time box is over."""
 
 
-def manner(report: Report) -> str:
+def failure_kind(report: RunReport) -> str:
     """In which way a run fails: the promise that its first finding names, or `liveness`; empty: in neither."""
     if report.findings:
         return report.findings[0].promise
@@ -43,15 +43,15 @@ def manner(report: Report) -> str:
 def shrink(
     scenario: Scenario,
     seed: int,
-    report: Report,
+    report: RunReport,
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.monotonic,
-) -> Shrunk:
+) -> ShrinkResult:
     """The least plan found in that time with which the seed fails as in the report.
 
     A run that is inconclusive cannot be made smaller: there was too little in it already.
     """
-    wanted = manner(report)
+    wanted = failure_kind(report)
     assert wanted, f"seed {seed} of {scenario.name} breaks no promise"
     attempts = _Attempts(scenario, seed, report.plan.length, wanted, clock, clock() + seconds)
     pieces: list[Piece] = [*report.plan.faults, *report.plan.acts, *report.plan.fittings]
@@ -59,16 +59,16 @@ def shrink(
     try:
         for kept in _smaller(pieces, attempts.fails):
             pieces = kept
-    except TimeIsUp:
+    except ShrinkTimeout:
         finished = False
-    return Shrunk(plan_of(report.plan.length, pieces), wanted, attempts.runs, finished)
+    return ShrinkResult(plan_of(report.plan.length, pieces), wanted, attempts.runs, finished)
 
 
-def plan_of(length: int, pieces: list[Piece]) -> Plan:
+def plan_of(length: int, pieces: list[Piece]) -> RunPlan:
     """The plan of these pieces."""
-    faults = tuple(piece for piece in pieces if isinstance(piece, Fault))
-    acts = tuple(piece for piece in pieces if isinstance(piece, Act))
-    return Plan(length, faults, acts, tuple(piece for piece in pieces if isinstance(piece, Fitting)))
+    faults = tuple(piece for piece in pieces if isinstance(piece, PlannedFault))
+    acts = tuple(piece for piece in pieces if isinstance(piece, PlannedAction))
+    return RunPlan(length, faults, acts, tuple(piece for piece in pieces if isinstance(piece, PlannedVariant)))
 
 
 def _smaller(pieces: list[Piece], fails: Callable[[list[Piece]], bool]) -> Iterator[list[Piece]]:
@@ -105,11 +105,11 @@ class _Attempts:
     def fails(self, pieces: list[Piece]) -> bool:
         """Whether a run with only these fails as wanted. One that ends without a report fails in another way."""
         if self._clock() >= self._until:
-            raise TimeIsUp
+            raise ShrinkTimeout
         self.runs += 1
         try:
             report = run(self._scenario, self._seed, plan_of(self._length, pieces))
         except Exception:
             return False  # a run that cannot be played to its end is another failure than the one looked for
         # In a smaller run something else may be found before it.
-        return self._wanted == manner(report) or self._wanted in {finding.promise for finding in report.findings}
+        return self._wanted == failure_kind(report) or self._wanted in {finding.promise for finding in report.findings}

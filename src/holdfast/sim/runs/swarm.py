@@ -4,6 +4,8 @@
                                         a worker that dies, or takes too long, is a failure of its seed
 
 Which scenario a seed plays follows from the seed and the names alone, so that every run can be played again by itself.
+
+Size: the workers, their deaths and what is summed up of them.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.observe.log_text import to_stderr
-from holdfast.sim.runs.coverage import Coverage, judged, together
-from holdfast.sim.runs.run import Report, run
+from holdfast.observe.log_text import log_to_stderr
+from holdfast.sim.runs.coverage import Coverage, assess_coverage, sum_counts
+from holdfast.sim.runs.run import RunReport, run
 from holdfast.sim.scenario import Scenario
 
 #: A run takes a second or two. One that takes so long hangs, and would hang the swarm.
-RUN_SECONDS_MOST = 240
+RUN_SECONDS_MAX = 240
 
 #: Those who speak during a run: workers are as silent as whoever began the swarm.
 LOGGERS = ("holdfast", "asyncio")
@@ -36,7 +38,7 @@ LOGGERS = ("holdfast", "asyncio")
 Job = tuple[str, int]
 
 
-class Played(Struct, frozen=True):
+class RunSummary(Struct, frozen=True):
     """What a swarm keeps of one run."""
 
     scenario: str
@@ -52,7 +54,7 @@ class Played(Struct, frozen=True):
     counts: dict[str, int] = {}
 
 
-class Result(Struct, frozen=True):
+class SwarmResult(Struct, frozen=True):
     """What became of a swarm."""
 
     runs: int
@@ -61,7 +63,7 @@ class Result(Struct, frozen=True):
     #: How many runs of each scenario came to which verdict.
     verdicts: dict[str, dict[str, int]]
     #: By seed, without their counts.
-    failures: tuple[Played, ...]
+    failures: tuple[RunSummary, ...]
     coverage: Coverage
     counts: dict[str, int]
     #: Somebody ended it before its last seed.
@@ -81,29 +83,29 @@ class _Gathered:
         self._scenarios = scenarios
         self._verdicts: dict[str, dict[str, int]] = {name: {} for name in sorted(scenarios)}
         self._counts: dict[str, dict[str, int]] = {name: {} for name in self._verdicts}
-        self._failures: list[Played] = []
+        self._failures: list[RunSummary] = []
         self._simulated_ms = 0
 
-    def add(self, played: Played) -> None:
+    def add(self, played: RunSummary) -> None:
         """One run more."""
         verdicts = self._verdicts[played.scenario]
         verdicts[played.verdict] = verdicts.get(played.verdict, 0) + 1
-        self._counts[played.scenario] = together([self._counts[played.scenario], played.counts])
+        self._counts[played.scenario] = sum_counts([self._counts[played.scenario], played.counts])
         self._simulated_ms += played.length
         if played.verdict != "held":
             self._failures.append(replace(played, counts={}))
 
-    def result(self, *, interrupted: bool) -> Result:
+    def result(self, *, interrupted: bool) -> SwarmResult:
         """All of it."""
         runs = {name: sum(verdicts.values()) for name, verdicts in self._verdicts.items()}
-        return Result(
+        return SwarmResult(
             sum(runs.values()),
             self._simulated_ms,
             time.monotonic() - self._began,
             self._verdicts,
             tuple(sorted(self._failures, key=lambda failure: failure.seed)),
-            judged(self._scenarios, runs, self._counts),
-            together(self._counts.values()),
+            assess_coverage(self._scenarios, runs, self._counts),
+            sum_counts(self._counts.values()),
             interrupted,
         )
 
@@ -124,9 +126,9 @@ def swarm(
     seeds: range,
     *,
     jobs: int = 1,
-    tell: Callable[[Played], None] = lambda _played: None,
+    tell: Callable[[RunSummary], None] = lambda _played: None,
     again: Callable[[str, int], str] = command,
-) -> Result:
+) -> SwarmResult:
     """Play every seed. `tell` hears of each run, in whatever order they end; `again` says how to play it again.
 
     A single job is done in this process.
@@ -147,17 +149,17 @@ def swarm(
     return gathered.result(interrupted=interrupted)
 
 
-def play(scenario: Scenario, seed: int) -> Played:
+def play(scenario: Scenario, seed: int) -> RunSummary:
     """One run, whatever becomes of it."""
     try:
         report = run(scenario, seed)
     except Exception as error:
-        return Played(scenario.name, seed, "died", f"{type(error).__name__}: {error}", traceback.format_exc())
+        return RunSummary(scenario.name, seed, "died", f"{type(error).__name__}: {error}", traceback.format_exc())
     verdict, why = verdict_of(report)
-    return Played(scenario.name, seed, verdict, why, length=report.length, counts=report.counts)
+    return RunSummary(scenario.name, seed, verdict, why, length=report.length, counts=report.counts)
 
 
-def verdict_of(report: Report) -> tuple[str, str]:
+def verdict_of(report: RunReport) -> tuple[str, str]:
     """One word for a report, and the first thing that is wrong."""
     if report.findings:
         return "safety", f"{report.findings[0].promise}: {report.findings[0].detail}"
@@ -168,7 +170,7 @@ def verdict_of(report: Report) -> tuple[str, str]:
     return "held", ""
 
 
-def _here(scenarios: Mapping[str, Scenario], todo: Iterator[Job]) -> Generator[Played, None, None]:
+def _here(scenarios: Mapping[str, Scenario], todo: Iterator[Job]) -> Generator[RunSummary, None, None]:
     return (play(scenarios[name], seed) for name, seed in todo)
 
 
@@ -188,22 +190,22 @@ class _Worker:
 
     def give(self, job: Job) -> None:
         """Have it play this."""
-        self.job, self.latest = job, time.monotonic() + RUN_SECONDS_MOST
+        self.job, self.latest = job, time.monotonic() + RUN_SECONDS_MAX
         with suppress(OSError):  # gone already: its answer will say so
             self.pipe.send(job)
 
-    def answer(self) -> Played:
+    def answer(self) -> RunSummary:
         """What became of it; a process that is gone is an answer too."""
         name, seed = self.job
         try:
             if self.pipe.poll():
-                found: Played = self.pipe.recv()
+                found: RunSummary = self.pipe.recv()
                 return found
         except (EOFError, OSError):
             self.process.join()
-            return Played(name, seed, "died", f"the process that played it ended with {self.process.exitcode}")
+            return RunSummary(name, seed, "died", f"the process that played it ended with {self.process.exitcode}")
         self.end()
-        return Played(name, seed, "died", f"it took more than {RUN_SECONDS_MOST} s of real time")
+        return RunSummary(name, seed, "died", f"it took more than {RUN_SECONDS_MAX} s of real time")
 
     def end(self) -> None:
         """End the process, whatever it does."""
@@ -214,7 +216,7 @@ class _Worker:
 
 def _work(pipe: Connection[Any, Any], scenarios: dict[str, Scenario], levels: dict[str, int]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began the swarm ends it
-    logging.basicConfig(handlers=[to_stderr()])
+    logging.basicConfig(handlers=[log_to_stderr()])
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     while True:
@@ -225,7 +227,9 @@ def _work(pipe: Connection[Any, Any], scenarios: dict[str, Scenario], levels: di
         pipe.send(play(scenarios[name], seed))
 
 
-def _in_workers(scenarios: Mapping[str, Scenario], todo: Iterator[Job], count: int) -> Generator[Played, None, None]:
+def _in_workers(
+    scenarios: Mapping[str, Scenario], todo: Iterator[Job], count: int
+) -> Generator[RunSummary, None, None]:
     crew: list[_Worker] = []
     try:
         for job in islice(todo, count):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.host.ports.transport import NoAnswer, Reply, Request, TransportError
-from holdfast.sim.world.links import Lane, Links, Packet
+from holdfast.sim.world.links import LinkLayer, OrderedChannel, Packet
 
 #: What comes back: an answer, an item of a stream, its end, or why there is no more.
 Message = Reply | bytes | TransportError | None
@@ -21,7 +21,7 @@ Message = Reply | bytes | TransportError | None
 HANG_UP_AGAIN_MS = 1_000
 
 
-class Asker(Protocol):
+class CallOwner(Protocol):
     """The life that waits."""
 
     name: str
@@ -29,10 +29,10 @@ class Asker(Protocol):
     certificate: str
 
 
-class Call:
+class InFlightCall:
     """From the asker's end to the peer's, and back."""
 
-    def __init__(self, links: Links, asker: Asker, peer: str, request: Request, room: int | None) -> None:
+    def __init__(self, links: LinkLayer, asker: CallOwner, peer: str, request: Request, room: int | None) -> None:
         self.asker = asker
         self.peer = peer
         self.request = request
@@ -46,7 +46,7 @@ class Call:
         self.is_hung_up = False
         self._is_hanging_up = False
         self._links = links
-        self._lane = Lane() if self.is_stream else None
+        self._lane = OrderedChannel() if self.is_stream else None
         self._sent = 0
         self._copies = 0
         self._was_accepted = False

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.host.ports.store import Head, Outcome, Stored, StoreError, Written
+from holdfast.host.ports.store import Head, StoredBatch, StoreError, WriteOk, WriteOutcome
 from holdfast.stores.memory import LIMIT_BYTES, MemoryStore
 
 
@@ -38,7 +38,7 @@ class SimDisk(MemoryStore):
         #: The head as each batch left it, for as long as the log can be cut short there.
         self._heads: dict[int, Head] = {0: Head()}
         #: Told of each batch in the moment in which it becomes durable: whoever judges a run.
-        self.listeners: list[Callable[[Stored], object]] = []
+        self.listeners: list[Callable[[StoredBatch], object]] = []
         #: The limit from before somebody else filled the disk.
         self._own_limit_bytes: int | None = None
 
@@ -112,18 +112,18 @@ class SimDisk(MemoryStore):
         if self._own_limit_bytes is not None:
             self.limit_bytes, self._own_limit_bytes = self._own_limit_bytes, None
 
-    def _append(self, after: Head, batch: Stored) -> Outcome:
+    def _append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
         outcome = super()._append(after, batch)
-        if isinstance(outcome, Written):
+        if isinstance(outcome, WriteOk):
             self._heads[batch.seq] = outcome.head
             for listener in self.listeners:
                 listener(batch)
         return outcome
 
-    def _trim(self, log_id: str, floor: int) -> Outcome:
+    def _trim(self, log_id: str, floor: int) -> WriteOutcome:
         floor_before = self._head.floor
         outcome = super()._trim(log_id, floor)
-        if isinstance(outcome, Written):
+        if isinstance(outcome, WriteOk):
             for seq in range(floor_before, floor):
                 del self._heads[seq]
         return outcome

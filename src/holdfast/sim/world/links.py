@@ -35,7 +35,7 @@ TALLIED = (
 
 
 @dataclass(frozen=True)
-class Weather:
+class NetworkConditions:
     """How bad it is between any two peers. Shares are of packets, from 0 to 1."""
 
     #: Each packet takes its own time out of this range, so that packets overtake one another.
@@ -50,12 +50,12 @@ class Weather:
     slow_ms: int = 0
 
 
-CALM = Weather()
-ROUGH = Weather(latency_ms=(1, 50), loss=0.03, duplication=0.03, answer_loss=0.03, slow=0.02, slow_ms=5_000)
+CALM = NetworkConditions()
+ROUGH = NetworkConditions(latency_ms=(1, 50), loss=0.03, duplication=0.03, answer_loss=0.03, slow=0.02, slow_ms=5_000)
 
 
 @dataclass
-class Lane:
+class OrderedChannel:
     """Packets that do not overtake one another."""
 
     flying: deque[Packet] = field(default_factory=deque)
@@ -71,16 +71,16 @@ class Packet(Struct, eq=False):
     what: str
     arrive: Callable[[], None]
     lost: Callable[[], None] = lambda: None
-    lane: Lane | None = None
+    lane: OrderedChannel | None = None
     #: It tells the asker what came of its question.
     is_answer: bool = False
     number: int = 0
 
 
-class Links:
+class LinkLayer:
     """All links of one world, with the verbs that break and mend them."""
 
-    def __init__(self, loop: VirtualLoop, chance: Random, weather: Weather = CALM) -> None:
+    def __init__(self, loop: VirtualLoop, chance: Random, weather: NetworkConditions = CALM) -> None:
         self.loop = loop
         self.chance = chance
         #: May be set at any time; what departs from then on meets it.
@@ -208,7 +208,7 @@ class Links:
         else:
             self._follow(packet, packet.lane, delay_ms)
 
-    def _follow(self, packet: Packet, lane: Lane, delay_ms: int) -> None:
+    def _follow(self, packet: Packet, lane: OrderedChannel, delay_ms: int) -> None:
         # Timers due at the same time may fire in any order: the nth of a lane lands the nth packet.
         lane.flying.append(packet)
         lane.last = max(lane.last, self.loop.time() + delay_ms / 1000)

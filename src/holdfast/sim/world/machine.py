@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.virtual_loop import VirtualLoop
 
-_LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+_INCARNATION: ContextVar[Incarnation | None] = ContextVar("life", default=None)
 
 #: How often a task that is taken apart is cancelled: each time ends one thing that it waits for.
 CANCELLED_MOST = 50
@@ -26,10 +26,10 @@ CANCELLED_MOST = 50
 SWEPT_AT_LEAST = 64
 
 
-class Life:
+class Incarnation:
     """One life of a process."""
 
-    def __init__(self, machine: Machine, number: int) -> None:
+    def __init__(self, machine: SimMachine, number: int) -> None:
         self.machine = machine
         self.number = number
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -75,10 +75,10 @@ class Life:
         assert not left, f"tasks of {self.name} that will not end: {left}"
 
 
-Program = Callable[[Life], Coroutine[Any, Any, None]]
+Program = Callable[[Incarnation], Coroutine[Any, Any, None]]
 
 
-class Machine:
+class SimMachine:
     """A place where one program runs. Its clock outlives the program."""
 
     def __init__(
@@ -87,19 +87,21 @@ class Machine:
         self._broke = broke
         self.name = name
         self.clock = clock
-        self.life: Life | None = None
+        self.life: Incarnation | None = None
         self.lives = 0
         self._loop = loop
         self._program = program
 
-    def start(self) -> Life:
+    def start(self) -> Incarnation:
         """Begin the next life."""
         assert self.life is None, f"{self.name} is running"
-        assert self._loop.get_task_factory() is _owned, "the loop must know whose its tasks are: `know_lives` first"
+        assert self._loop.get_task_factory() is _owned, (
+            "the loop must know whose its tasks are: `track_incarnations` first"
+        )
         self.lives += 1
-        self.life = life = Life(self, self.lives)
+        self.life = life = Incarnation(self, self.lives)
         context = copy_context()
-        context.run(_LIFE.set, life)
+        context.run(_INCARNATION.set, life)
         main = self._loop.create_task(self._program(life), name=life.name, context=context)
         main.add_done_callback(self._ended)
         return life
@@ -125,14 +127,14 @@ class Machine:
         self.clock.resume()
 
 
-def know_lives(loop: VirtualLoop) -> None:
+def track_incarnations(loop: VirtualLoop) -> None:
     """From now on the loop notes for each task which process it belongs to."""
     loop.set_task_factory(_owned)
 
 
 def _owned(loop: asyncio.AbstractEventLoop, coro: Any, context: Any = None) -> asyncio.Task[Any]:
     task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, context=context)
-    life = context.get(_LIFE) if context is not None else _LIFE.get()
+    life = context.get(_INCARNATION) if context is not None else _INCARNATION.get()
     if life is not None:
         life.belongs(task)
     return task

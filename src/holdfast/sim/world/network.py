@@ -21,20 +21,31 @@ from random import Random
 
 from msgspec.structs import replace
 
-from holdfast.host.ports.transport import Declined, Flow, NoAnswer, Reply, Request, Serving, Unreachable, serve_nothing
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.sim.world.calls import Call, Message
-from holdfast.sim.world.links import CALM, Links, Weather
+from holdfast.host.ports.transport import (
+    NoAnswer,
+    Reply,
+    Request,
+    RequestHandler,
+    StreamDeclined,
+    StreamReply,
+    Unreachable,
+    serve_nothing,
+)
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.sim.world.calls import InFlightCall, Message
+from holdfast.sim.world.links import CALM, LinkLayer, NetworkConditions
 from holdfast.sim.world.virtual_loop import VirtualLoop
 
 #: How many messages of a stream wait for their reader before the sender does.
 BUFFER = 64
 
 
-class SimNetwork(Links):
+class SimNetwork(LinkLayer):
     """The links, and who lives on them now."""
 
-    def __init__(self, loop: VirtualLoop, chance: Random, weather: Weather = CALM, buffer: int = BUFFER) -> None:
+    def __init__(
+        self, loop: VirtualLoop, chance: Random, weather: NetworkConditions = CALM, buffer: int = BUFFER
+    ) -> None:
         super().__init__(loop, chance, weather)
         self.buffer = buffer
         self.peers: dict[str, SimTransport] = {}
@@ -50,7 +61,7 @@ class SimNetwork(Links):
         peer = self.peers[name] = SimTransport(self, name, life)
         return peer
 
-    def _landed(self, call: Call, aimed_at: SimTransport | None) -> None:
+    def _landed(self, call: InFlightCall, aimed_at: SimTransport | None) -> None:
         """A copy of a question has come to the machine it was sent to, where its process may be gone by now."""
         found = aimed_at or self.peers.get(call.peer)
         if found is None:
@@ -76,13 +87,13 @@ class SimTransport:
         self.has_left = False
         #: Whether somebody listens at its address: a server does so once it has started.
         self.is_listening = True
-        self._serving_with: Serving = serve_nothing
+        self._serving_with: RequestHandler = serve_nothing
         #: Where that was said: what is served runs in the process that serves, not in the one that asks.
         self._context = copy_context()
         #: What it waits for from others, and what it does for them.
-        self._calls: dict[Call, None] = {}
-        self._serving: dict[asyncio.Task[None], Call] = {}
-        self._journal = Journal("transport", peer=name, life=life)
+        self._calls: dict[InFlightCall, None] = {}
+        self._serving: dict[asyncio.Task[None], InFlightCall] = {}
+        self._journal = Logger("transport", peer=name, life=life)
 
     async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         call = await self._begin_call(peer, request, is_stream=False)
@@ -98,12 +109,12 @@ class SimTransport:
         try:
             while (message := await call.next(idle_ms)) is not None:
                 if isinstance(message, Reply):
-                    raise Declined(message)
+                    raise StreamDeclined(message)
                 yield message
         finally:
             self._end_call(call)
 
-    def serve(self, serving: Serving) -> None:
+    def serve(self, serving: RequestHandler) -> None:
         self._serving_with = serving
         self._context = copy_context()
 
@@ -148,24 +159,24 @@ class SimTransport:
             task.cancel()
             call.reset()
 
-    async def _begin_call(self, peer: str, request: Request, *, is_stream: bool) -> Call:
+    async def _begin_call(self, peer: str, request: Request, *, is_stream: bool) -> InFlightCall:
         if self.is_dead:
             await self.network.loop.create_future()
         if self.has_left:
             raise Unreachable(f"{self.name} has left the network")
         peer = peer.removeprefix("https://")  # as operators write where a region is
-        call = Call(self.network, self, peer, request, self.network.buffer if is_stream else None)
+        call = InFlightCall(self.network, self, peer, request, self.network.buffer if is_stream else None)
         self._calls[call] = None
         aimed_at = self.network.peers.get(peer)
         call.knock(lambda: self.network._landed(call, aimed_at))
         return call
 
-    def _end_call(self, call: Call) -> None:
+    def _end_call(self, call: InFlightCall) -> None:
         del self._calls[call]
         call.stop()
         call.hang_up()
 
-    def accept(self, call: Call) -> None:
+    def accept(self, call: InFlightCall) -> None:
         """Serve it, in a task of its own."""
         task = asyncio.create_task(
             self._see_through(call), name=f"{self.name} serves {call.what}", context=self._context.copy()
@@ -173,7 +184,7 @@ class SimTransport:
         call.accept(task)
         self._serving[task] = call
 
-    async def _see_through(self, call: Call) -> None:
+    async def _see_through(self, call: InFlightCall) -> None:
         try:
             await self._answer(call)
         except Exception as error:
@@ -185,7 +196,7 @@ class SimTransport:
             assert task is not None
             self._serving.pop(task, None)
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: InFlightCall) -> None:
         found = await self._serving_with(replace(call.request, proven=call.asker.certificate))
         if isinstance(found, Reply):
             self._send(call, found)
@@ -194,9 +205,9 @@ class SimTransport:
             self._send(call, None)
         else:
             await _close(found.messages)
-            self._send(call, Declined(Reply(406, body=b"this is answered with a stream")))
+            self._send(call, StreamDeclined(Reply(406, body=b"this is answered with a stream")))
 
-    async def _pour(self, call: Call, flow: Flow) -> None:
+    async def _pour(self, call: InFlightCall, flow: StreamReply) -> None:
         try:
             async for message in flow.messages:
                 await call.room.acquire()
@@ -204,7 +215,7 @@ class SimTransport:
         finally:
             await _close(flow.messages)
 
-    def _send(self, call: Call, message: Message) -> None:
+    def _send(self, call: InFlightCall, message: Message) -> None:
         if not self.has_left:
             call.send_back(message)
 

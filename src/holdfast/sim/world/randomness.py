@@ -6,7 +6,7 @@ import hashlib
 from random import Random
 
 
-class Chance:
+class SeedStreams:
     """The chance of one run."""
 
     def __init__(self, seed: int) -> None:

@@ -21,17 +21,17 @@ from __future__ import annotations
 from random import Random
 
 from holdfast.sim.world.disk import SimDisk
-from holdfast.sim.world.store_connection import Door
-from holdfast.sim.world.store_service import CALM, Service, Way, Weather
+from holdfast.sim.world.store_connection import StoreConnection
+from holdfast.sim.world.store_service import CALM, StoreConditions, StorePath, StoreService
 
 
 class SimStore:
     """The service. It lives as long as the simulation; its servers come and go."""
 
-    def __init__(self, disk: SimDisk, chance: Random, weather: Weather = CALM) -> None:
+    def __init__(self, disk: SimDisk, chance: Random, weather: StoreConditions = CALM) -> None:
         #: What is on the medium, for whoever judges a run: servers go through doors.
         self.disk = disk
-        self._service = Service(disk)
+        self._service = StoreService(disk)
         #: What happened how often: `append_unknown`, `landed_late`, `landed_unheard`, `landed_after_death`, ...
         self.happened = self._service.happened
         self.failures = self._service.failures
@@ -39,17 +39,17 @@ class SimStore:
         # One draw, and a stream for each door: what one server does never changes what another one meets.
         self._seed = chance.getrandbits(64)
         self._chance = Random(f"{self._seed}/service")
-        self._ways: dict[str, Way] = {}
+        self._ways: dict[str, StorePath] = {}
         #: Every door there was: a task that waits at a dead one for ever must not be tidied away unseen.
-        self._doors: dict[str, list[Door]] = {}
+        self._doors: dict[str, list[StoreConnection]] = {}
 
     # Verbs
 
-    def door(self, host: str) -> Door:
+    def door(self, host: str) -> StoreConnection:
         """The store as the next life of this host sees it. An earlier door of the host is dead from now on."""
         self.crash(host)
         doors = self._doors.setdefault(host, [])
-        door = Door(self._service, self._way(host), Random(f"{self._seed}/{host}/{len(doors)}"))
+        door = StoreConnection(self._service, self._way(host), Random(f"{self._seed}/{host}/{len(doors)}"))
         doors.append(door)
         return door
 
@@ -72,7 +72,7 @@ class SimStore:
         """As before. Of what hung, some goes on as if nothing had been, and the rest is told that it is unknown."""
         self._way(host).become("open")
 
-    def set_weather(self, weather: Weather, host: str | None = None) -> None:
+    def set_weather(self, weather: StoreConditions, host: str | None = None) -> None:
         """From the next call on: for this host, or for every host, also those to come."""
         if host is not None:
             self._way(host).weather = weather
@@ -104,7 +104,7 @@ class SimStore:
         """There is room again."""
         self._service.disk.empty()
 
-    def _way(self, host: str) -> Way:
+    def _way(self, host: str) -> StorePath:
         if host not in self._ways:
-            self._ways[host] = Way(host, self._weather)
+            self._ways[host] = StorePath(host, self._weather)
         return self._ways[host]

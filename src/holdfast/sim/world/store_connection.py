@@ -2,7 +2,7 @@
 
     ask --request--> arrived --> done on the disk --answer--> heard
            |lost        |late: done then              |lost
-           `------------`--- `Unknown`, or `StoreError` where the port has no outcome
+           `------------`--- `WriteUnknown`, or `StoreError` where the port has no outcome
 
 A door belongs to one life of a process. When that is over the door is dead: whoever still asks waits for ever, and
 neither an answer nor an error of the old life reaches the new one.
@@ -17,13 +17,23 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from holdfast.host.ports.store import Full, Head, Outcome, Stored, StoreError, Unknown, Usage, Written, must_follow
-from holdfast.sim.world.store_service import Service, Way
+from holdfast.host.ports.store import (
+    Head,
+    StoredBatch,
+    StoreError,
+    StoreUsage,
+    WriteFull,
+    WriteOk,
+    WriteOutcome,
+    WriteUnknown,
+    check_follows,
+)
+from holdfast.sim.world.store_service import StorePath, StoreService
 
 T = TypeVar("T")
 
 
-class Fate(Struct, frozen=True):
+class StoreCallFate(Struct, frozen=True):
     """What will become of one call, drawn before it begins."""
 
     request_lost: bool
@@ -37,12 +47,12 @@ class Fate(Struct, frozen=True):
     boot: int
 
 
-class Door:
+class StoreConnection:
     """A `Store` for one life of one host."""
 
     shared = True
 
-    def __init__(self, service: Service, way: Way, chance: Random) -> None:
+    def __init__(self, service: StoreService, way: StorePath, chance: Random) -> None:
         self.name = service.disk.name
         self.is_dead = False
         self._service = service
@@ -62,20 +72,20 @@ class Door:
     async def head(self) -> Head:
         return await self._ask(self._disk.head)
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
-        must_follow(after, batch)
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
+        check_follows(after, batch)
 
-        async def land() -> Outcome:
+        async def land() -> WriteOutcome:
             if self._is_refused():
-                return Full(f"{self.name} says that there is no room for batch {batch.seq}")
+                return WriteFull(f"{self.name} says that there is no room for batch {batch.seq}")
             return await self._disk.append(after, batch)
 
         return await self._write("append", land)
 
-    async def touch(self, at: Head) -> Outcome:
+    async def touch(self, at: Head) -> WriteOutcome:
         return await self._write("touch", lambda: self._disk.touch(at))
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
         return await self._ask(lambda: self._disk.read(first, size_bytes))
 
     async def wait(self, seen: Head, timeout_ms: int) -> Head:
@@ -99,10 +109,10 @@ class Door:
     async def leftovers(self) -> list[int]:
         return await self._ask(self._disk.leftovers)
 
-    async def trim(self, log_id: str, floor: int) -> Outcome:
+    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         return await self._write("trim", lambda: self._disk.trim(log_id, floor))
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> StoreUsage:
         return await self._ask(self._disk.usage)
 
     async def reclaim(self) -> None:
@@ -130,17 +140,17 @@ class Door:
         fate = await self._begin()
         return await self._heard(self._service.on_its_own(self._there(fate, work)), fate)
 
-    async def _write(self, what: str, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """A change with an outcome: it may land late, and what is not heard is `Unknown`."""
+    async def _write(self, what: str, work: Callable[[], Awaitable[WriteOutcome]]) -> WriteOutcome:
+        """A change with an outcome: it may land late, and what is not heard is `WriteUnknown`."""
         fate = await self._begin()
         sent = self._service.on_its_own(self._there(fate, work, may_be_late=True))
         try:
             return await self._heard(sent, fate)
         except StoreError as error:
             self._service.count(f"{what}_unknown")
-            return Unknown(str(error))
+            return WriteUnknown(str(error))
 
-    async def _begin(self) -> Fate:
+    async def _begin(self) -> StoreCallFate:
         await self._for_the_living()
         weather, draw = self._way.weather, self._chance.random
 
@@ -148,7 +158,7 @@ class Door:
             return span[0] + int(draw() * (span[1] - span[0] + 1))
 
         # Each is drawn whether it is needed or not: another share of one fault does not reshuffle the others.
-        return Fate(
+        return StoreCallFate(
             request_lost=draw() < weather.lose_request,
             answer_lost=draw() < weather.lose_answer,
             late=draw() < weather.land_late,
@@ -159,7 +169,7 @@ class Door:
             boot=self._service.boots,
         )
 
-    async def _there(self, fate: Fate, work: Callable[[], Awaitable[T]], *, may_be_late: bool = False) -> T:
+    async def _there(self, fate: StoreCallFate, work: Callable[[], Awaitable[T]], *, may_be_late: bool = False) -> T:
         await self._pass(fate.request_ms, fate)
         if fate.request_lost:
             await self._lose("requests_lost", fate)
@@ -171,11 +181,11 @@ class Door:
         except StoreError:
             await self._pass(fate.answer_ms, fate)
             raise
-        if self.is_dead and isinstance(result, Written):
+        if self.is_dead and isinstance(result, WriteOk):
             self._service.count("landed_after_death")
         return result
 
-    async def _heard(self, sent: Awaitable[T], fate: Fate) -> T:
+    async def _heard(self, sent: Awaitable[T], fate: StoreCallFate) -> T:
         """What came back, unless the answer is lost. To a dead door nothing comes back, not even an error."""
         try:
             result = await sent
@@ -184,7 +194,7 @@ class Door:
                 if fate.answer_lost:
                     await self._lose("answers_lost", fate)
             except StoreError:
-                self._service.count("landed_unheard", isinstance(result, Written))
+                self._service.count("landed_unheard", isinstance(result, WriteOk))
                 raise
         except StoreError:
             await self._for_the_living()
@@ -192,7 +202,7 @@ class Door:
         await self._for_the_living()
         return result
 
-    async def _pass(self, takes_ms: int, fate: Fate) -> None:
+    async def _pass(self, takes_ms: int, fate: StoreCallFate) -> None:
         """One way, in the time it takes; `StoreError` if nothing gets through."""
         if takes_ms:
             await asyncio.sleep(takes_ms / 1000)
@@ -207,7 +217,7 @@ class Door:
         if fate.boot != self._service.boots:
             raise self._error("the store started anew meanwhile")
 
-    async def _lose(self, what: str, fate: Fate) -> None:
+    async def _lose(self, what: str, fate: StoreCallFate) -> None:
         self._service.count(what)
         await asyncio.sleep(fate.unheard_ms / 1000)
         raise self._error(f"no answer within {fate.unheard_ms} ms")

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from holdfast.host.ports.store import StoreError, Written
+from holdfast.host.ports.store import StoreError, WriteOk
 from holdfast.sim.world.disk import SimDisk
 
 T = TypeVar("T")
 
 
-class Weather(Struct, frozen=True):
+class StoreConditions(Struct, frozen=True):
     """How bad the way to the store is. Shares are between 0 and 1, of all calls; spans are (least, most), drawn evenly.
 
     Without any of it a call takes no time, and a store works on an ordinary loop too.
@@ -31,7 +31,7 @@ class Weather(Struct, frozen=True):
     #: Requests that never arrive, and answers that never come back though it was done.
     lose_request: float = 0.0
     lose_answer: float = 0.0
-    #: Appends, touches and trims that are tried only after their caller was, or will be, told `Unknown`.
+    #: Appends, touches and trims that are tried only after their caller was, or will be, told `WriteUnknown`.
     land_late: float = 0.0
     late_ms: tuple[int, int] = (50, 2_000)
     #: How long a caller waits for an answer that does not come before its client gives up.
@@ -46,13 +46,13 @@ class Weather(Struct, frozen=True):
         assert all(0 <= least <= most for least, most in spans), f"spans are (least, most): {self}"
 
 
-CALM = Weather()
+CALM = StoreConditions()
 
 
-class Way:
+class StorePath:
     """How one host reaches the store, through all its lives."""
 
-    def __init__(self, host: str, weather: Weather) -> None:
+    def __init__(self, host: str, weather: StoreConditions) -> None:
         self.host = host
         self.weather = weather
         self.mode = "open"
@@ -70,7 +70,7 @@ class Way:
             await self._changed.wait()
 
 
-class Service:
+class StoreService:
     """Does what arrives, also when nobody waits for it any more, and counts what happened."""
 
     def __init__(self, disk: SimDisk) -> None:
@@ -127,6 +127,6 @@ class Service:
         async def land(boot: int) -> None:
             await asyncio.sleep(after_ms / 1000)
             if boot == self.boots:
-                self.count("landed_late" if isinstance(await work(), Written) else "came_too_late")
+                self.count("landed_late" if isinstance(await work(), WriteOk) else "came_too_late")
 
         self.on_its_own(land(self.boots))

@@ -27,7 +27,7 @@ Ts = TypeVarTuple("Ts")
 BEGINNING: Instant = 1_800_000_000_000
 
 
-class NothingLeftToDo(Exception):
+class SimulationStalled(Exception):
     """Every task waits, and nothing is due: the run would hang for ever."""
 
 
@@ -110,7 +110,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 heappop(due)
             if not ready and not self._stopping:
                 if not due:
-                    raise NothingLeftToDo("all tasks wait and no timer is set")
+                    raise SimulationStalled("all tasks wait and no timer is set")
                 if due[0][0] > self.now:
                     self.now = due[0][0]
             while due and due[0][0] <= self.now:

@@ -20,17 +20,17 @@ from holdfast.host.ports.store import Store
 from holdfast.sim.world import links, store_service
 from holdfast.sim.world.clocks import SimClock
 from holdfast.sim.world.disk import SimDisk
-from holdfast.sim.world.machine import Life, Machine, know_lives
+from holdfast.sim.world.machine import Incarnation, SimMachine, track_incarnations
 from holdfast.sim.world.network import SimNetwork, SimTransport
-from holdfast.sim.world.randomness import Chance
+from holdfast.sim.world.randomness import SeedStreams
 from holdfast.sim.world.store import SimStore
 from holdfast.sim.world.virtual_loop import VirtualLoop
 
 
-class Process:
+class SimProcess:
     """What a program in this world has: its name, its clock, and its ways to everybody else."""
 
-    def __init__(self, world: World, life: Life, transport: SimTransport) -> None:
+    def __init__(self, world: World, life: Incarnation, transport: SimTransport) -> None:
         self.name = life.name
         self.machine = life.machine.name
         self.clock = life.machine.clock
@@ -58,22 +58,26 @@ class Process:
         return self._world.chance.stream(self.name, *names)
 
 
-Program = Callable[[Process], Coroutine[Any, Any, None]]
+Program = Callable[[SimProcess], Coroutine[Any, Any, None]]
 
 
 class World:
     """Everything there is in one run."""
 
     def __init__(
-        self, seed: int, *, network: links.Weather = links.CALM, stores: store_service.Weather = store_service.CALM
+        self,
+        seed: int,
+        *,
+        network: links.NetworkConditions = links.CALM,
+        stores: store_service.StoreConditions = store_service.CALM,
     ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop), "a world needs virtual time: run it with `run_virtual`"
-        know_lives(loop)
+        track_incarnations(loop)
         self.loop = loop
-        self.chance = Chance(seed)
+        self.chance = SeedStreams(seed)
         self.network = SimNetwork(loop, self.chance.stream("network"), network)
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, SimMachine] = {}
         self.stores: dict[str, SimStore] = {}
         #: What was done to this world, and when, in milliseconds.
         self.timeline: list[tuple[int, str]] = []
@@ -94,17 +98,17 @@ class World:
             self.stores[name] = SimStore(SimDisk(name), stream, self._store_weather)
         return self.stores[name]
 
-    def machine(self, name: str, program: Program, *, fast_per_million: int = 0, wrong_by: int = 0) -> Machine:
+    def machine(self, name: str, program: Program, *, fast_per_million: int = 0, wrong_by: int = 0) -> SimMachine:
         """A machine that runs this program from now on."""
         assert name not in self.machines, f"there is a machine {name}"
         clock = SimClock(self.loop, fast_per_million=fast_per_million, wrong_by=wrong_by)
 
-        def run(life: Life) -> Coroutine[Any, Any, None]:
+        def run(life: Incarnation) -> Coroutine[Any, Any, None]:
             transport = self.network.join(name)
             life.on_death(transport.die)
-            return program(Process(self, life, transport))
+            return program(SimProcess(self, life, transport))
 
-        machine = self.machines[name] = Machine(self.loop, name, clock, run, self._failures.append)
+        machine = self.machines[name] = SimMachine(self.loop, name, clock, run, self._failures.append)
         machine.start()
         return machine
 

@@ -30,7 +30,7 @@ NETWORK_TYPES = re.compile(
 )
 
 
-class Lock:
+class FolderLock:
     """An exclusive lock on a folder. It ends with the process that holds it, however that ends."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class Lock:
         os.close(self._file)
 
 
-class Ballast:
+class DiskReserve:
     """Room that is kept taken. Given up when there is no other, taken back as soon as there is that much and a bit."""
 
     def __init__(self, folder: Path, size_bytes: int = BALLAST_BYTES) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.ledger.builtin.audit import Entry
+from holdfast.core.ledger.builtin.audit import AuditEntry
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.ports.audit_store import AuditAsked, AuditPage, Reader
-from holdfast.host.ports.index_store import Place
-from holdfast.host.ports.store import Stored
-from holdfast.stores.indexes.index_database import PAGE_BYTES, IndexInFile, IndexInMemory, Schema
+from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage, EntryReader
+from holdfast.host.ports.index_store import IndexPosition
+from holdfast.host.ports.store import StoredBatch
+from holdfast.stores.indexes.index_database import PAGE_BYTES, IndexSchema, MemoryIndex, SqliteIndex
 
 APPLICATION_ID = 0x484C4441  # "HLDA"
 FORMAT = 1
@@ -60,22 +60,22 @@ class AuditRows:
         self._connection = connection
         self._execute = connection.execute
 
-    def place(self) -> Place:
+    def place(self) -> IndexPosition:
         """How far the log was read."""
-        return Place(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
+        return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
         with self._connection:
             self._execute("DELETE FROM entries")
             self._execute("UPDATE place SET since = 0")
             self._move(place)
 
-    def _move(self, place: Place) -> None:
+    def _move(self, place: IndexPosition) -> None:
         row = (place.log_id, place.seq, place.digest, place.since)
         self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
 
-    def add(self, batches: Sequence[Stored], reader: Reader, place: Place) -> int:
+    def add(self, batches: Sequence[StoredBatch], reader: EntryReader, place: IndexPosition) -> int:
         """Keep what these batches say, and how far that is. What is behind that already changes nothing."""
         known = self.place()
         if known.log_id == place.log_id and place.seq < known.seq:
@@ -89,22 +89,22 @@ class AuditRows:
 
     # Finding
 
-    def find(self, asked: AuditAsked) -> AuditPage:
+    def find(self, asked: AuditIndexQuery) -> AuditPage:
         """The newest that were asked for, and whether there are more."""
         found = self._of_tenant(asked) if asked.tenant is not None else self._newest(asked, "", ())
-        items = tuple(Entry(*row) for row in found)
+        items = tuple(AuditEntry(*row) for row in found)
         more = len(items) > asked.limit
         last = items[asked.limit - 1] if more else None
         return AuditPage(items[: asked.limit], None if last is None else (last.seq, last.part))
 
-    def _of_tenant(self, asked: AuditAsked) -> list[tuple[Any, ...]]:
+    def _of_tenant(self, asked: AuditIndexQuery) -> list[tuple[Any, ...]]:
         """What is about a tenant, and what is about nobody and was done by its own: each found by an index."""
         about = self._newest(asked, " AND tenant = ?", (asked.tenant,))
         own = " AND tenant = '' AND actor IN (SELECT value FROM json_each(?))"
         by = self._newest(asked, own, (json.dumps(asked.actors),))
         return sorted((*about, *by), reverse=True)[: asked.limit + 1]
 
-    def _newest(self, asked: AuditAsked, more: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def _newest(self, asked: AuditIndexQuery, more: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         said = (("actor", asked.actor), ("command", asked.command), ("outcome", asked.outcome))
         terms = "".join(f" AND {name} = ?" for name, value in said if value)
         bound: list[Any] = [value for _, value in said if value]
@@ -165,24 +165,24 @@ def _level(sizes: Sequence[int]) -> int:
     return 0
 
 
-SCHEMA = Schema("audit", APPLICATION_ID, FORMAT, TABLES, AuditRows)
+SCHEMA = IndexSchema("audit", APPLICATION_ID, FORMAT, TABLES, AuditRows)
 
 
-class AuditInMemory(IndexInMemory):
+class MemoryAuditStore(MemoryIndex):
     """For stores in memory, tests and simulations."""
 
     def __init__(self) -> None:
         super().__init__(SCHEMA)
 
-    async def add(self, batches: Sequence[Stored], reader: Reader, place: Place) -> int:
+    async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, place: IndexPosition) -> int:
         return await self._do(lambda one: AuditRows(one).add(batches, reader, place), "writing")
 
-    async def find(self, asked: AuditAsked) -> AuditPage:
+    async def find(self, asked: AuditIndexQuery) -> AuditPage:
         return await self._do(lambda one: AuditRows(one).find(asked), "searching")
 
 
-class AuditInFile(IndexInFile, AuditInMemory):
+class SqliteAuditStore(SqliteIndex, MemoryAuditStore):
     """For a store in a folder."""
 
     def __init__(self, path: Path) -> None:
-        IndexInFile.__init__(self, SCHEMA, path)
+        SqliteIndex.__init__(self, SCHEMA, path)

@@ -17,10 +17,10 @@ from typing import Any
 import apsw
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.model.records.decisions import NUMBER_BYTES, Part, unpack
+from holdfast.core.model.records.decisions import NUMBER_BYTES, DecisionPart, unpack
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.decision_store import Reading
-from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.decision_store import DecisionBatch
+from holdfast.host.ports.index_store import IndexPosition
 from holdfast.stores.indexes.index_database import PAGE_BYTES
 
 APPLICATION_ID = 0x484C4444  # "HLDD"
@@ -73,11 +73,11 @@ class DecisionRows:
         self._connection = connection
         self._execute = connection.execute
 
-    def place(self) -> Place:
+    def place(self) -> IndexPosition:
         """How far the log was read."""
-        return Place(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
+        return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
         with self._connection:
             for table in _ALL:
@@ -85,13 +85,13 @@ class DecisionRows:
             self._execute("UPDATE place SET since = 0")
             self._move(place)
 
-    def _move(self, place: Place) -> None:
+    def _move(self, place: IndexPosition) -> None:
         row = (place.log_id, place.seq, place.digest, place.since)
         self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
 
     # Writing
 
-    def add(self, reading: Reading, place: Place) -> None:
+    def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
         """Keep what was read, and how far. What is behind that already changes nothing."""
         known = self.place()
         if known.log_id == place.log_id and place.seq < known.seq:
@@ -115,14 +115,14 @@ class DecisionRows:
             many(f"INSERT INTO parts ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", parts)
             self._move(place)
 
-    def _name(self, reading: Reading, at: Instant) -> None:
+    def _name(self, reading: DecisionBatch, at: Instant) -> None:
         named = [(n.uid, n.workload, n.tenant, n.name, n.purpose, at) for n in reading.assignments.values()]
         again = f"ON CONFLICT (uid) DO UPDATE SET at = excluded.at WHERE at < excluded.at - {DAY_MS}"
         self._connection.executemany(f"INSERT INTO assignments VALUES (?, ?, ?, ?, ?, ?) {again}", named)
         nodes = [(uid, name, at) for uid, name in reading.nodes.items()]
         self._connection.executemany(f"INSERT INTO nodes VALUES (?, ?, ?) {again}", nodes)
 
-    def _tenant(self, parts: tuple[Part, ...]) -> str:
+    def _tenant(self, parts: tuple[DecisionPart, ...]) -> str:
         """Whose requests they are, where only what was kept before still knows it."""
         for part in parts:
             known = self._execute("SELECT tenant FROM assignments WHERE uid = ?", (part.assignment,)).get
@@ -171,7 +171,7 @@ class DecisionRows:
         return (pages - free) * PAGE_BYTES
 
 
-def _row(part: Part) -> tuple[Any, ...]:
+def _row(part: DecisionPart) -> tuple[Any, ...]:
     ordinals = unpack(part.ordinals)
     low, high = (min(ordinals), max(ordinals)) if ordinals else NO_ORDINALS
     return part.workload, low, high, part.assignment, part.generation, part.ordinals, part.nodes

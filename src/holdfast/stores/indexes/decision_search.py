@@ -15,11 +15,19 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.ledger.revision import parse
-from holdfast.core.model.records.decisions import NUMBER_BYTES, Decided, unpack
+from holdfast.core.ledger.revision import parse_revision
+from holdfast.core.model.records.decisions import NUMBER_BYTES, StoredDecision, unpack
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.host.ports.decision_store import PARTS_TOLD, PLACEMENTS_TOLD, Asked, Named, Page, Request, Told
-from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.decision_store import (
+    PARTS_MAX,
+    PLACEMENTS_MAX,
+    AssignmentRef,
+    DecidedRequest,
+    DecisionPage,
+    DecisionQuery,
+    DecisionRecord,
+)
+from holdfast.host.ports.index_store import IndexPosition
 
 #: So many parts are searched for a node in one step, and so many bytes, or parts, for one page.
 STEP = 500
@@ -29,16 +37,16 @@ NAMESAKES_MAX = 32
 #: After every number that there is.
 LAST = (1 << 63) - 1
 
-_decided = msgspec.msgpack.Decoder(Decided)
+_decided = msgspec.msgpack.Decoder(StoredDecision)
 
 #: The number of a decision, and whether it was asked for; otherwise it is where the search stopped.
 Number = tuple[Revision, bool]
 
 
-class Search:
+class DecisionSearch:
     """One question to a database of decisions."""
 
-    def __init__(self, connection: apsw.Connection, asked: Asked, place: Place) -> None:
+    def __init__(self, connection: apsw.Connection, asked: DecisionQuery, place: IndexPosition) -> None:
         self._execute = connection.execute
         self._asked = asked
         self._place = place
@@ -52,10 +60,10 @@ class Search:
     def _uids(self, named: str, query: str, more: tuple[Any, ...]) -> list[Revision]:
         """Everything that has this name, or else this uid."""
         found = [int(uid) for (uid,) in self._execute(query, (named, NAMESAKES_MAX, *more))] if named else []
-        uid = parse(named)
+        uid = parse_revision(named)
         return found if found or uid is None else [uid]
 
-    def page(self) -> Page:
+    def page(self) -> DecisionPage:
         """The newest that were asked for."""
         chosen: list[Revision] = []
         going_on = 0
@@ -68,7 +76,7 @@ class Search:
             else:
                 chosen.append(number)
         items = tuple(self._told(number) for number in chosen)
-        return Page(items, self._place, going_on, self._assignments(items), self._node_names(items))
+        return DecisionPage(items, self._place, going_on, self._assignments(items), self._node_names(items))
 
     def _numbers(self) -> Iterator[Number]:
         asked = self._asked
@@ -163,24 +171,24 @@ class Search:
 
     # What is told
 
-    def _told(self, number: Revision) -> Told:
+    def _told(self, number: Revision) -> DecisionRecord:
         query = (
             "SELECT f.raw, d.tenant, d.requests, d.placed FROM found f JOIN decisions d USING (number) WHERE number = ?"
         )
         rows: list[tuple[Any, ...]] = self._execute(query, (number,)).fetchall()
         raw, tenant, requests, placed = rows[0]
-        parts: list[Request] = []
+        parts: list[DecidedRequest] = []
         placements: list[tuple[Revision, int, Revision]] = []
         for assignment, workload, generation, ordinals, nodes in self._parts(number):
-            if len(parts) < PARTS_TOLD:
-                parts.append(Request(assignment, workload, generation, len(ordinals) // NUMBER_BYTES))
+            if len(parts) < PARTS_MAX:
+                parts.append(DecidedRequest(assignment, workload, generation, len(ordinals) // NUMBER_BYTES))
             for ordinal, node in zip(unpack(ordinals), unpack(nodes), strict=True):
-                if len(placements) == PLACEMENTS_TOLD:
+                if len(placements) == PLACEMENTS_MAX:
                     break
                 if self._asked.ordinal in (None, ordinal) and (not self._nodes or node in self._nodes):
                     placements.append((assignment, ordinal, node))
         decided = replace(_decided.decode(raw), tenant=tenant)
-        return Told(decided, tuple(parts), tuple(placements), requests, placed)
+        return DecisionRecord(decided, tuple(parts), tuple(placements), requests, placed)
 
     def _parts(self, number: Revision) -> Iterator[tuple[Any, ...]]:
         """The parts that the question is about; where it is about a node, those that have it."""
@@ -195,16 +203,16 @@ class Search:
             if not narrow or self._has(row[3], row[4]):
                 told += 1
                 yield row
-            if told == PARTS_TOLD:
+            if told == PARTS_MAX:
                 return
 
-    def _assignments(self, items: Sequence[Told]) -> dict[Revision, Named]:
+    def _assignments(self, items: Sequence[DecisionRecord]) -> dict[Revision, AssignmentRef]:
         uids = {part.assignment for one in items for part in one.parts}
         query = "SELECT uid, workload, tenant, name, purpose FROM assignments WHERE uid = ?"
         rows = [self._execute(query, (uid,)).fetchone() for uid in sorted(uids)]
-        return {row[0]: Named(*row) for row in rows if row is not None}
+        return {row[0]: AssignmentRef(*row) for row in rows if row is not None}
 
-    def _node_names(self, items: Sequence[Told]) -> dict[Revision, str]:
+    def _node_names(self, items: Sequence[DecisionRecord]) -> dict[Revision, str]:
         uids = {node for one in items for _, _, node in one.placements}
         for one in items:
             uids.update(candidate.node for candidate in (one.decided.found.candidates if one.decided.found else ()))

@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol, TypeVar
 import apsw
 
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.ports.index_store import Place
+from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoreError
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.stores.worker_thread import Worker
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.stores.worker_thread import WorkerThread
 
 PAGE_BYTES = 8192
 
@@ -30,17 +30,17 @@ T = TypeVar("T")
 class IndexRows(Protocol):
     """The rows of one open database."""
 
-    def place(self) -> Place:
+    def place(self) -> IndexPosition:
         """How far the log was read."""
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
         """Drop what is older, and the oldest while all takes more room; how much it takes then."""
 
 
-class Schema(NamedTuple):
+class IndexSchema(NamedTuple):
     """What a database is: its name in messages, how its file is marked, its tables, and its rows."""
 
     name: str
@@ -54,17 +54,17 @@ class Schema(NamedTuple):
 CHECKPOINT_PAGES = 1_000
 
 
-class Unsound(Exception):
+class UnsoundIndex(Exception):
     """A file that is no database of this index, or of another version."""
 
 
 class _Opened:
     """The database, opened when it is needed, and again after any error."""
 
-    def __init__(self, schema: Schema, path: Path | None) -> None:
+    def __init__(self, schema: IndexSchema, path: Path | None) -> None:
         self.name = f"{schema.name}:{path}" if path is not None else f"{schema.name} in memory"
         self.schema = schema
-        self._journal = Journal(schema.name)
+        self._journal = Logger(schema.name)
         self._path = path
         self._connection: apsw.Connection | None = None
 
@@ -91,7 +91,7 @@ class _Opened:
         if self._connection is None:
             try:
                 self._connection = self._open()
-            except (apsw.CorruptError, apsw.NotADBError, Unsound) as error:
+            except (apsw.CorruptError, apsw.NotADBError, UnsoundIndex) as error:
                 self._put_aside(error)
                 self._connection = self._open()
         return self._connection
@@ -106,7 +106,7 @@ class _Opened:
             found = [connection.execute(f"PRAGMA {one}").get for one in ("application_id", "user_version")]
             wanted = [self.schema.application_id, self.schema.format]
             if found != wanted:
-                raise Unsound(f"it is marked {found}, not {wanted}")
+                raise UnsoundIndex(f"it is marked {found}, not {wanted}")
             connection.execute(f"PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
             self.schema.rows(connection).place()
         except BaseException:
@@ -125,10 +125,10 @@ class _Opened:
             Path(f"{self._path}{part}").unlink(missing_ok=True)
 
 
-class IndexInMemory:
+class MemoryIndex:
     """For stores in memory, tests and simulations: no thread, nothing left when the object is gone."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: IndexSchema) -> None:
         self._opened = _Opened(schema, None)
         self._schema = schema
 
@@ -137,10 +137,10 @@ class IndexInMemory:
         await asyncio.sleep(0)
         return found
 
-    async def place(self) -> Place:
+    async def place(self) -> IndexPosition:
         return await self._do(lambda one: self._schema.rows(one).place(), "reading")
 
-    async def begin(self, place: Place) -> None:
+    async def begin(self, place: IndexPosition) -> None:
         await self._do(lambda one: self._schema.rows(one).begin(place), "beginning")
 
     async def settle(self) -> int:
@@ -158,13 +158,13 @@ class IndexInMemory:
         return seq
 
 
-class IndexInFile(IndexInMemory):
+class SqliteIndex(MemoryIndex):
     """For a store in a folder: one file there, and a thread of its own."""
 
-    def __init__(self, schema: Schema, path: Path) -> None:
-        IndexInMemory.__init__(self, schema)  # not the next in line: what mixes this in has an `__init__` of its own
+    def __init__(self, schema: IndexSchema, path: Path) -> None:
+        MemoryIndex.__init__(self, schema)  # not the next in line: what mixes this in has an `__init__` of its own
         self._opened = _Opened(schema, path)
-        self._worker = Worker(f"{schema.name} {path}")
+        self._worker = WorkerThread(f"{schema.name} {path}")
 
     async def _do(self, work: Callable[[apsw.Connection], T], doing: str) -> T:
         return await self._worker.run(lambda: self._opened.attempt(work, doing))

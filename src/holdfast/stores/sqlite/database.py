@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.host.ports.store import Head, StoreCorrupt, Stored, StoreError, Trimmed, trimmed
+from holdfast.host.ports.store import Head, LogTrimmed, StoreCorrupt, StoredBatch, StoreError, trimmed_message
 from holdfast.host.runtime.files import sync_folder
 
 APPLICATION_ID = 0x484C4446  # "HLDF"
@@ -64,7 +64,7 @@ def create(path: Path, vfs: str | None = None) -> None:
     sync_folder(path.parent)
 
 
-class Database:
+class LogDatabase:
     """One open connection. Opening it makes everything in it durable, whatever happened to the last one."""
 
     def __init__(self, path: Path, name: str, vfs: str | None = None) -> None:
@@ -110,7 +110,7 @@ class Database:
         self.floor = head.floor
         return head
 
-    def append(self, after: Head, batch: Stored) -> bool:
+    def append(self, after: Head, batch: StoredBatch) -> bool:
         """Move the head and write the batch, in one transaction; False, and nothing written, if the head is another."""
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
@@ -167,12 +167,12 @@ class Database:
         self._connection.wal_checkpoint(mode=mode)
         self.wal_pages = 0
 
-    def read(self, first: int, size_bytes: int) -> list[Stored]:
+    def read(self, first: int, size_bytes: int) -> list[StoredBatch]:
         """Batches from `first` on, without a gap."""
         head = self.head()
         if first <= head.floor:
-            raise Trimmed(trimmed(self.name, first, head.floor))
-        found: list[Stored] = []
+            raise LogTrimmed(trimmed_message(self.name, first, head.floor))
+        found: list[StoredBatch] = []
         for seq, digest, raw in self._connection.execute(
             "SELECT seq, digest, raw FROM batches WHERE seq >= ? ORDER BY seq", (first,)
         ):
@@ -181,7 +181,7 @@ class Database:
             size_bytes -= len(raw)
             if found and size_bytes < 0:
                 return found
-            found.append(Stored(head.log_id, seq, digest, raw))
+            found.append(StoredBatch(head.log_id, seq, digest, raw))
         missing = first + len(found)
         if missing <= head.seq:
             raise StoreCorrupt(f"{self.name}: batch {missing} is missing, the head is at {head.seq}\n{WAY_OUT}")

@@ -19,23 +19,23 @@ from typing import TypeVar
 import apsw
 
 from holdfast.host.ports.store import StoreCorrupt, StoreError
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.stores.files.folder import Ballast, free_bytes, size_of
-from holdfast.stores.sqlite.database import WAY_OUT, Database, create
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.stores.files.folder import DiskReserve, free_bytes, size_of
+from holdfast.stores.sqlite.database import WAY_OUT, LogDatabase, create
 
 T = TypeVar("T")
 
-JOURNAL = Journal("store")
+LOGGER = Logger("store")
 
 
-class Recovering:
+class ReopeningDatabase:
     """The one database of a store, sound or about to be opened again. Belongs to one thread."""
 
-    def __init__(self, path: Path, name: str, ballast: Ballast, vfs: str | None) -> None:
+    def __init__(self, path: Path, name: str, ballast: DiskReserve, vfs: str | None) -> None:
         self.name = name
         self.ballast = ballast
         #: The open connection, if there is one.
-        self.database: Database | None = None
+        self.database: LogDatabase | None = None
         self._path = path
         self._vfs = vfs
         self._limit_bytes: int | None = None
@@ -48,36 +48,36 @@ class Recovering:
                     raise StoreCorrupt(f"{self.name}: {self._path.name} is missing, snapshots are there\n{WAY_OUT}")
                 create(self._path, self._vfs)
             if not self.ballast.restore():
-                JOURNAL.warning("no room for the reserve", store=self.name, size_bytes=self.ballast.size_bytes)
+                LOGGER.warning("no room for the reserve", store=self.name, size_bytes=self.ballast.size_bytes)
             self.ready()
 
-    def ready(self) -> Database:
+    def ready(self) -> LogDatabase:
         """A sound connection. Raises what SQLite raises."""
         if self.database is None:
             try:
-                self.database = Database(self._path, self.name, self._vfs)
+                self.database = LogDatabase(self._path, self.name, self._vfs)
             except apsw.FullError:
                 # Emptying the write-ahead log can need room in the database: that is what the reserve is for.
                 self.ballast.release()
-                self.database = Database(self._path, self.name, self._vfs)
+                self.database = LogDatabase(self._path, self.name, self._vfs)
                 self.ballast.restore()
             if self._limit_bytes is not None:
                 self.database.limit(self._limit_bytes)
         return self.database
 
-    def attempt(self, work: Callable[[Database], T], doing: str) -> T:
+    def attempt(self, work: Callable[[LogDatabase], T], doing: str) -> T:
         """Do it on a sound connection. What SQLite or the system raises becomes a `StoreError`."""
         with self._told_by_name(doing):
             return work(self.ready())
 
-    def attempt_with_reserve(self, work: Callable[[Database], T], doing: str) -> T:
+    def attempt_with_reserve(self, work: Callable[[LogDatabase], T], doing: str) -> T:
         """Do it, on a full disk with the ballast's room."""
         try:
             return self.attempt(work, doing)
         except StoreError as error:
             if not is_full(error) or not self.ballast.held():
                 raise
-        JOURNAL.warning("the disk is full: using the reserve", store=self.name, doing=doing)
+        LOGGER.warning("the disk is full: using the reserve", store=self.name, doing=doing)
         self.ballast.release()
         return self.attempt(work, doing)
 
@@ -93,13 +93,13 @@ class Recovering:
 
     def broken(self, error: Exception) -> None:
         """Believe nothing any more of what is in memory."""
-        JOURNAL.warning("closing the database after an error", store=self.name, error=repr(error))
+        LOGGER.warning("closing the database after an error", store=self.name, error=repr(error))
         database, self.database = self.database, None
         if database is not None:
             try:
                 database.close()
             except Exception as again:
-                JOURNAL.warning("closing it failed too", store=self.name, error=repr(again))
+                LOGGER.warning("closing it failed too", store=self.name, error=repr(again))
 
     def close(self) -> None:
         """Leave everything in the database file, and let go of it."""

@@ -12,14 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.host.ports.store import Head, Outcome, Stored, StoreError, Unknown, Usage, Written, must_follow
-from holdfast.stores.announcements import Announced
-from holdfast.stores.files.folder import BALLAST_BYTES, Ballast, Lock, free_bytes, prepare
+from holdfast.host.ports.store import (
+    Head,
+    StoredBatch,
+    StoreError,
+    StoreUsage,
+    WriteOk,
+    WriteOutcome,
+    WriteUnknown,
+    check_follows,
+)
+from holdfast.stores.announcements import AnnouncementTable
+from holdfast.stores.files.folder import BALLAST_BYTES, DiskReserve, FolderLock, free_bytes, prepare
 from holdfast.stores.files.snapshot_files import SnapshotFiles
-from holdfast.stores.head_waiters import Waiting
+from holdfast.stores.head_waiters import HeadWaiters
 from holdfast.stores.sqlite.log_writer import LogWriter
-from holdfast.stores.sqlite.reopening import Recovering
-from holdfast.stores.worker_thread import Worker
+from holdfast.stores.sqlite.reopening import ReopeningDatabase
+from holdfast.stores.worker_thread import WorkerThread
 
 
 class SqliteStore:
@@ -27,19 +36,19 @@ class SqliteStore:
 
     shared = False
 
-    def __init__(self, folder: Path, lock: Lock, files: Recovering, limit_bytes: int | None) -> None:
+    def __init__(self, folder: Path, lock: FolderLock, files: ReopeningDatabase, limit_bytes: int | None) -> None:
         self.name = files.name
         self._folder = folder
-        self._lock: Lock | None = lock
+        self._lock: FolderLock | None = lock
         self._files = files
         self._log = LogWriter(files)
         self._limit_bytes = limit_bytes
         self._snapshots = SnapshotFiles(folder / "snapshots", files.name)
-        self._waiting = Waiting()
+        self._waiting = HeadWaiters()
         # In memory: the one process that has the store open is its only server, and announces itself at each start.
-        self._announced = Announced(files.name)
-        self._writer = Worker(f"log {folder}", self._log.keep_house)
-        self._filer = Worker(f"snapshots {folder}")
+        self._announced = AnnouncementTable(files.name)
+        self._writer = WorkerThread(f"log {folder}", self._log.keep_house)
+        self._filer = WorkerThread(f"snapshots {folder}")
 
     @classmethod
     async def open(
@@ -56,10 +65,10 @@ class SqliteStore:
         tests. `StoreInUse` when another process has it open, `StoreCorrupt` when it is not what was written.
         """
         prepare(folder)
-        lock = Lock(folder)
+        lock = FolderLock(folder)
         try:
             (folder / "snapshots").mkdir(exist_ok=True)
-            files = Recovering(folder / "log.db", f"sqlite:{folder}", Ballast(folder, ballast_bytes), vfs)
+            files = ReopeningDatabase(folder / "log.db", f"sqlite:{folder}", DiskReserve(folder, ballast_bytes), vfs)
             store = cls(folder, lock, files, limit_bytes)
         except OSError as error:
             lock.release()
@@ -76,14 +85,14 @@ class SqliteStore:
     async def head(self) -> Head:
         return await self._writer.run(self._log.head)
 
-    async def append(self, after: Head, batch: Stored) -> Outcome:
-        must_follow(after, batch)
+    async def append(self, after: Head, batch: StoredBatch) -> WriteOutcome:
+        check_follows(after, batch)
         return await self._settled(lambda: self._log.append(after, batch))
 
-    async def touch(self, at: Head) -> Outcome:
+    async def touch(self, at: Head) -> WriteOutcome:
         return await self._settled(lambda: self._log.touch(at))
 
-    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[Stored]:
+    async def read(self, first: int, size_bytes: int = 4 << 20) -> list[StoredBatch]:
         assert first >= 1, f"batches are numbered from 1, {first} was asked for"
         return await self._writer.run(lambda: self._log.read(first, size_bytes))
 
@@ -111,10 +120,10 @@ class SqliteStore:
     async def leftovers(self) -> list[int]:
         return await self._filer.run(self._snapshots.leftovers)
 
-    async def trim(self, log_id: str, floor: int) -> Outcome:
+    async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         return await self._settled(lambda: self._log.trim(log_id, floor))
 
-    async def usage(self) -> Usage:
+    async def usage(self) -> StoreUsage:
         return await self._writer.run(self._usage)
 
     async def reclaim(self) -> None:
@@ -139,18 +148,18 @@ class SqliteStore:
             finally:
                 lock.release()
 
-    async def _settled(self, job: Callable[[], Outcome]) -> Outcome:
+    async def _settled(self, job: Callable[[], WriteOutcome]) -> WriteOutcome:
         """The outcome of a write. It is done and those who wait are told even if the caller is cancelled."""
         try:
             return await self._writer.run(job, self._moved)
         except StoreError as error:
-            return Unknown(str(error))
+            return WriteUnknown(str(error))
 
-    def _moved(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Written):
+    def _moved(self, outcome: WriteOutcome) -> None:
+        if isinstance(outcome, WriteOk):
             self._waiting.wake()
 
-    def _usage(self) -> Usage:
+    def _usage(self) -> StoreUsage:
         self._files.ballast.restore()
         used = self._log.size_bytes() + self._snapshots.size_bytes
         try:
@@ -159,7 +168,7 @@ class SqliteStore:
             raise StoreError(
                 f"{self.name}: cannot tell the free room: {error.strerror}\nhint: look at the disk"
             ) from error
-        return Usage(used, limit if self._limit_bytes is None else min(limit, self._limit_bytes))
+        return StoreUsage(used, limit if self._limit_bytes is None else min(limit, self._limit_bytes))
 
     async def _must_have_room(self, size_bytes: int, what: str) -> None:
         if self._limit_bytes is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core.model.values import addresses
 
 
-def address(listen: str) -> tuple[str, int] | None:
+def parse_listen(listen: str) -> tuple[str, int] | None:
     """Host and port of `127.0.0.1:7400` or `[::1]:7400`; None when it is no such text."""
     host, colon, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -16,5 +16,5 @@ def address(listen: str) -> tuple[str, int] | None:
 
 def is_loopback(listen: str) -> bool:
     """Whether only this machine can reach it. A name other than localhost may lead anywhere."""
-    found = address(listen)
+    found = parse_listen(listen)
     return found is not None and addresses.is_loopback(found[0])

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.core.model.objects.principals import parse
+from holdfast.core.model.objects.principals import parse_token
 from holdfast.host.ports.transport import Pairs
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 from holdfast.wiring.config.private_files import NotPrivate, read_private
 
 #: The file is looked at so often at the most, and for so long that is waited for.
@@ -25,12 +25,12 @@ class NoToken(Exception):
     """There is no token that could be shown."""
 
 
-class Credentials:
+class TokenCredentials:
     """The token of one server. `NoToken` when there is none at the start; later the last good one is kept."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._journal = Journal("credentials", file=str(file))
+        self._journal = Logger("credentials", file=str(file))
         self._seen: tuple[int, int] = (0, 0)
         self._token = self._read()
         self._looks: threading.Thread | None = None
@@ -66,7 +66,7 @@ class Credentials:
             text = read_private(self._file) or ""
         except (NotPrivate, OSError) as error:
             raise NoToken(str(error)) from error
-        if parse(text) is None:  # it may be half written
+        if parse_token(text) is None:  # it may be half written
             raise NoToken(f"there is no token in {self._file}")
         self._seen = seen
         return text

@@ -61,7 +61,7 @@ def read_private(path: Path) -> str | None:
         return opened.read().strip()
 
 
-class OwnersFile:
+class OwnerFile:
     """Such a file. A thread reads and writes it: a disk may be slow."""
 
     def __init__(self, path: Path) -> None:

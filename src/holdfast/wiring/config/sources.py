@@ -22,31 +22,31 @@ from holdfast.core.model.values.quantities import (
     parse_duration,
     parse_memory,
 )
-from holdfast.wiring.config.server_settings import BY_FIELD, PREFIX, SETTINGS, Form, ServerSettings, Setting
+from holdfast.wiring.config.server_settings import BY_FIELD, PREFIX, SETTINGS, ServerSettings, Setting, SettingType
 
 #: Names the settings file when no flag does.
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 
 
 #: Who said it, which field, what.
-Said = tuple[str, str, Any]
+RawSetting = tuple[str, str, Any]
 
 
 class BadSetting(Exception):
     """A setting that cannot be what it says; the message names where it was said, and the way out."""
 
 
-class Gathered(Struct, frozen=True):
+class LoadedSettings(Struct, frozen=True):
     """The settings, and who said each of them, by field."""
 
     settings: ServerSettings
     said_by: dict[str, str]
 
 
-def gather(file: str, environment: Mapping[str, str], flags: Mapping[str, Any]) -> Gathered:
+def load_settings(file: str, environment: Mapping[str, str], flags: Mapping[str, Any]) -> LoadedSettings:
     """Everything that was said, the later over the earlier, and what follows from it. `BadSetting` on the way."""
     path = file or environment.get(FILE_VARIABLE, "")
-    said: list[Said] = _in_file(path) if path else []
+    said: list[RawSetting] = _in_file(path) if path else []
     said += _in_environment(environment)
     said += [
         (f"flag {BY_FIELD[field].flag}", field, value) for field, value in flags.items() if value not in (None, [])
@@ -54,12 +54,12 @@ def gather(file: str, environment: Mapping[str, str], flags: Mapping[str, Any]) 
     values: dict[str, Any] = {}
     said_by = dict.fromkeys(BY_FIELD, "default")
     for source, field, value in said:
-        values[field] = read(BY_FIELD[field], value, source)
+        values[field] = parse_setting(BY_FIELD[field], value, source)
         said_by[field] = source
-    return completed(Gathered(ServerSettings(**values), said_by), environment)
+    return completed(LoadedSettings(ServerSettings(**values), said_by), environment)
 
 
-def completed(gathered: Gathered, environment: Mapping[str, str]) -> Gathered:
+def completed(gathered: LoadedSettings, environment: Mapping[str, str]) -> LoadedSettings:
     """What was left empty and follows from the rest. Files become absolute: relative ones lie in the data folder."""
     settings, said_by = gathered.settings, dict(gathered.said_by)
     derived: dict[str, str] = {}
@@ -77,7 +77,7 @@ def completed(gathered: Gathered, environment: Mapping[str, str]) -> Gathered:
     for field in derived:
         if not getattr(settings, field):
             said_by[field] = "made from the others"
-    return Gathered(replace(settings, **derived), said_by)
+    return LoadedSettings(replace(settings, **derived), said_by)
 
 
 def data_home(environment: Mapping[str, str]) -> Path:
@@ -85,28 +85,28 @@ def data_home(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "holdfast"
 
 
-def shown(gathered: Gathered) -> list[tuple[str, str, str]]:
+def settings_table(gathered: LoadedSettings) -> list[tuple[str, str, str]]:
     """Each setting with its value, as one could write it, and who said it."""
     values = asdict(gathered.settings)
-    return [(one.key, write(one, values[one.field]), gathered.said_by[one.field]) for one in SETTINGS]
+    return [(one.key, format_setting(one, values[one.field]), gathered.said_by[one.field]) for one in SETTINGS]
 
 
-def write(setting: Setting, value: Any) -> str:
+def format_setting(setting: Setting, value: Any) -> str:
     """The value as a file or a flag would say it."""
-    if setting.form is Form.DURATION:
+    if setting.form is SettingType.DURATION:
         return format_duration(value)
-    if setting.form is Form.BYTES and value % (1 << 20) == 0:
+    if setting.form is SettingType.BYTES and value % (1 << 20) == 0:
         return format_memory(value >> 20)
-    if setting.form is Form.YES_NO:
+    if setting.form is SettingType.YES_NO:
         return "yes" if value else "no"
-    if setting.form is Form.NAMES:
+    if setting.form is SettingType.NAMES:
         return ",".join(value)
-    if setting.form is Form.PAIRS:
+    if setting.form is SettingType.PAIRS:
         return ",".join(f"{key}={one}" for key, one in value)
     return str(value)
 
 
-def read(setting: Setting, value: Any, source: str) -> Any:
+def parse_setting(setting: Setting, value: Any, source: str) -> Any:
     """The value that was meant, whether YAML, an environment variable or a flag said it."""
     try:
         found = _READERS[setting.form](value)
@@ -123,7 +123,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _in_file(path: str) -> list[Said]:
+def _in_file(path: str) -> list[RawSetting]:
     try:
         found = msgspec.yaml.decode(Path(path).expanduser().read_bytes())
     except OSError as error:
@@ -142,7 +142,7 @@ def _in_file(path: str) -> list[Said]:
     return [(f"file {path}", fields[key], value) for key, value in found.items() if value is not None]
 
 
-def _in_environment(environment: Mapping[str, str]) -> list[Said]:
+def _in_environment(environment: Mapping[str, str]) -> list[RawSetting]:
     """An empty variable is one that was not set: that is how a unit file or a container takes one back."""
     fields = {setting.variable: setting.field for setting in SETTINGS}
     said = []
@@ -205,14 +205,14 @@ def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-_READERS: dict[Form, Callable[[Any], Any]] = {
-    Form.TEXT: _text,
-    Form.FILE: _text,
-    Form.FOLDER: _text,
-    Form.COUNT: _count,
-    Form.BYTES: _bytes,
-    Form.DURATION: _duration,
-    Form.YES_NO: _yes_no,
-    Form.NAMES: _names,
-    Form.PAIRS: _pairs,
+_READERS: dict[SettingType, Callable[[Any], Any]] = {
+    SettingType.TEXT: _text,
+    SettingType.FILE: _text,
+    SettingType.FOLDER: _text,
+    SettingType.COUNT: _count,
+    SettingType.BYTES: _bytes,
+    SettingType.DURATION: _duration,
+    SettingType.YES_NO: _yes_no,
+    SettingType.NAMES: _names,
+    SettingType.PAIRS: _pairs,
 }

@@ -13,21 +13,21 @@ from msgspec.structs import fields, replace
 
 from holdfast.core.model.values import addresses
 from holdfast.core.model.values.quantities import BadQuantity, parse_duration
-from holdfast.core.model.values.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
 from holdfast.stores.registry import SCHEMES
-from holdfast.wiring.config.addresses import address, is_loopback
+from holdfast.wiring.config.addresses import is_loopback, parse_listen
 from holdfast.wiring.config.server_settings import ServerSettings
 from holdfast.wiring.config.sources import suggestion
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,126}[a-z0-9])?")
 #: Of a ledger's numbers these are counts; all others are durations.
 _COUNTS = ("drift_per_million", "keys_per_actor")
-RETENTION_LEAST_MS = 60_000
-SNAPSHOT_BATCHES_LEAST = 100
-DEADLINE_MOST_MS = 60_000
+RETENTION_MIN_MS = 60_000
+SNAPSHOT_BATCHES_MIN = 100
+DEADLINE_MAX_MS = 60_000
 
 
-def contradictions(settings: ServerSettings) -> list[str]:
+def invalid_settings(settings: ServerSettings) -> list[str]:
     """Why this set is refused; empty when it makes sense. Of settings that are completed."""
     return [*_whose(settings), *_where(settings), *_wire(settings), *_numbers(settings), *ledger_settings(settings)[1]]
 
@@ -49,7 +49,7 @@ def ledger_settings(settings: ServerSettings) -> tuple[Settings, list[str]]:
         except ValueError:
             wrong.append(f"ledger: {key}: {text!r} is no count such as 1000")
     found = replace(DEFAULTS, **values)
-    return found, [*wrong, *(f"ledger: {why}" for why in unsafe(found))]
+    return found, [*wrong, *(f"ledger: {why}" for why in settings_problems(found))]
 
 
 def _whose(s: ServerSettings) -> Iterator[str]:
@@ -82,14 +82,14 @@ def _where(s: ServerSettings) -> Iterator[str]:
         yield "store sqlite: needs a folder; say sqlite:ledger for one in the data folder, or sqlite:/a/path"
     elif scheme == "memory" and path:
         yield f"store memory: takes no path, and was given {path!r}; say memory:"
-    if address(s.listen) is None:
+    if parse_listen(s.listen) is None:
         yield f"listen {s.listen!r} is no address and port; say 127.0.0.1:7400"
     for name, url in (
         ("advertise", s.advertise),
         *(("reachedAt", url) for url in s.reached_at),
         *(("platform", url) for url in s.platform),
     ):
-        why = addresses.not_an_address(url)
+        why = addresses.address_problem(url)
         if why:
             yield f"{name} {addresses.without_user(url)} {why}"
     if s.advertise in s.platform:
@@ -102,7 +102,7 @@ def _wire(s: ServerSettings) -> Iterator[str]:
     has_tls = bool(s.tls_certificate and s.tls_key)
     if s.tls_require_clients and not (has_tls and s.tls_trust):
         yield "tlsRequireClients needs tlsCertificate, tlsKey and tlsTrust: who vouches for clients"
-    if address(s.listen) is not None and not is_loopback(s.listen) and not has_tls and not s.insecure:
+    if parse_listen(s.listen) is not None and not is_loopback(s.listen) and not has_tls and not s.insecure:
         yield (
             f"listen {s.listen} can be reached from elsewhere and there is no TLS: tokens would travel in the clear; "
             "say --tls-certificate and --tls-key, or --insecure if something else keeps the wire private"
@@ -132,14 +132,14 @@ def _numbers(s: ServerSettings) -> Iterator[str]:
             yield f"{field.replace('_', ' ')} must be above zero: with none nothing is answered"
     if s.timeout > s.timeout_most:
         yield "timeout is longer than timeoutMost: no request could take as long as it may"
-    if s.timeout_most > DEADLINE_MOST_MS:
+    if s.timeout_most > DEADLINE_MAX_MS:
         yield "timeoutMost is longer than a minute: a client that is gone would be waited for"
     if s.writes_burst < s.writes_per_second:
         yield "writesBurst is less than writesPerSecond: the rate could never be reached"
-    if s.snapshot_bytes < 1 or s.snapshot_batches < SNAPSHOT_BATCHES_LEAST:
+    if s.snapshot_bytes < 1 or s.snapshot_batches < SNAPSHOT_BATCHES_MIN:
         yield (
-            f"snapshotBatches is less than {SNAPSHOT_BATCHES_LEAST}, or snapshotBytes is none: one snapshot would "
+            f"snapshotBatches is less than {SNAPSHOT_BATCHES_MIN}, or snapshotBytes is none: one snapshot would "
             "be due before the last is written"
         )
-    if s.retention < RETENTION_LEAST_MS:
+    if s.retention < RETENTION_MIN_MS:
         yield "retention is less than a minute: every reader that lags would have to list again"

@@ -26,8 +26,8 @@ from holdfast.agent.drivers.process.settings import TENANT_USERS, ProcessSetting
 from holdfast.agent.drivers.process.tenant_users import missing_here
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import SystemClock
-from holdfast.wiring.agent import TENANT_USERS_FEW, end_all
-from holdfast.wiring.dev.children import Part
+from holdfast.wiring.agent import TENANT_USERS_DEFAULT, stop_all
+from holdfast.wiring.dev.children import ChildProcess
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, token_file
 from holdfast.wiring.dev.simulated_nodes import nodes_of
 
@@ -37,7 +37,7 @@ TRIAL = "import holdfast.examples.service"
 FIRST_PORT, PORTS, PLATFORMS = 10_000, 300, 36
 
 
-class Runner(Struct, frozen=True):
+class RunAs(Struct, frozen=True):
     """With which variables agents start things, and the numbers of tenants' users if they are root; and why that will
     not work, if so."""
 
@@ -46,7 +46,7 @@ class Runner(Struct, frozen=True):
     trouble: str = ""
 
 
-def runner(source: Path | None = None) -> Runner:
+def choose_run_as(source: Path | None = None) -> RunAs:
     """An interpreter with which tenants' users can run the examples; the first that is tried, and why not, if there is
     none."""
     source = source or Path(holdfast.__file__).parents[1]
@@ -54,16 +54,16 @@ def runner(source: Path | None = None) -> Runner:
     return next((one for one in found if not one.trouble), found[0])
 
 
-def _runners(source: Path) -> Iterator[Runner]:
+def _runners(source: Path) -> Iterator[RunAs]:
     """With our own interpreter; and with that of the machine, where others than whoever started this need one."""
     is_root = os.geteuid() == 0
-    users = (TENANT_USERS_FEW if missing_here(TENANT_USERS) else TENANT_USERS) if is_root else None
+    users = (TENANT_USERS_DEFAULT if missing_here(TENANT_USERS) else TENANT_USERS) if is_root else None
     others = [shutil.which("python3", path=PATH)] if is_root else []
     for python in [sys.executable, *filter(None, others)]:
         path = ":".join(dict.fromkeys([str(Path(python).parent), *PATH.split(":")]))
         environment = (("PATH", path), ("PYTHONPATH", str(source)))
         user = users[-1] if users is not None else None
-        yield Runner(environment, users, _trouble(user, python, dict(environment), source))
+        yield RunAs(environment, users, _trouble(user, python, dict(environment), source))
 
 
 def _trouble(user: int | None, python: str, environment: dict[str, str], source: Path) -> str:
@@ -95,7 +95,7 @@ def names(count: int) -> list[str]:
     return [node.name for region in REGIONS for node in nodes_of(region, count)]
 
 
-def agents(data: Path, first: int, count: int, whose: Runner) -> list[Part]:
+def agents(data: Path, first: int, count: int, whose: RunAs) -> list[ChildProcess]:
     """So many agents in each region of the platform at this port."""
     nodes = [(region, node) for region in REGIONS for node in nodes_of(region, count)]
     each = PORTS // len(nodes)
@@ -106,7 +106,7 @@ def agents(data: Path, first: int, count: int, whose: Runner) -> list[Part]:
     ]
 
 
-def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], whose: Runner) -> Part:
+def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], whose: RunAs) -> ChildProcess:
     has = node.capacity
     words = {
         "server": server,
@@ -126,10 +126,10 @@ def _agent(data: Path, server: str, node: RegisterNode, ports: tuple[int, int], 
     command += [] if os.geteuid() == 0 else ["--share-user"]
     command += [f"--label={key}={value}" for key, value in node.labels]
     command += [f"--environment={key}={value}" for key, value in whose.environment]
-    return Part(node.name, command, data / "logs" / f"{node.name}.log")
+    return ChildProcess(node.name, command, data / "logs" / f"{node.name}.log")
 
 
 async def end_left_behind(data: Path) -> None:
     """End whatever agents that were killed have left, in a folder that is to be emptied."""
     for slots in sorted((data / NODES).glob("*/slots")):
-        await end_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock()))
+        await stop_all(ProcessDriver(ProcessSettings(folder=str(slots.parent)), SystemClock()))

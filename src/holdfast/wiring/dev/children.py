@@ -24,7 +24,7 @@ from msgspec import Struct
 _PR_SET_PDEATHSIG = 1
 
 
-class Patience(Struct, frozen=True):
+class ChildRestartOptions(Struct, frozen=True):
     """How long to wait, in seconds: before a part is started again, for it to count as steady, for it to stop."""
 
     first: float = 0.2
@@ -34,7 +34,7 @@ class Patience(Struct, frozen=True):
     look: float = 5.0
 
 
-class Part(Struct, frozen=True):
+class ChildProcess(Struct, frozen=True):
     """One child process: what it is called, how it is started, and where what it writes goes."""
 
     name: str
@@ -42,21 +42,21 @@ class Part(Struct, frozen=True):
     log: Path
 
 
-class Parts:
+class ChildSupervisor:
     """The children of one process. When `stop` has returned, none of them is left."""
 
     def __init__(
-        self, say: Callable[[str], None], environment: Mapping[str, str], patience: Patience | None = None
+        self, say: Callable[[str], None], environment: Mapping[str, str], patience: ChildRestartOptions | None = None
     ) -> None:
         self._say = say
         self._environment = dict(environment)
-        self._patience = patience or Patience()
+        self._patience = patience or ChildRestartOptions()
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._kept: list[asyncio.Task[None]] = []
         self._is_stopping = False
         self._die_with_us = dying_with(os.getpid())
 
-    def start(self, parts: Sequence[Part]) -> None:
+    def start(self, parts: Sequence[ChildProcess]) -> None:
         """Keep these going until `stop`."""
         for part in parts:
             part.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -87,7 +87,7 @@ class Parts:
             with suppress(ProcessLookupError):
                 process.send_signal(number)
 
-    async def _keep(self, part: Part) -> None:
+    async def _keep(self, part: ChildProcess) -> None:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             began = loop.time()
@@ -96,10 +96,10 @@ class Parts:
                 return
             failures = 0 if loop.time() - began >= self._patience.steady else failures + 1
             pause = min(self._patience.first * 2 ** max(failures - 1, 0), self._patience.most)
-            self._say(f"{part.name} {ended(code)}; it comes back in {pause:g} s (log: {part.log})")
+            self._say(f"{part.name} {describe_exit(code)}; it comes back in {pause:g} s (log: {part.log})")
             await asyncio.sleep(pause)
 
-    async def _live(self, part: Part) -> int:
+    async def _live(self, part: ChildProcess) -> int:
         """One life, to its end; its exit code."""
         with open(part.log, "ab", buffering=0) as log:
             process = await asyncio.create_subprocess_exec(
@@ -122,11 +122,11 @@ class Parts:
     async def _cut(self, logs: Sequence[Path]) -> None:
         while True:
             for log in logs:
-                cut(log)
+                truncate_log(log)
             await asyncio.sleep(self._patience.look)
 
 
-def ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """How a process ended, in words."""
     if code >= 0:
         return f"ended with exit code {code}"
@@ -136,7 +136,7 @@ def ended(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def cut(log: Path, most_bytes: int = 8 << 20) -> None:
+def truncate_log(log: Path, most_bytes: int = 8 << 20) -> None:
     """Move what a log holds aside once it has grown: at most twice that much is kept. What is written while it is
     copied is lost; writers append, so they go on at the new end."""
     with suppress(FileNotFoundError):

@@ -20,26 +20,26 @@ from holdfast.agent.guard.files import RESULT
 from holdfast.observe import log_output
 from holdfast.wiring.config.private_files import NotPrivate
 from holdfast.wiring.config.server_settings import PREFIX
-from holdfast.wiring.config.token_files import token_in
-from holdfast.wiring.dev.children import Part, Parts
+from holdfast.wiring.config.token_files import read_or_create_token
+from holdfast.wiring.dev.children import ChildProcess, ChildSupervisor
 from holdfast.wiring.dev.data_folder import (
     HOST,
     NODES,
     REGIONS,
-    CannotStart,
-    Ready,
-    Wish,
+    DevOptions,
+    DevStartupError,
+    ReadyFile,
     address,
+    check_ports_free,
+    clear_data_folder,
     documents_in,
-    empty,
-    must_be_free,
-    noted,
+    lock_data_folder,
     port,
-    ready_in,
-    taken,
+    read_note,
+    read_ready_file,
     write_note,
 )
-from holdfast.wiring.dev.setup import Telling, region_token
+from holdfast.wiring.dev.setup import PlatformSetup, region_token
 
 #: What people are shown to try first; of the example where there is one.
 TRY = (
@@ -59,25 +59,25 @@ LONG_SECONDS = 15.0
 KeepContext = Callable[[str, Path], str]
 
 
-def run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
+def run(wish: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
     """Run until asked to stop; the exit code."""
     try:
         return asyncio.run(_run(wish, keep_context, environment))
-    except (CannotStart, NotPrivate) as error:
+    except (DevStartupError, NotPrivate) as error:
         _say(f"cannot start: {error}")
         return 1
 
 
-async def _run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
+async def _run(wish: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
     began = time.monotonic()
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    lock = taken(wish)
+    lock = lock_data_folder(wish)
     if wish.fresh:
         await _forget(wish.data)
     stop: asyncio.Task[Any] = asyncio.create_task(asked.wait())
-    dev = Dev(wish, keep_context, environment)
+    dev = DevCluster(wish, keep_context, environment)
     story: asyncio.Task[Any] = asyncio.create_task(dev.start(began))
     try:
         await asyncio.wait((story, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +98,7 @@ async def _run(wish: Wish, keep_context: KeepContext, environment: Mapping[str, 
 async def _forget(data: Path) -> None:
     """Begin anew: what agents of an earlier life have left ends first, since nobody would find it again."""
     await _end_left_behind(data)
-    empty(data)
+    clear_data_folder(data)
 
 
 async def _end_left_behind(data: Path) -> None:
@@ -109,15 +109,15 @@ async def _end_left_behind(data: Path) -> None:
         await end_left_behind(data)
 
 
-class Dev:
+class DevCluster:
     """The parts of one platform, and what they are told first."""
 
-    def __init__(self, wish: Wish, keep_context: KeepContext, environment: Mapping[str, str]) -> None:
+    def __init__(self, wish: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> None:
         self.wish = wish
         self._keep_context = keep_context
         # What the user set for a server of their own is not for these.
         own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
-        self.parts = Parts(_say, own)
+        self.parts = ChildSupervisor(_say, own)
         #: How many nodes each region has: with agents, or else declared.
         self.nodes, self.declared = _nodes(wish)
         self._trouble = ""
@@ -126,12 +126,12 @@ class Dev:
         """Start everything, tell the platform what it must know, and say what there is."""
         if self.wish.file is not None:
             documents_in(self.wish.file)  # what cannot be read is told before anything is started
-        must_be_free([port(name, self.wish.port) for name in ("platform", *REGIONS)])
+        check_ports_free([port(name, self.wish.port) for name in ("platform", *REGIONS)])
         for region in REGIONS:
-            token_in(f"region-{region}", region_token(self.wish.data, region))
+            read_or_create_token(f"region-{region}", region_token(self.wish.data, region))
         self.parts.start([self._part(name) for name in ("platform", *REGIONS)])
         platform = await self._ready("platform")
-        telling = Telling(self.wish, platform)
+        telling = PlatformSetup(self.wish, platform)
         await telling.introduce(agents=self.nodes, declared=self.declared)
         command = self._keep_context(platform.address, self._folder("platform") / "operator.token")
         for region in REGIONS:
@@ -145,9 +145,9 @@ class Dev:
             await self._ready(NODES)
         elif self.nodes:
             # Agents are of many modules: servers are being started meanwhile, and need not wait for those.
-            from holdfast.wiring.dev.agents import agents, runner
+            from holdfast.wiring.dev.agents import agents, choose_run_as
 
-            whose = await asyncio.to_thread(runner)
+            whose = await asyncio.to_thread(choose_run_as)
             self._trouble = whose.trouble
             parts = agents(self.wish.data, self.wish.port, self.nodes, whose)
             self.parts.start(parts)
@@ -157,7 +157,7 @@ class Dev:
     def _folder(self, name: str) -> Path:
         return self.wish.data / name
 
-    def _part(self, name: str) -> Part:
+    def _part(self, name: str) -> ChildProcess:
         command = [sys.executable, "-m", "holdfast.cli.main", "server"]
         command += ["--data", str(self._folder(name)), "--listen", f"{HOST}:{port(name, self.wish.port)}"]
         if name == "platform":
@@ -165,20 +165,20 @@ class Dev:
         else:
             command += ["--role", "region", "--region", name, "--token-file", str(region_token(self.wish.data, name))]
             command += ["--platform", address("platform", self.wish.port)]
-        return Part(name, command, self.wish.data / "logs" / f"{name}.log")
+        return ChildProcess(name, command, self.wish.data / "logs" / f"{name}.log")
 
-    def _declaring(self) -> Part:
+    def _declaring(self) -> ChildProcess:
         """The agents of all declared nodes: they run nothing, so one process is enough for them."""
         command = [sys.executable, "-m", "holdfast.wiring.dev.simulated_nodes", str(self.wish.data)]
         command += [str(self.wish.port), str(self.declared)]
-        return Part(NODES, command, self.wish.data / "logs" / f"{NODES}.log")
+        return ChildProcess(NODES, command, self.wish.data / "logs" / f"{NODES}.log")
 
-    async def _ready(self, folder: str, part: str = "") -> Ready:
+    async def _ready(self, folder: str, part: str = "") -> ReadyFile:
         """What the part says of itself in its folder, once this life of it is ready."""
         name = part or folder
         late = asyncio.get_running_loop().time() + LONG_SECONDS
         while True:
-            ready = ready_in(self._folder(folder))
+            ready = read_ready_file(self._folder(folder))
             if ready is not None and ready.pid == self.parts.pid(name):
                 return ready
             if asyncio.get_running_loop().time() > late:
@@ -201,9 +201,9 @@ class Dev:
         _say("\n".join(lines))
 
 
-def _nodes(wish: Wish) -> tuple[int, int]:
+def _nodes(wish: DevOptions) -> tuple[int, int]:
     """How many nodes each region has, with agents and declared: as was said now, or else at the last start."""
-    note = noted(wish.data)
+    note = read_note(wish.data)
     agents = note.agents if wish.agents is None else wish.agents
     declared = note.declared_nodes if wish.declared_nodes is None else wish.declared_nodes
     if wish.agents:
@@ -215,4 +215,4 @@ def _nodes(wish: Wish) -> tuple[int, int]:
 
 def _say(text: str) -> None:
     first, *rest = text.splitlines()
-    log_output.say(f"holdfast dev: {first}", *(f"  {line}" for line in rest))
+    log_output.print_status(f"holdfast dev: {first}", *(f"  {line}" for line in rest))

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 import holdfast
 from holdfast.host.ports.store import StoreError, StoreInUse
-from holdfast.stores.files.folder import Lock
+from holdfast.stores.files.folder import FolderLock
 from holdfast.wiring.config.private_files import make_folder, write_private
 
 REGIONS = ("eu-central", "us-east", "us-west")
@@ -32,11 +32,11 @@ NODES = "nodes"
 AGENTS = 4
 
 
-class CannotStart(Exception):
+class DevStartupError(Exception):
     """What is in the way, and what to do next."""
 
 
-class Wish(Struct, frozen=True):
+class DevOptions(Struct, frozen=True):
     """What `holdfast dev` was asked for. `file` is applied at every start, the example once for each log.
 
     `agents` is how many nodes each region has, each with an agent, and `declared_nodes` how many instead that run
@@ -52,7 +52,7 @@ class Wish(Struct, frozen=True):
     declared_nodes: int | None = None
 
 
-class Ready(Struct, frozen=True, rename="camel"):
+class ReadyFile(Struct, frozen=True, rename="camel"):
     """A server's ready file."""
 
     pid: int
@@ -60,7 +60,7 @@ class Ready(Struct, frozen=True, rename="camel"):
     log_id: str
 
 
-class Note(Struct, rename="camel"):
+class DevNote(Struct, rename="camel"):
     """`dev.json`: to which log of the platform the example was applied, and how many nodes each region has."""
 
     applied_to: str = ""
@@ -68,38 +68,38 @@ class Note(Struct, rename="camel"):
     declared_nodes: int = 0
 
 
-def taken(wish: Wish) -> Lock:
-    """The folder, ours alone from now on. `CannotStart` when it is somebody else's."""
+def lock_data_folder(wish: DevOptions) -> FolderLock:
+    """The folder, ours alone from now on. `DevStartupError` when it is somebody else's."""
     data = wish.data
     try:
         make_folder(data)
         has_other = any(data.iterdir()) and not (data / "dev.json").exists() and not (data / "lock").exists()
     except OSError as error:
-        raise CannotStart(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
+        raise DevStartupError(f"the data folder {data}: {error.strerror}\nhint: say --data FOLDER") from error
     if has_other:
-        raise CannotStart(f"{data} holds other files\nhint: say --data with a new folder, or one of an earlier dev")
+        raise DevStartupError(f"{data} holds other files\nhint: say --data with a new folder, or one of an earlier dev")
     try:
-        lock = Lock(data)
+        lock = FolderLock(data)
     except StoreInUse as error:
         holder = str(error).partition("\n")[0]
         hint = "hint: stop that one, or say --data FOLDER --port PORT for a second one"
-        raise CannotStart(f"{holder}, another `holdfast dev`\n{hint}") from error
+        raise DevStartupError(f"{holder}, another `holdfast dev`\n{hint}") from error
     except StoreError as error:
-        raise CannotStart(str(error)) from error
+        raise DevStartupError(str(error)) from error
     if not (data / "dev.json").exists():
-        write_note(data, Note())
+        write_note(data, DevNote())
     return lock
 
 
-def empty(data: Path) -> None:
+def clear_data_folder(data: Path) -> None:
     """Forget all that the folder holds; it stays ours."""
     for name in ("platform", *REGIONS, NODES, "logs"):
         shutil.rmtree(data / name, ignore_errors=True)
-    write_note(data, Note())
+    write_note(data, DevNote())
 
 
-def must_be_free(ports: list[int]) -> None:
-    """`CannotStart` when somebody listens on one of these already."""
+def check_ports_free(ports: list[int]) -> None:
+    """`DevStartupError` when somebody listens on one of these already."""
     for port in ports:
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -107,7 +107,7 @@ def must_be_free(ports: list[int]) -> None:
                 trial.bind((HOST, port))
             except OSError as error:
                 hint = f"hint: `holdfast dev --port {port + 100}` uses others"
-                raise CannotStart(f"port {port}: {error.strerror}\n{hint}") from error
+                raise DevStartupError(f"port {port}: {error.strerror}\n{hint}") from error
 
 
 def address(name: str, first: int) -> str:
@@ -131,23 +131,23 @@ def token_file(data: Path, node: str = "") -> Path:
     return data / NODES / f"{node or 'agents'}.token"
 
 
-def ready_in(folder: Path) -> Ready | None:
+def read_ready_file(folder: Path) -> ReadyFile | None:
     """What the ready file there says; None when there is none, or none of ours."""
     try:
-        return msgspec.json.decode((folder / "ready.json").read_bytes(), type=Ready)
+        return msgspec.json.decode((folder / "ready.json").read_bytes(), type=ReadyFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-def noted(data: Path) -> Note:
+def read_note(data: Path) -> DevNote:
     """What `dev.json` says."""
     try:
-        return msgspec.json.decode((data / "dev.json").read_bytes(), type=Note)
+        return msgspec.json.decode((data / "dev.json").read_bytes(), type=DevNote)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return Note()
+        return DevNote()
 
 
-def write_note(data: Path, note: Note) -> None:
+def write_note(data: Path, note: DevNote) -> None:
     """Keep it."""
     write_private(data / "dev.json", json.dumps(msgspec.to_builtins(note)) + "\n")
 
@@ -159,16 +159,18 @@ def example() -> Path | None:
 
 
 def documents_in(file: Path) -> list[dict[str, Any]]:
-    """The documents of a YAML file. `CannotStart` when it holds something else."""
+    """The documents of a YAML file. `DevStartupError` when it holds something else."""
     import yaml  # type: ignore[import-untyped]
 
     try:
         found = [one for one in yaml.safe_load_all(file.read_text(encoding="utf-8")) if one is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CannotStart(f"{file} cannot be read: {error}\nhint: `holdfast validate -f {file}` says more") from error
+        raise DevStartupError(
+            f"{file} cannot be read: {error}\nhint: `holdfast validate -f {file}` says more"
+        ) from error
     for one in found:
         if not isinstance(one, dict) or not one.get("kind") or not (one.get("metadata") or {}).get("name"):
-            raise CannotStart(
+            raise DevStartupError(
                 f"{file}: each document has a kind and a metadata.name\nhint: `holdfast validate -f {file}`"
             )
     return found

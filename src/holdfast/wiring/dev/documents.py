@@ -14,12 +14,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.api.kinds import API_VERSION, place_in_order
-from holdfast.client.blocking_client import HoldfastSync
-from holdfast.client.config import Access
-from holdfast.core.model.objects.principals import hashed, parse
-from holdfast.transports.blocking_http import PlainTransport
-from holdfast.wiring.config.token_files import new_token, token_in
+from holdfast.api.kinds import API_VERSION, apply_order
+from holdfast.client.blocking_client import Client
+from holdfast.client.config import ClientConfig
+from holdfast.core.model.objects.principals import hash_secret, parse_token
+from holdfast.transports.blocking_http import BlockingHttpTransport
+from holdfast.wiring.config.token_files import new_token, read_or_create_token
 
 Document = dict[str, Any]
 
@@ -30,11 +30,11 @@ PATIENCE_MS = 10_000
 _NO_TOKEN: Document = {"spec": {}}
 
 
-class Refused(Exception):
+class ApplyRefused(Exception):
     """The platform did not take a document; the message says which and why."""
 
 
-class Told(Struct, frozen=True):
+class ApplyCounts(Struct, frozen=True):
     """How many documents the platform took, by what became of them."""
 
     created: int = 0
@@ -43,21 +43,21 @@ class Told(Struct, frozen=True):
 
 
 @contextmanager
-def operator(server: str, token: str) -> Iterator[HoldfastSync]:
+def operator(server: str, token: str) -> Iterator[Client]:
     """A client that asks as the operator."""
-    access = Access(servers=(server,), token=token, patience_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
-    with closing(PlainTransport()) as transport:
-        yield HoldfastSync(transport, access)
+    access = ClientConfig(servers=(server,), token=token, patience_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
+    with closing(BlockingHttpTransport()) as transport:
+        yield Client(transport, access)
 
 
-class Place(Struct, frozen=True):
+class RegionEntry(Struct, frozen=True):
     """A region to introduce: where its servers are reached, and the file with its token."""
 
     address: str
     token_file: Path
 
 
-def introduce(client: HoldfastSync, places: Mapping[str, Place], now: datetime) -> Told:
+def apply_regions(client: Client, places: Mapping[str, RegionEntry], now: datetime) -> ApplyCounts:
     """See to it that each region exists, is reached where it is, and can speak with the token in its file. What people
     changed since stays, but for the address: whoever started the region knows it."""
     known = {kind: {one["metadata"]["name"]: one for one in client.list(kind).items} for kind in ("regions", "tokens")}
@@ -70,10 +70,10 @@ def introduce(client: HoldfastSync, places: Mapping[str, Place], now: datetime) 
             made = document("Region", region, {**found["spec"], "address": place.address})
             wanted.append({**made, "metadata": {**made["metadata"], **marks}})
         wanted += _speaks(f"region/{region}", f"region-{region}", place.token_file, known["tokens"], now)
-    return tell(client, wanted)
+    return apply_documents(client, wanted)
 
 
-class Machine(Struct, frozen=True):
+class MachineEntry(Struct, frozen=True):
     """An agent or a scheduler to admit: where it works, and its token, by name and file. Without a region it is any of
     its kind, in all of them."""
 
@@ -83,7 +83,7 @@ class Machine(Struct, frozen=True):
     file: Path
 
 
-def admit(client: HoldfastSync, machines: Iterable[Machine], now: datetime) -> Told:
+def apply_machines(client: Client, machines: Iterable[MachineEntry], now: datetime) -> ApplyCounts:
     """See to it that each machine's principal exists and can speak with the token in its file."""
     known = {one["metadata"]["name"]: one for one in client.list("tokens").items}
     wanted = [
@@ -91,7 +91,7 @@ def admit(client: HoldfastSync, machines: Iterable[Machine], now: datetime) -> T
         for machine in machines
         for one in _speaks(machine.principal, machine.token, machine.file, known, now, machine.region)
     ]
-    return tell(client, wanted)
+    return apply_documents(client, wanted)
 
 
 def _speaks(
@@ -100,22 +100,22 @@ def _speaks(
     """The principal; and its token, where that is not known or soon over. One that was revoked stays so: another is
     made."""
     wanted = [document("Principal", principal, {"scope": {"region": region}} if region else {})]
-    parts = parse(token_in(token, file))
+    parts = parse_token(read_or_create_token(token, file))
     assert parts is not None, principal
     if known.get(parts[0], _NO_TOKEN)["spec"].get("revoked"):
-        parts = parse(new_token(token, file))
+        parts = parse_token(new_token(token, file))
         assert parts is not None, principal
     name, secret = parts
     if _lasts(known.get(name), now):
         return wanted
     expires = (now + TOKEN_LIFE).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    spec = {"principal": principal, "hash": hashed(secret), "expires": expires}
+    spec = {"principal": principal, "hash": hash_secret(secret), "expires": expires}
     return [*wanted, document("Token", name, {**spec, "any": True} if principal.endswith("/*") else spec)]
 
 
-def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:
-    """Put these documents, those first that others refer to. `Refused` with every one that was not taken."""
-    ordered = sorted(documents, key=lambda one: place_in_order(one.get("kind")))
+def apply_documents(client: Client, documents: Iterable[Document]) -> ApplyCounts:
+    """Put these documents, those first that others refer to. `ApplyRefused` with every one that was not taken."""
+    ordered = sorted(documents, key=lambda one: apply_order(one.get("kind")))
     outcomes = client.batch(ordered)
     wrong = [
         f"{one['kind']} {one['metadata']['name']}: {applied.problem.shown()}"
@@ -123,7 +123,7 @@ def tell(client: HoldfastSync, documents: Iterable[Document]) -> Told:
         if applied.problem is not None
     ]
     if wrong:
-        raise Refused("\n".join(wrong))
+        raise ApplyRefused("\n".join(wrong))
     return _counted([applied.outcome for applied in outcomes])
 
 
@@ -136,5 +136,5 @@ def _lasts(token: Document | None, now: datetime) -> bool:
     return token is not None and datetime.fromisoformat(token["spec"]["expires"]) - now > TOKEN_LEFT
 
 
-def _counted(outcomes: Sequence[str]) -> Told:
-    return Told(**{name: outcomes.count(name) for name in ("created", "configured", "unchanged")})
+def _counted(outcomes: Sequence[str]) -> ApplyCounts:
+    return ApplyCounts(**{name: outcomes.count(name) for name in ("created", "configured", "unchanged")})

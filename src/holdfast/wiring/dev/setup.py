@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from holdfast.wiring.config.private_files import read_private
 from holdfast.wiring.dev.data_folder import (
     REGIONS,
-    CannotStart,
-    Ready,
-    Wish,
+    DevOptions,
+    DevStartupError,
+    ReadyFile,
     address,
     documents_in,
     example,
     node_name,
-    noted,
+    read_note,
     token_file,
     write_note,
 )
@@ -34,10 +34,10 @@ from holdfast.wiring.dev.data_folder import (
 Document = dict[str, Any]
 
 
-class Telling:
+class PlatformSetup:
     """One platform that is told things. What it says blocks, so it is said in a thread."""
 
-    def __init__(self, wish: Wish, platform: Ready) -> None:
+    def __init__(self, wish: DevOptions, platform: ReadyFile) -> None:
         self._wish = wish
         self._platform = platform
         self._file = self._chosen()
@@ -48,7 +48,7 @@ class Telling:
         """What is to be applied; None: nothing."""
         if self._wish.file is not None or not self._wish.apply:
             return self._wish.file
-        return example() if noted(self._wish.data).applied_to != self._platform.log_id else None
+        return example() if read_note(self._wish.data).applied_to != self._platform.log_id else None
 
     async def introduce(self, *, agents: int, declared: int) -> None:
         """Everything but workloads; and that regions can speak, and so many agents of each, or that of all declared
@@ -63,20 +63,20 @@ class Telling:
         if self._file is None:
             return ""
         if self._wish.file is None:
-            write_note(self._wish.data, replace(noted(self._wish.data), applied_to=self._platform.log_id))
+            write_note(self._wish.data, replace(read_note(self._wish.data), applied_to=self._platform.log_id))
         created, configured, unchanged = self._counts
         return f"applied {self._file}: {created} created, {configured} changed, {unchanged} as they were"
 
     async def _tell(self, say: Callable[[Any], None]) -> None:
         # A client takes a while to import: the parts are being started meanwhile, and need not wait for it.
         from holdfast.client.errors import HoldfastError
-        from holdfast.wiring.dev.documents import Refused
+        from holdfast.wiring.dev.documents import ApplyRefused
 
         try:
             await asyncio.to_thread(self._as_operator, say)
-        except (HoldfastError, Refused) as error:
+        except (HoldfastError, ApplyRefused) as error:
             log = self._wish.data / "logs" / "platform.log"
-            raise CannotStart(f"the platform does not answer as it should: {error}\nhint: look at {log}") from error
+            raise DevStartupError(f"the platform does not answer as it should: {error}\nhint: look at {log}") from error
 
     def _as_operator(self, say: Callable[[Any], None]) -> None:
         from holdfast.wiring.dev import documents
@@ -92,18 +92,19 @@ class Telling:
         self._apply(client, is_work=False)
         # After it: regions that the file describes are then not made bare first, and changed at once.
         places = {
-            region: documents.Place(address(region, self._wish.port), region_token(data, region)) for region in REGIONS
+            region: documents.RegionEntry(address(region, self._wish.port), region_token(data, region))
+            for region in REGIONS
         }
-        documents.introduce(client, places, now)
+        documents.apply_regions(client, places, now)
         nodes = [(region, node_name(region, number)) for region in REGIONS for number in range(agents)]
         machines = [
-            documents.Machine(f"agent/{node}", region, f"agent-{node}", token_file(data, node))
+            documents.MachineEntry(f"agent/{node}", region, f"agent-{node}", token_file(data, node))
             for region, node in nodes
         ]
         if declared:
-            machines = [documents.Machine("agent/*", "", "agents", token_file(data))]
+            machines = [documents.MachineEntry("agent/*", "", "agents", token_file(data))]
         if machines:
-            documents.admit(client, machines, now)
+            documents.apply_machines(client, machines, now)
 
     def _placed(self, document: Any) -> Any:
         """A region of this machine with the address at which it runs, whichever the file names."""
@@ -120,8 +121,8 @@ class Telling:
         if not part:
             return
         try:
-            told = documents.tell(client, part)
-        except documents.Refused as error:
+            told = documents.apply_documents(client, part)
+        except documents.ApplyRefused as error:
             self._refused.append(str(error))
             return
         counts = (told.created, told.configured, told.unchanged)

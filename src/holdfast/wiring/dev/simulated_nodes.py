@@ -15,23 +15,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.drivers.simulated import Habit, SimulatedDriver, SimulatedMachine
-from holdfast.agent.term_fence import Terms
-from holdfast.core.agent.bindings import Bound
+from holdfast.agent.drivers.simulated import SimulatedBehavior, SimulatedDriver, SimulatedMachine
+from holdfast.agent.term_fence import TermFence
+from holdfast.core.agent.bindings import BoundSlot
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region.commands import RegisterNode
 from holdfast.host.ports.clock import Clock, SystemClock
 from holdfast.host.ports.transport import Transport
-from holdfast.host.protocol.session_client import Sender
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Meters
+from holdfast.host.protocol.session_client import SessionConfig
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Metrics
 from holdfast.observe import log_output
 from holdfast.transports.http_transport import HttpTransport
-from holdfast.wiring.agent import READY, tell
-from holdfast.wiring.agent_parts import NodePorts, agent_of
-from holdfast.wiring.config.credentials import Credentials, NoToken
+from holdfast.wiring.agent import READY, write_ready_file
+from holdfast.wiring.agent_parts import AgentPorts, build_agent
+from holdfast.wiring.config.credentials import NoToken, TokenCredentials
 from holdfast.wiring.dev.data_folder import NODES, REGIONS, address, node_name, token_file
 
 ZONES = ("a", "b", "c")
@@ -54,40 +54,42 @@ def nodes_of(region: str, count: int) -> list[RegisterNode]:
     return found
 
 
-class Well:
+class HealthyProber:
     """What is only played passes every probe."""
 
-    async def ask(self, one: Bound, template: Template, probe: Probe) -> str:
+    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         """Nothing is wrong."""
         del one, template, probe
         return ""
 
 
-def played(
-    transport: Transport, clock: Clock, sender: Sender, node: RegisterNode, meters: Meters | None = None
+def simulated_agent(
+    transport: Transport, clock: Clock, sender: SessionConfig, node: RegisterNode, meters: Metrics | None = None
 ) -> Agent:
     """The agent of a node on which all that is started goes on until it is stopped, or this process ends."""
-    driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: Habit()))
-    terms = Terms(("", 0), lambda _log_id, _term: None)
-    return agent_of(node, sender, transport, clock, NodePorts(driver, Well(), terms), meters or Meters())
+    driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: SimulatedBehavior()))
+    terms = TermFence(("", 0), lambda _log_id, _term: None)
+    return build_agent(node, sender, transport, clock, AgentPorts(driver, HealthyProber(), terms), meters or Metrics())
 
 
 async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:
     """Be all of them until asked to stop. `NoToken` when there is none to speak with."""
-    clock, credentials = SystemClock(), Credentials(token_file(data))
+    clock, credentials = SystemClock(), TokenCredentials(token_file(data))
     transport = HttpTransport(clock)
     await transport.start()
 
-    def sender(region: str, node: RegisterNode) -> Sender:
+    def sender(region: str, node: RegisterNode) -> SessionConfig:
         actor = f"agent/{node.name}"
-        return Sender(actor, (address(region, port),), credentials.speaking_as(actor))
+        return SessionConfig(actor, (address(region, port),), credentials.speaking_as(actor))
 
     nodes = [
-        played(transport, clock, sender(region, node), node) for region in REGIONS for node in nodes_of(region, count)
+        simulated_agent(transport, clock, sender(region, node), node)
+        for region in REGIONS
+        for node in nodes_of(region, count)
     ]
     ready = data / NODES / READY
     try:
-        await together(*(node.run() for node in nodes), tell(nodes, ready), asked.wait())
+        await run_until_first(*(node.run() for node in nodes), write_ready_file(nodes, ready), asked.wait())
     finally:
         ready.unlink(missing_ok=True)
         await transport.close()
@@ -103,11 +105,11 @@ async def _until_signalled(data: Path, port: int, count: int) -> None:
 def main(words: Sequence[str]) -> int:
     """The process; its exit code."""
     data, port, count = words
-    log_output.set_up("info", "text")
+    log_output.configure_logging("info", "text")
     try:
         asyncio.run(_until_signalled(Path(data), int(port), int(count)))
     except NoToken as error:
-        log_output.say(f"declared nodes: cannot start: {error}")
+        log_output.print_status(f"declared nodes: cannot start: {error}")
         return 1
     return 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, Means, StartFault, State, Why
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, LimitMethod, RunState, StartFault
 from holdfast.agent.drivers.process.leftovers import in_session
 from holdfast.agent.guard import kernel
 from holdfast.core.model.values.resources import Resources
@@ -16,7 +16,7 @@ from tests.support.processes.process_world import (
     BINDING,
     ROOT_ONLY,
     WITHOUT_ITS_FIRST_THREAD,
-    Yard,
+    ProcessFolder,
     a_work,
     lives,
     until,
@@ -28,73 +28,73 @@ HUNGRY = "dd if=/dev/zero of=/dev/null bs=200M count=100 2>/dev/null"
 
 
 @in_a_loop
-async def test_a_process_over_its_memory_is_killed_and_it_says_why(each_yard: Yard) -> None:
+async def test_a_process_over_its_memory_is_killed_and_it_says_why(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work(f"exec {HUNGRY}", need=Resources(memory=64)))
-        ended = await until(driver, State.ENDED)
-        assert (ended.code, ended.signal, ended.why) == (None, 9, Why.OVER_MEMORY)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.code, ended.signal, ended.why) == (None, 9, ExitReason.OVER_MEMORY)
         assert ended.detail == "it used more than its 64 MiB of memory, and was killed"
 
 
 @in_a_loop
-async def test_a_child_over_the_memory_takes_the_whole_with_it(each_yard: Yard) -> None:
+async def test_a_child_over_the_memory_takes_the_whole_with_it(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work(f"{HUNGRY}; exec sleep 60", need=Resources(memory=64)))
-        assert (await until(driver, State.ENDED)).why is Why.OVER_MEMORY
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.OVER_MEMORY
 
 
 @in_a_loop
-async def test_the_memory_of_a_process_counts_when_its_first_thread_has_ended(each_yard: Yard) -> None:
+async def test_the_memory_of_a_process_counts_when_its_first_thread_has_ended(each_yard: ProcessFolder) -> None:
     command = ("python3", "-I", "-c", WITHOUT_ITS_FIRST_THREAD, "150")
     async with each_yard.driver() as driver:
         await driver.start(a_work("", command=command, need=Resources(memory=100)))
-        assert (await until(driver, State.ENDED)).why is Why.OVER_MEMORY
+        assert (await until(driver, RunState.ENDED)).why is ExitReason.OVER_MEMORY
 
 
 @in_a_loop
-async def test_a_process_within_its_limits_is_left_alone(each_yard: Yard) -> None:
+async def test_a_process_within_its_limits_is_left_alone(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         await driver.start(a_work("sleep 0.3; exit 6", need=Resources(cpu=500, memory=64), pids=8))
-        ended = await until(driver, State.ENDED)
-        assert (ended.code, ended.why) == (6, Why.EXIT)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.code, ended.why) == (6, ExitReason.EXIT)
 
 
 @in_a_loop
-async def test_one_that_has_no_limits_is_not_looked_at(yard: Yard) -> None:
+async def test_one_that_has_no_limits_is_not_looked_at(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work(HUNGRY.replace("count=100", "count=3") + "; exit 6"))
-        assert (await until(driver, State.ENDED)).code == 6
+        assert (await until(driver, RunState.ENDED)).code == 6
 
 
 MANY = "i=0; while [ $i -lt 20 ]; do sleep 64 & i=$((i+1)); done; sleep 0.5; exit 7"
 
 
 @in_a_loop
-async def test_a_cgroup_gives_no_more_processes_than_the_limit(cgroup_yard: Yard) -> None:
+async def test_a_cgroup_gives_no_more_processes_than_the_limit(cgroup_yard: ProcessFolder) -> None:
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work(MANY, pids=10))
-        ended = await until(driver, State.ENDED)
-        assert (ended.why, ended.code) == (Why.EXIT, 2)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.why, ended.code) == (ExitReason.EXIT, 2)
         assert "annot fork" in cgroup_yard.log("stderr")
 
 
 @in_a_loop
-async def test_without_a_cgroup_too_many_processes_are_killed_and_it_says_why(yard: Yard) -> None:
+async def test_without_a_cgroup_too_many_processes_are_killed_and_it_says_why(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await driver.start(a_work(MANY, pids=10))
-        ended = await until(driver, State.ENDED)
-        assert (ended.signal, ended.why) == (9, Why.OVER_PIDS)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.signal, ended.why) == (9, ExitReason.OVER_PIDS)
         assert ended.detail == "it had more than 10 processes and threads, and was killed"
 
 
 @in_a_loop
-async def test_a_cgroup_slows_down_who_uses_more_cpu_than_it_may(cgroup_yard: Yard) -> None:
+async def test_a_cgroup_slows_down_who_uses_more_cpu_than_it_may(cgroup_yard: ProcessFolder) -> None:
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work("while :; do :; done", need=Resources(cpu=100)))
         groups = cgroup_yard.record().groups
         await until_true(lambda: _throttled(groups) > 2)
         await driver.stop(*BINDING, 0)
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
 
 
 def _throttled(groups: tuple[str, ...]) -> int:
@@ -103,7 +103,7 @@ def _throttled(groups: tuple[str, ...]) -> int:
 
 
 @in_a_loop
-async def test_a_guard_is_not_within_the_limits_of_what_it_guards(cgroup_yard: Yard) -> None:
+async def test_a_guard_is_not_within_the_limits_of_what_it_guards(cgroup_yard: ProcessFolder) -> None:
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work("exec sleep 60", need=Resources(memory=64)))
         record = cgroup_yard.record()
@@ -112,14 +112,14 @@ async def test_a_guard_is_not_within_the_limits_of_what_it_guards(cgroup_yard: Y
 
 
 @in_a_loop
-async def test_the_driver_says_how_limits_are_kept(each_yard: Yard) -> None:
+async def test_the_driver_says_how_limits_are_kept(each_yard: ProcessFolder) -> None:
     async with each_yard.driver() as driver:
         can = driver.capabilities()
     kept = (can.memory, can.pids, can.cpu, can.whole)
     if each_yard.cgroups:
-        assert kept == (Means.CGROUP, Means.CGROUP, Means.CGROUP, True)
+        assert kept == (LimitMethod.CGROUP, LimitMethod.CGROUP, LimitMethod.CGROUP, True)
     else:
-        assert kept == (Means.SAMPLED, Means.SAMPLED, Means.NOT_LIMITED, each_yard.namespaces)
+        assert kept == (LimitMethod.SAMPLED, LimitMethod.SAMPLED, LimitMethod.NOT_LIMITED, each_yard.namespaces)
         assert any("cpu is not limited" in sentence for sentence in can.missing)
         assert any("memory and processes are looked at now and then" in sentence for sentence in can.missing)
     assert can.namespaces == each_yard.namespaces
@@ -130,7 +130,9 @@ async def test_the_driver_says_how_limits_are_kept(each_yard: Yard) -> None:
 @ROOT_ONLY
 @pytest.mark.skipif(not Path("/sys/fs/cgroup/freezer/cgroup.procs").exists(), reason="no freezer of version 1 here")
 @in_a_loop
-async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_cannot_fork(cgroup_yard: Yard) -> None:
+async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_cannot_fork(
+    cgroup_yard: ProcessFolder,
+) -> None:
     """As on a machine of version 1 alone: a freezer, and no `cgroup.kill`."""
     group = Path("/sys/fs/cgroup/freezer") / cgroup_yard.root.name
     group.mkdir()
@@ -142,7 +144,7 @@ async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_canno
             for pid in kernel.members(groups):
                 kernel.put([str(group)], "cgroup.procs", str(pid))
             kernel.kill_members([*groups, str(group)])
-            assert (await until(driver, State.ENDED)).signal == 9
+            assert (await until(driver, RunState.ENDED)).signal == 9
             assert kernel.read(str(group / "freezer.state")) == "THAWED\n"
             assert not lives(record.process.pid)
     finally:
@@ -152,7 +154,7 @@ async def test_where_the_kernel_cannot_kill_a_cgroup_it_is_killed_while_it_canno
 
 @in_a_loop
 async def test_an_agent_that_is_not_root_runs_processes_as_itself_only(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 61_000)
     async with yard.driver() as driver:
@@ -161,5 +163,5 @@ async def test_an_agent_that_is_not_root_runs_processes_as_itself_only(
         assert told.value.code is StartFault.USER_NOT_ALLOWED
         assert not driver.capabilities().users
         await driver.start(a_work("id -u", user="61000"))
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
     assert yard.log() == f"{os.getuid()}\n"  # no change of user was made

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Binding, CannotStart, State, Why, Work
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunKey, RunSpec, RunState
 from holdfast.agent.drivers.process import launch
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.guard import kernel
@@ -30,9 +30,9 @@ from tests.support.event_loop import in_a_loop
 from tests.support.processes import isolation_attempts
 from tests.support.processes.process_world import (
     ROOT_ONLY,
-    Yard,
+    ProcessFolder,
+    a_process_folder,
     a_work,
-    a_yard,
     can_use_cgroups,
     lives,
     no_namespaces,
@@ -43,8 +43,8 @@ from tests.support.processes.process_world import (
 CHECKOUT = Path(__file__).parents[4]
 #: Where a folder is hidden only because it is the agent's.
 NOT_TEMPORARY = "/run"
-A: Binding = ((7, 0), 11)
-B: Binding = ((8, 0), 12)
+A: RunKey = ((7, 0), 11)
+B: RunKey = ((8, 0), 12)
 LIMIT_MS = 60_000
 #: What one can do to oneself.
 ON_ONESELF = (
@@ -67,7 +67,7 @@ NEEDS_PYTHON = pytest.mark.skipif(EVERYBODYS is None, reason="no interpreter tha
 class Field:
     """A node with two tenants: one who attacks, and one who is attacked."""
 
-    def __init__(self, yard: Yard, driver: ProcessDriver, on_oneself: tuple[str, ...]) -> None:
+    def __init__(self, yard: ProcessFolder, driver: ProcessDriver, on_oneself: tuple[str, ...]) -> None:
         self.yard = yard
         self.driver = driver
         self.mark = f"mark-of-b-{token_hex(16)}"
@@ -75,7 +75,7 @@ class Field:
         self.on_oneself = on_oneself
 
     @staticmethod
-    def prepare(yard: Yard) -> dict[str, Any]:
+    def prepare(yard: ProcessFolder) -> dict[str, Any]:
         """Settings of a driver, and the agent's own files."""
         (yard.root / "secrets" / "b").mkdir(parents=True)
         (yard.root / "secrets").chmod(0o700)
@@ -109,18 +109,18 @@ class Field:
             "above": [str(path) for group in record.groups for path in Path(group).parents if "cgroup" in path.parts],
         })  # fmt: skip
 
-    def work(self, binding: Binding, tenant: str, target: str, **fields: Any) -> Work:
+    def work(self, binding: RunKey, tenant: str, target: str, **fields: Any) -> RunSpec:
         command = (str(EVERYBODYS), "-I", "-c", SOURCE, target)
         need = Resources(cpu=1_000, memory=128)
         given = {"slot": binding[0], "epoch": binding[1], "tenant": tenant, "need": need, "pids": 64, **fields}
         return replace(a_work(""), command=command, **given)
 
-    async def end(self, binding: Binding) -> None:
+    async def end(self, binding: RunKey) -> None:
         await self.driver.stop(*binding, 0)
-        await until(self.driver, State.ENDED, binding)
+        await until(self.driver, RunState.ENDED, binding)
         await self.driver.forget(*binding)
 
-    async def answer(self, binding: Binding) -> set[str]:
+    async def answer(self, binding: RunKey) -> set[str]:
         """What succeeded in a process."""
         await until_true(lambda: self.yard.log(binding=binding), 60)
         found = json.loads(self.yard.log(binding=binding))
@@ -137,7 +137,7 @@ def by_root(target: str) -> set[str]:
     return set(json.loads(ran.stdout))
 
 
-def must_be_possible(what: str, yard: Yard) -> None:
+def must_be_possible(what: str, yard: ProcessFolder) -> None:
     """Skip what cannot be tried on this machine."""
     if what == "cgroups" and not yard.cgroups:
         pytest.skip("no cgroup for memory, cpu and pids can be written to on this machine: nothing of one is tried")
@@ -156,7 +156,7 @@ async def test_nothing_of_another_tenant_or_the_agent_is_in_reach_of_a_process_o
 ) -> None:
     on_oneself, outside = TRIED[what]
     tried = (*on_oneself, *outside)
-    with a_yard(cgroups=False, namespaces=namespaces, where=NOT_TEMPORARY) as yard:
+    with a_process_folder(cgroups=False, namespaces=namespaces, where=NOT_TEMPORARY) as yard:
         yard.cgroups = can_use_cgroups(yard.data)
         must_be_possible(what, yard)
         async with yard.driver(**Field.prepare(yard)) as driver:
@@ -182,15 +182,15 @@ async def test_nothing_of_another_tenant_or_the_agent_is_in_reach_of_a_process_o
 
 
 @pytest.fixture
-def apart() -> Iterator[Yard]:
+def apart() -> Iterator[ProcessFolder]:
     """With namespaces, and without cgroups: what holds does so by the former alone."""
-    with a_yard(cgroups=False, namespaces=True, where=NOT_TEMPORARY) as made:
+    with a_process_folder(cgroups=False, namespaces=True, where=NOT_TEMPORARY) as made:
         yield made
 
 
 @in_a_loop
 async def test_what_hides_the_agents_folder_is_taken_away_by_whoever_is_root_inside_and_by_nobody_else(
-    apart: Yard,
+    apart: ProcessFolder,
 ) -> None:
     """Above, tenants fail to take it away. That it is there to be taken away, and what it hides, is shown here."""
     async with apart.driver() as driver:
@@ -223,7 +223,7 @@ LOOKING = (
 )
 @in_a_loop
 async def test_a_token_that_is_replaced_stays_out_of_sight_where_nobody_else_may_enter_its_folder(
-    apart: Yard, mode: int, before: str, after: str
+    apart: ProcessFolder, mode: int, before: str, after: str
 ) -> None:
     """Who renames a file over another takes away what a running replica has mounted there: then its mode is left."""
     keys = apart.root / "keys"
@@ -247,7 +247,7 @@ async def test_a_token_that_is_replaced_stays_out_of_sight_where_nobody_else_may
 
 
 @in_a_loop
-async def test_a_replica_sees_its_own_processes_and_limits_and_an_empty_tmp(cgroup_yard: Yard) -> None:
+async def test_a_replica_sees_its_own_processes_and_limits_and_an_empty_tmp(cgroup_yard: ProcessFolder) -> None:
     if not cgroup_yard.namespaces:
         pytest.skip(f"replicas can have no namespaces of their own on this machine: {no_namespaces()}")
     script = (
@@ -255,7 +255,7 @@ async def test_a_replica_sees_its_own_processes_and_limits_and_an_empty_tmp(cgro
     )
     async with cgroup_yard.driver() as driver:
         await driver.start(a_work(f"{script} 2>/dev/null; exit 0", pids=77, folder="/"))
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
     own, *words = cgroup_yard.log().split()
     pids = {int(word.removeprefix("/proc/")) for word in words if word.startswith("/proc/")}
     assert own == "2"
@@ -265,7 +265,9 @@ async def test_a_replica_sees_its_own_processes_and_limits_and_an_empty_tmp(cgro
 
 
 @in_a_loop
-async def test_what_a_replica_mounts_and_writes_to_tmp_is_seen_by_nobody_else_and_ends_with_it(apart: Yard) -> None:
+async def test_what_a_replica_mounts_and_writes_to_tmp_is_seen_by_nobody_else_and_ends_with_it(
+    apart: ProcessFolder,
+) -> None:
     mounts, name = kernel.read("/proc/self/mountinfo"), f"holdfast-{token_hex(8)}"
     async with apart.driver() as driver:
         await driver.start(a_work(f"echo secret > /tmp/{name}; cat /tmp/{name}; exec sleep 60"))
@@ -273,54 +275,56 @@ async def test_what_a_replica_mounts_and_writes_to_tmp_is_seen_by_nobody_else_an
         assert not Path("/tmp", name).exists()
         assert kernel.read("/proc/self/mountinfo") == mounts
         await driver.start(a_work(f"cat /tmp/{name}; exit 3", slot=B[0], epoch=B[1]))
-        assert (await until(driver, State.ENDED, B)).code == 3
+        assert (await until(driver, RunState.ENDED, B)).code == 3
         assert "No such file" in apart.log("stderr", B)
 
 
 @in_a_loop
-async def test_a_replicas_tmp_is_bounded_by_its_memory(apart: Yard) -> None:
+async def test_a_replicas_tmp_is_bounded_by_its_memory(apart: ProcessFolder) -> None:
     script = "dd if=/dev/zero of=/tmp/large bs=1M count=64 2>/dev/null; stat -c %s /tmp/large"
     async with apart.driver() as driver:
         await driver.start(a_work(script, need=Resources(memory=16)))
-        await until(driver, State.ENDED)
+        await until(driver, RunState.ENDED)
     assert apart.log() == f"{16 << 20}\n"
 
 
 @in_a_loop
-async def test_orphans_in_a_replica_are_reaped(apart: Yard) -> None:
+async def test_orphans_in_a_replica_are_reaped(apart: ProcessFolder) -> None:
     script = (
         "for i in 1 2 3 4 5 6 7 8; do (sh -c : & sh -c : &) ; done; while grep -q ' Z ' /proc/[0-9]*/stat; do :; done"
     )
     async with apart.driver() as driver:
         await driver.start(a_work(f"{script} 2>/dev/null; exit 6"))
-        assert (await until(driver, State.ENDED)).code == 6
+        assert (await until(driver, RunState.ENDED)).code == 6
 
 
 @in_a_loop
-async def test_a_replica_whose_first_process_is_killed_ends_with_all_that_it_began(apart: Yard) -> None:
+async def test_a_replica_whose_first_process_is_killed_ends_with_all_that_it_began(apart: ProcessFolder) -> None:
     async with apart.driver() as driver:
         await driver.start(a_work("setsid sleep 71 & echo $!; (trap '' TERM; setsid sleep 72) & wait"))
         await until_true(lambda: apart.log())
         record, (escaped,) = apart.record(), apart.pids()
         os.kill(record.first.pid, signal.SIGKILL)
-        ended = await until(driver, State.ENDED)
-        assert (ended.signal, ended.why) == (signal.SIGKILL, Why.SIGNALLED)
+        ended = await until(driver, RunState.ENDED)
+        assert (ended.signal, ended.why) == (signal.SIGKILL, ExitReason.SIGNALLED)
         assert not any(lives(pid) for pid in (record.process.pid, escaped))
 
 
 @ROOT_ONLY
-def test_an_agent_without_the_right_to_make_namespaces_says_so_and_runs_processes_as_before(yard: Yard) -> None:
+def test_an_agent_without_the_right_to_make_namespaces_says_so_and_runs_processes_as_before(
+    yard: ProcessFolder,
+) -> None:
     """Root, but without CAP_SYS_ADMIN, as in most containers."""
     program = (
         "import asyncio, ctypes\n"
         "assert ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) == 0\n"  # what is executed from now on has no CAP_SYS_ADMIN
-        "from tests.agent.drivers.process.test_tenant_isolation import Path, State, Yard, a_work, until\n"
+        "from tests.agent.drivers.process.test_tenant_isolation import Path, ProcessFolder, RunState, a_work, until\n"
         "async def main():\n"
-        f"    yard = Yard(Path({str(yard.root)!r}), cgroups=False, namespaces=True)\n"
+        f"    yard = ProcessFolder(Path({str(yard.root)!r}), cgroups=False, namespaces=True)\n"
         "    async with yard.driver() as driver:\n"
         "        can = driver.capabilities()\n"
         "        await driver.start(a_work('exit 9'))\n"
-        "        print(can.namespaces, (await until(driver, State.ENDED)).code, can.missing[-1])\n"
+        "        print(can.namespaces, (await until(driver, RunState.ENDED)).code, can.missing[-1])\n"
         "asyncio.run(main())\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, stdout=subprocess.PIPE, check=True, timeout=60)
@@ -330,7 +334,7 @@ def test_an_agent_without_the_right_to_make_namespaces_says_so_and_runs_processe
 
 @in_a_loop
 async def test_a_replica_does_not_begin_where_its_namespaces_fail_though_they_were_promised(
-    apart: Yard, monkeypatch: pytest.MonkeyPatch
+    apart: ProcessFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Never as if it had been said that there are none: a workload may have asked for them."""
     async with apart.driver() as driver:
@@ -345,7 +349,7 @@ async def test_a_replica_does_not_begin_where_its_namespaces_fail_though_they_we
 
 @in_a_loop
 async def test_an_installation_below_tmp_is_there_to_be_read_and_what_is_hidden_in_it_is_not() -> None:
-    with a_yard(cgroups=False, namespaces=True) as yard:
+    with a_process_folder(cgroups=False, namespaces=True) as yard:
         program = yard.root / "program"
         program.write_text(f"#!/bin/sh\nls {yard.data}\ntouch {yard.root}/open/new || exit 7\n", encoding="ascii")
         program.chmod(0o755)
@@ -354,7 +358,7 @@ async def test_an_installation_below_tmp_is_there_to_be_read_and_what_is_hidden_
         work = replace(a_work(""), command=(str(program),))
         async with yard.driver(shown=(str(yard.root),)) as driver:
             await driver.start(work)
-            assert (await until(driver, State.ENDED)).code == 7
+            assert (await until(driver, RunState.ENDED)).code == 7
             assert yard.log() == "work\n"
             assert "Read-only file system" in yard.log("stderr")
             await driver.forget(work.slot, work.epoch)

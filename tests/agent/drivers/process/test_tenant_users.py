@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.drivers.driver import CannotStart, StartFault, State, Why
+from holdfast.agent.drivers.driver import CannotStart, ExitReason, RunState, StartFault
 from holdfast.agent.drivers.process import disk_usage, folder_removal, tenant_users
 from holdfast.agent.drivers.process.driver import ProcessDriver
 from holdfast.agent.drivers.process.tenant_users import TenantUsers, missing_here
 from holdfast.agent.guard import kernel
 from holdfast.core.model.values.resources import Resources
 from tests.support.event_loop import in_a_loop
-from tests.support.processes.process_world import FIRST_USER, ROOT_ONLY, Yard, a_work, until, until_true
+from tests.support.processes.process_world import FIRST_USER, ROOT_ONLY, ProcessFolder, a_work, until, until_true
 
 A, B = "alpha", "beta"
 #: Nothing is lent to containers.
@@ -43,7 +43,7 @@ def test_a_tenant_keeps_its_number_over_all_lives_of_all_agents(tmp_path: Path) 
     assert [first.of(name).uid for name in (A, B, A)] == [200_000, 200_001, 200_000]
     later = users_in(tmp_path)
     assert [later.of(name).uid for name in (B, A, "gamma")] == [200_001, 200_000, 200_002]
-    assert later.of(A) == tenant_users.User(200_000, 200_000, A)
+    assert later.of(A) == tenant_users.TenantUser(200_000, 200_000, A)
 
 
 def test_whose_numbers_are_is_known_to_root_alone_and_is_never_half_written(tmp_path: Path) -> None:
@@ -168,11 +168,11 @@ A_BINDING, B_BINDING = ((7, 0), 11), ((8, 0), 11)
 
 @ROOT_ONLY
 @in_a_loop
-async def test_each_tenant_runs_as_a_user_of_its_own_with_no_other_group(yard: Yard) -> None:
+async def test_each_tenant_runs_as_a_user_of_its_own_with_no_other_group(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         for tenant, binding in ((A, A_BINDING), (B, B_BINDING)):
             await _started(driver, tenant, "id -u; id -g; id -G; touch mine; grep NoNewPrivs /proc/self/status")
-            await until(driver, State.ENDED, binding)
+            await until(driver, RunState.ENDED, binding)
         for number, binding in enumerate((A_BINDING, B_BINDING)):
             uid = FIRST_USER + number
             assert yard.log(binding=binding).split() == [str(uid)] * 3 + ["NoNewPrivs:", "1"]
@@ -181,7 +181,7 @@ async def test_each_tenant_runs_as_a_user_of_its_own_with_no_other_group(yard: Y
 
 @ROOT_ONLY
 @in_a_loop
-async def test_a_tenant_can_neither_enter_nor_find_the_folder_of_another(yard: Yard) -> None:
+async def test_a_tenant_can_neither_enter_nor_find_the_folder_of_another(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, "umask 0; chmod 777 .; echo s3cr > note; chmod 666 note; echo done; exec sleep 60")
         await until_true(lambda: yard.log(binding=A_BINDING))
@@ -195,48 +195,48 @@ async def test_a_tenant_can_neither_enter_nor_find_the_folder_of_another(yard: Y
         ]  # fmt: skip
         script = "\n".join(f"{one} 2>/dev/null && echo reached {number}" for number, one in enumerate(tries))
         await _started(driver, B, f"{script}\ntouch mine && cat mine && echo over")
-        await until(driver, State.ENDED, B_BINDING)
+        await until(driver, RunState.ENDED, B_BINDING)
         assert yard.log(binding=B_BINDING) == "over\n"
 
 
 @ROOT_ONLY
 @in_a_loop
-async def test_a_second_replica_of_a_tenant_has_the_same_user_also_after_a_restart(yard: Yard) -> None:
+async def test_a_second_replica_of_a_tenant_has_the_same_user_also_after_a_restart(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await _started(driver, B, "exec sleep 60")
         await _started(driver, A, "exec sleep 60")
     async with yard.driver() as driver:
         await _started(driver, A, "id -u", number=1)
-        await until(driver, State.ENDED, ((7, 1), 11))
+        await until(driver, RunState.ENDED, ((7, 1), 11))
         assert yard.log(binding=((7, 1), 11)) == f"{FIRST_USER + 1}\n"
         assert os.stat(f"/proc/{yard.record(A_BINDING).process.pid}").st_uid == FIRST_USER + 1
 
 
 @ROOT_ONLY
 @in_a_loop
-async def test_what_runs_keeps_its_number_from_others_though_the_map_was_lost(yard: Yard) -> None:
+async def test_what_runs_keeps_its_number_from_others_though_the_map_was_lost(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, "exec sleep 60")
     (yard.root / "users.json").unlink()
     async with yard.driver() as driver:
         await _started(driver, B, "id -u")
-        await until(driver, State.ENDED, B_BINDING)
+        await until(driver, RunState.ENDED, B_BINDING)
         assert yard.log(binding=B_BINDING) == f"{FIRST_USER + 1}\n"
 
 
 @ROOT_ONLY
 @in_a_loop
-async def test_what_runs_under_a_number_that_is_anothers_by_now_is_ended(yard: Yard) -> None:
+async def test_what_runs_under_a_number_that_is_anothers_by_now_is_ended(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, "exec sleep 60")
     (yard.root / "users.json").write_text(json.dumps({FIRST_USER: B}))
     async with yard.driver() as driver:
-        await until(driver, State.ENDED, A_BINDING)
+        await until(driver, RunState.ENDED, A_BINDING)
 
 
 @ROOT_ONLY
 @in_a_loop
-async def test_nothing_starts_of_which_nobody_says_whose_it_is(yard: Yard) -> None:
+async def test_nothing_starts_of_which_nobody_says_whose_it_is(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         with pytest.raises(CannotStart, match="does not say whose it is"):
             await _started(driver, "", "id")
@@ -247,13 +247,13 @@ async def test_nothing_starts_of_which_nobody_says_whose_it_is(yard: Yard) -> No
 
 @ROOT_ONLY
 @in_a_loop
-async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number(yard: Yard) -> None:
+async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number(yard: ProcessFolder) -> None:
     nobody = pwd.getpwnam("nobody").pw_uid
     async with yard.driver(users=((A, "nobody"), (A, "61234"), (B, "no-such-user"))) as driver:
         for number, (user, uid) in enumerate([("nobody", nobody), (str(nobody), nobody), ("61234", 61_234)]):
             await _started(driver, A, "id -u; touch mine", number, user=user)
             binding = ((7, number), 11)
-            await until(driver, State.ENDED, binding)
+            await until(driver, RunState.ENDED, binding)
             assert yard.log(binding=binding) == f"{uid}\n"
 
 
@@ -274,7 +274,9 @@ async def test_a_user_that_is_listed_for_a_tenant_may_be_named_by_name_or_number
     ],
 )
 @in_a_loop
-async def test_other_users_are_refused_and_root_always(yard: Yard, user: str, fault: StartFault, why: str) -> None:
+async def test_other_users_are_refused_and_root_always(
+    yard: ProcessFolder, user: str, fault: StartFault, why: str
+) -> None:
     (yard.root / "users.json").write_text('{"61237": "beta"}')  # by another range than there is now
     listed = ((A, "root"), (A, "61236"), (A, "61237"), (A, str(FIRST_USER + 7)), (B, "61234"), (B, "61236"))
     async with yard.driver(users=listed) as driver:
@@ -287,7 +289,7 @@ async def test_other_users_are_refused_and_root_always(yard: Yard, user: str, fa
 
 
 @pytest.fixture
-def vault(yard: Yard) -> Path:
+def vault(yard: ProcessFolder) -> Path:
     """The secrets of two tenants, and what lies around them."""
     root = yard.root / "vault"
     for tenant in (A, B):
@@ -307,11 +309,11 @@ def vault(yard: Yard) -> Path:
 
 @pytest.mark.parametrize("where", ["file:db/key", "file:VAULT/alpha/db/key", "file:same", "file:db/../db/key"])
 @in_a_loop
-async def test_a_tenant_has_the_secrets_of_its_own_folder(yard: Yard, vault: Path, where: str) -> None:
+async def test_a_tenant_has_the_secrets_of_its_own_folder(yard: ProcessFolder, vault: Path, where: str) -> None:
     async with yard.driver(secret_folder=str(vault)) as driver:
         secrets = (("KEY", where.replace("VAULT", str(vault))),)
         await _started(driver, A, 'test "$KEY" = s3cr-alpha', secrets=secrets)
-        assert (await until(driver, State.ENDED, A_BINDING)).code == 0
+        assert (await until(driver, RunState.ENDED, A_BINDING)).code == 0
 
 
 @pytest.mark.parametrize(
@@ -342,7 +344,7 @@ async def test_a_tenant_has_the_secrets_of_its_own_folder(yard: Yard, vault: Pat
 )
 @in_a_loop
 async def test_a_secret_that_cannot_be_had_is_told_without_its_value(
-    yard: Yard, vault: Path, monkeypatch: pytest.MonkeyPatch, tenant: str, where: str, why: str
+    yard: ProcessFolder, vault: Path, monkeypatch: pytest.MonkeyPatch, tenant: str, where: str, why: str
 ) -> None:
     monkeypatch.setenv("OF_BETA", "s3cr-variable")
     where = where.replace("VAULT", str(vault))
@@ -353,12 +355,12 @@ async def test_a_secret_that_cannot_be_had_is_told_without_its_value(
         assert told.value.code is StartFault.SECRET
         assert "s3cr" not in str(told.value).replace(where, "")
         await _started(driver, B, 'test "$KEY" = s3cr-variable', secrets=(("KEY", "env:OF_BETA"),))
-        assert (await until(driver, State.ENDED, B_BINDING)).code == 0
+        assert (await until(driver, RunState.ENDED, B_BINDING)).code == 0
 
 
 @in_a_loop
 async def test_a_link_that_is_turned_elsewhere_while_it_is_opened_gives_nothing(
-    yard: Yard, vault: Path, monkeypatch: pytest.MonkeyPatch
+    yard: ProcessFolder, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve = os.path.realpath
 
@@ -378,7 +380,7 @@ async def test_a_link_that_is_turned_elsewhere_while_it_is_opened_gives_nothing(
 
 @ROOT_ONLY
 @in_a_loop
-async def test_a_folder_of_secrets_that_others_can_look_into_hands_on_nothing(yard: Yard, vault: Path) -> None:
+async def test_a_folder_of_secrets_that_others_can_look_into_hands_on_nothing(yard: ProcessFolder, vault: Path) -> None:
     vault.chmod(0o701)
     async with yard.driver(secret_folder=str(vault)) as driver:
         with pytest.raises(CannotStart, match=r"open to others.*chmod o-rwx"):
@@ -387,7 +389,9 @@ async def test_a_folder_of_secrets_that_others_can_look_into_hands_on_nothing(ya
 
 @ROOT_ONLY
 @in_a_loop
-async def test_a_tenant_reads_neither_the_secrets_nor_the_variables_of_another(yard: Yard, vault: Path) -> None:
+async def test_a_tenant_reads_neither_the_secrets_nor_the_variables_of_another(
+    yard: ProcessFolder, vault: Path
+) -> None:
     async with yard.driver(secret_folder=str(vault)) as driver:
         await _started(driver, A, "exec sleep 60", secrets=(("KEY", "file:db/key"),))
         pid = yard.record(A_BINDING).process.pid
@@ -395,7 +399,7 @@ async def test_a_tenant_reads_neither_the_secrets_nor_the_variables_of_another(y
                  f"ls -l /proc/{pid}/cwd/", f"head -c1 /proc/{pid}/mem"]  # fmt: skip
         script = "\n".join(f"{one} 2>/dev/null && echo reached {number}" for number, one in enumerate(tries))
         await _started(driver, B, f"{script}\necho over", secrets=(("KEY", "file:db/key"),))
-        await until(driver, State.ENDED, B_BINDING)
+        await until(driver, RunState.ENDED, B_BINDING)
         assert yard.log(binding=B_BINDING) == "over\n"
 
 
@@ -411,13 +415,13 @@ echo made
 
 
 @in_a_loop
-async def test_nothing_is_left_of_what_a_process_wrote_and_nothing_else_is_touched(yard: Yard) -> None:
+async def test_nothing_is_left_of_what_a_process_wrote_and_nothing_else_is_touched(yard: ProcessFolder) -> None:
     outside = yard.root / "outside"
     outside.mkdir()
     (outside / "kept").write_text("here")
     async with yard.driver() as driver:
         await _started(driver, A, HOSTILE.replace("OUTSIDE", str(outside)))
-        await until(driver, State.ENDED, A_BINDING, limit=30)
+        await until(driver, RunState.ENDED, A_BINDING, limit=30)
         assert yard.log(binding=A_BINDING) == "made\n"
         await _started(driver, B, "echo here > kept; exec sleep 60")
         await until_true(lambda: (yard.working(B_BINDING) / "kept").exists())
@@ -472,12 +476,12 @@ def test_what_a_process_has_left_is_removed_though_its_tenant_goes_on_to_fill_it
 
 
 @in_a_loop
-async def test_what_an_agent_that_was_killed_had_no_time_to_remove_is_removed_by_the_next(yard: Yard) -> None:
+async def test_what_an_agent_that_was_killed_had_no_time_to_remove_is_removed_by_the_next(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, "touch mine")
-        await until(driver, State.ENDED, A_BINDING)
+        await until(driver, RunState.ENDED, A_BINDING)
         await _started(driver, B, "touch mine")
-        await until(driver, State.ENDED, B_BINDING)
+        await until(driver, RunState.ENDED, B_BINDING)
     left, kept = yard.working(A_BINDING), yard.working(B_BINDING)
     yard.slot(A_BINDING).rename(yard.root / "as-if-it-was-forgotten")
     (yard.data / "work" / "9-0-11" / "of-an-older-agent").mkdir(parents=True)
@@ -496,27 +500,29 @@ async def test_what_an_agent_that_was_killed_had_no_time_to_remove_is_removed_by
     ["head -c 6000000 /dev/zero > large", "mkdir -p a/b; chmod 700 a; head -c 6000000 /dev/zero > a/b/large"],
 )
 @in_a_loop
-async def test_a_replica_over_its_disk_is_ended_and_says_why(yard: Yard, script: str) -> None:
+async def test_a_replica_over_its_disk_is_ended_and_says_why(yard: ProcessFolder, script: str) -> None:
     async with yard.driver() as driver:
         await _started(driver, A, f"trap '' TERM; {script}; sleep 60 & wait", need=Resources(disk=4))
-        ended = await until(driver, State.ENDED, A_BINDING, limit=30)
-        assert (ended.why, ended.signal) == (Why.OVER_DISK, 9)
+        ended = await until(driver, RunState.ENDED, A_BINDING, limit=30)
+        assert (ended.why, ended.signal) == (ExitReason.OVER_DISK, 9)
         assert ended.detail == "it used more than its 4 MiB of disk, and was killed"
 
 
 @in_a_loop
-async def test_the_next_agent_measures_what_it_has_found_and_reads_why_it_ended(yard: Yard) -> None:
+async def test_the_next_agent_measures_what_it_has_found_and_reads_why_it_ended(yard: ProcessFolder) -> None:
     async with yard.driver(disk_ms=3_600_000) as driver:
         await _started(driver, A, "head -c 6000000 /dev/zero > large; exec sleep 60", need=Resources(disk=4))
         await until_true(lambda: (yard.working(A_BINDING) / "large").exists())
     async with yard.driver() as driver:
-        assert (await until(driver, State.ENDED, A_BINDING, limit=30)).why is Why.OVER_DISK
+        assert (await until(driver, RunState.ENDED, A_BINDING, limit=30)).why is ExitReason.OVER_DISK
     async with yard.driver() as driver:
-        assert (await until(driver, State.ENDED, A_BINDING)).why is Why.OVER_DISK
+        assert (await until(driver, RunState.ENDED, A_BINDING)).why is ExitReason.OVER_DISK
 
 
 @in_a_loop
-async def test_links_holes_and_what_others_hold_are_not_counted(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_links_holes_and_what_others_hold_are_not_counted(
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (yard.root / "elsewhere").write_bytes(b"x" * 6_000_000)
     script = f"ln -s {yard.root}/elsewhere link; ln -s / root; truncate -s 1G hole; head -c 3000000 /dev/zero > file; "
     script += "ln file same; ln file again; echo made; exec sleep 60"
@@ -532,14 +538,14 @@ async def test_links_holes_and_what_others_hold_are_not_counted(yard: Yard, monk
         await _started(driver, A, script, need=Resources(disk=4))
         await until_true(lambda: yard.log(binding=A_BINDING))
         await until_true(lambda: len(counted) > 3 and (counted[-1] or 0) >= 3_000_000)
-        assert driver.lives()[0].state is State.RUNNING
+        assert driver.lives()[0].state is RunState.RUNNING
         await _started(driver, B, "head -c 6000000 /dev/zero > large; sleep 0.3")
-        assert (await until(driver, State.ENDED, B_BINDING)).why is Why.EXIT, "it asked for no bound"
+        assert (await until(driver, RunState.ENDED, B_BINDING)).why is ExitReason.EXIT, "it asked for no bound"
 
 
 @in_a_loop
 async def test_a_replica_that_keeps_its_disk_from_being_measured_is_ended_and_says_why(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by moving folders about, over which `du` stumbles and tells no sum."""
     tried: list[str] = []
@@ -552,16 +558,18 @@ async def test_a_replica_that_keeps_its_disk_from_being_measured_is_ended_and_sa
     async with yard.driver() as driver:
         await _started(driver, B, "exec sleep 60", need=Resources(disk=4))
         await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
-        ended = await until(driver, State.ENDED, A_BINDING, limit=30)
-        assert ended.why is Why.DISK_UNKNOWN
+        ended = await until(driver, RunState.ENDED, A_BINDING, limit=30)
+        assert ended.why is ExitReason.DISK_UNKNOWN
         assert ended.detail == "what it keeps on disk, 4 MiB at most, could not be measured; it was killed"
         await until_true(lambda: tried.count("8-0-11") > 2 * disk_usage.TRIES, 30)
-        assert [live.state for live in driver.lives()] == [State.ENDED, State.RUNNING], "it was measured in the end"
+        assert [live.state for live in driver.lives()] == [RunState.ENDED, RunState.RUNNING], (
+            "it was measured in the end"
+        )
 
 
 @in_a_loop
 async def test_an_agent_that_cannot_measure_anything_ends_nobody_for_it(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[Path] = []
 
@@ -573,13 +581,13 @@ async def test_an_agent_that_cannot_measure_anything_ends_nobody_for_it(
     async with yard.driver() as driver:
         await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
         await until_true(lambda: len(tried) > 2 * disk_usage.TRIES)
-        assert driver.lives()[0].state is State.RUNNING
+        assert driver.lives()[0].state is RunState.RUNNING
 
 
 @ROOT_ONLY
 @in_a_loop
 async def test_a_folder_that_takes_long_to_measure_holds_up_no_other_tenant(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: ProcessFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measure, hung = disk_usage.used_bytes, threading.Event()
 
@@ -594,13 +602,13 @@ async def test_a_folder_that_takes_long_to_measure_holds_up_no_other_tenant(
             for number in range(6):
                 await _started(driver, A, "exec sleep 60", number, need=Resources(disk=4))
             await _started(driver, B, "head -c 6000000 /dev/zero > large; exec sleep 60", need=Resources(disk=4))
-            assert (await until(driver, State.ENDED, B_BINDING, limit=30)).why is Why.OVER_DISK
+            assert (await until(driver, RunState.ENDED, B_BINDING, limit=30)).why is ExitReason.OVER_DISK
     finally:
         hung.set()
 
 
 @in_a_loop
-async def test_what_asks_for_nothing_is_limited_in_memory_cpu_and_processes(cgroup_yard: Yard) -> None:
+async def test_what_asks_for_nothing_is_limited_in_memory_cpu_and_processes(cgroup_yard: ProcessFolder) -> None:
     whole = Resources(cpu=2_000, memory=512)
     async with cgroup_yard.driver(whole=whole, pids=300) as driver:
         await _started(driver, A, "exec sleep 60")

@@ -12,7 +12,7 @@ import pytest
 from holdfast.api.openapi.document import description
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
@@ -40,17 +40,17 @@ class Listing:
             for n, (name, tenant) in enumerate(rows, start=1)
         ]
         ends = self.world.clock.wall() + 10**9
-        grants = [c.GrantShipped(f"quota/{tenant}", 1, Resources(10**6, 10**6, 0), ends) for tenant in ("acme", "beta")]
+        grants = [c.ShippedGrant(f"quota/{tenant}", 1, Resources(10**6, 10**6, 0), ends) for tenant in ("acme", "beta")]
         people = [
-            a_principal("tenant/acme", Right.READ, tenant="acme"),
-            a_principal("tenant/beta", Right.READ, tenant="beta"),
+            a_principal("tenant/acme", Permission.READ, tenant="acme"),
+            a_principal("tenant/beta", Permission.READ, tenant="beta"),
             a_principal("person/blind"),
         ]
         tokens = [self.world._token(one.meta.name.replace("/", "-"), one.meta.name) for one in people]
         puts: tuple[Any, ...] = (
-            *(c.ClassShipped(one) for one in CLASSES), c.TemplateShipped(digest, template), *grants,
-            *(c.PrincipalShipped(one) for one in people),
-            *(c.TokenShipped(one) for one in tokens), *(c.AssignmentShipped(one) for one in works),
+            *(c.ShippedPriorityClass(one) for one in CLASSES), c.ShippedTemplate(digest, template), *grants,
+            *(c.ShippedPrincipal(one) for one in people),
+            *(c.ShippedToken(one) for one in tokens), *(c.ShippedAssignment(one) for one in works),
         )  # fmt: skip
         await self.part.submit(LINK, c.Ship("log-platform", 1, 1, 2, puts))
         await self.part.submit("agent/n1", OpenSession())
@@ -59,7 +59,9 @@ class Listing:
         groups = []
         for one in works:
             await self.part.submit(REPLICA, c.OpenSlots(one.uid, digest, (0, 1)))
-            groups.append(c.Group(one.uid, digest, tuple(c.Placement(n, node, (), (port + n,)) for n in (0, 1))))
+            groups.append(
+                c.PlacementGroup(one.uid, digest, tuple(c.SlotPlacement(n, node, (), (port + n,)) for n in (0, 1)))
+            )
             port += 2
         now = self.world.clock.wall()
         await self.part.submit("controller/scheduler", c.Propose(tuple(groups), now + 5_000))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.server.app import Api
+from holdfast.api.server.app import ApiServer
 from holdfast.api.server.objects.ledger_commands import tags
 from holdfast.core.ledger.builtin.log import StartLog
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
@@ -60,7 +60,7 @@ COMMANDS: dict[str, Any] = {
 OF_MACHINES = {("v1", "envelopes"), ("v1", "envelopes", "batch"), ("v1", "renewals")}
 
 
-def writes(api: Api) -> list[tuple[str, str, Any]]:
+def writes(api: ApiServer) -> list[tuple[str, str, Any]]:
     """Every write that a server takes of people: verb, path and body."""
     found: list[tuple[str, str, Any]] = []
     for prefix, routes in api.routes.items():
@@ -107,7 +107,7 @@ def test_every_write_endpoint_hands_the_condition_to_the_ledger(ledger: str, mon
         heard = Heard(part, monkeypatch)
         seen: list[str] = []
         for verb, path, body in writes(part.api):
-            for header, expect in (('"41.3"', revision(41, 3)), ("*", PRESENT), ("none", ABSENT)):
+            for header, expect in (('"41.3"', pack_revision(41, 3)), ("*", PRESENT), ("none", ABSENT)):
                 heard.envelopes.clear()
                 condition = {"if_none_match": "*"} if header == "none" else {"if_match": header}
                 answer = await world.ask(verb, path, body, to=part.name, **condition)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.resources.tables import rows
+from holdfast.api.resources.tables import iter_rows
 from holdfast.api.server.objects import table_scan
-from holdfast.api.server.objects.affected import touched
-from holdfast.api.server.objects.watch_scope import Filter
+from holdfast.api.server.objects.affected import affected_keys
+from holdfast.api.server.objects.watch_scope import WatchScope
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.watch import WORKLOAD
-from holdfast.host.ports.transport import Flow, Reply
-from holdfast.host.streams.resume import close
+from holdfast.host.ports.transport import Reply, StreamReply
+from holdfast.host.streams.resume import close_frames
 from tests.support.api.api_cluster import World, a_shop, a_workload, in_world
 from tests.support.ledgers.region import RegionBench
 
@@ -37,8 +37,8 @@ def steps_of(work: Any, visited: list[Any]) -> tuple[Any, list[int]]:
 def test_a_large_table_is_looked_through_in_parts_and_comes_out_in_order(
     merged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_scan, "AT_ONCE", 7)
-    monkeypatch.setattr(table_scan, "SORTED_AT_ONCE", 10 if merged else 1_000)
+    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 7)
+    monkeypatch.setattr(table_scan, "ROWS_SORTED_PER_TURN", 10 if merged else 1_000)
     bench = RegionBench()
     for number in range(50):
         bench.a_node(f"n{number * 37 % 50}")
@@ -49,15 +49,15 @@ def test_a_large_table_is_looked_through_in_parts_and_comes_out_in_order(
         return bool(row.name != "n3")
 
     assert table_scan.is_large(kind, bench.state)
-    found, turns = steps_of(table_scan.in_parts(kind, bench.state.fork(), wanted), visited)
-    assert found == [(key, row) for key, row in rows(kind, bench.state) if row.name != "n3"]
+    found, turns = steps_of(table_scan.scan_in_parts(kind, bench.state.fork(), wanted), visited)
+    assert found == [(key, row) for key, row in iter_rows(kind, bench.state) if row.name != "n3"]
     assert max(turns) <= 7
     assert len(visited) == 50
 
 
 def test_a_list_of_a_large_table_is_of_one_moment_on_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_scan, "AT_ONCE", 2)
-    monkeypatch.setattr(table_scan, "SHOWN_AT_ONCE", 1)
+    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 2)
+    monkeypatch.setattr(table_scan, "OBJECTS_PER_TURN", 1)
 
     async def story(world: World) -> None:
         await a_shop(world)
@@ -79,7 +79,7 @@ def test_a_list_of_a_large_table_is_of_one_moment_on_all_its_pages(monkeypatch: 
 def test_a_watch_of_a_large_table_begins_with_one_moment_and_misses_nothing_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_scan, "AT_ONCE", 2)
+    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 2)
 
     async def story(world: World) -> None:
         await a_shop(world)
@@ -103,7 +103,7 @@ def test_a_watch_of_a_large_table_begins_with_one_moment_and_misses_nothing_afte
 def test_a_watch_that_begins_with_a_large_table_has_a_place_among_the_lists_until_it_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_scan, "AT_ONCE", 2)
+    monkeypatch.setattr(table_scan, "ROWS_PER_TURN", 2)
 
     async def story(world: World) -> None:
         part = await a_shop(world)
@@ -113,7 +113,7 @@ def test_a_watch_that_begins_with_a_large_table_has_a_place_among_the_lists_unti
         monkeypatch.setattr(desk.lists, "_most", 1)
         request = world.request("GET", "/v1/workloads?watch=true&initial=true")
         first, second = await part.api.serve(request), await part.api.serve(request)
-        assert isinstance(first, Flow)
+        assert isinstance(first, StreamReply)
         assert isinstance(second, Reply)
         assert second.status == 429
         assert (desk.lists.taken, desk.watches.taken) == (1, 1)
@@ -121,9 +121,9 @@ def test_a_watch_that_begins_with_a_large_table_has_a_place_among_the_lists_unti
             await anext(first.messages)
         assert (desk.lists.taken, desk.watches.taken) == (0, 1)
         third = await part.api.serve(request)
-        assert isinstance(third, Flow)
+        assert isinstance(third, StreamReply)
         for one in (first, third):
-            await close(one.messages)  # the one at its end, the other unread
+            await close_frames(one.messages)  # the one at its end, the other unread
         assert (desk.lists.taken, desk.watches.taken) == (0, 0)
         assert not part.ledger.hub._open
 
@@ -148,8 +148,8 @@ def test_what_a_change_touches_is_found_without_a_walk(monkeypatch: pytest.Monke
         for event in record.events
     )
     change: Any = SimpleNamespace(event=event, revision=revision)
-    assert touched(KINDS["requests"], REGION, state, change) == [(129, request.template)]
+    assert affected_keys(KINDS["requests"], REGION, state, change) == [(129, request.template)]
     assert (WORKLOAD, 29) in REGION.keys[type(event)](event, 0)
-    chosen = Filter.__new__(Filter)
+    chosen = WatchScope.__new__(WatchScope)
     chosen._workloads = {}
     assert chosen._workload(state, 7) == ("acme", state.assignments[107].workload_name)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from holdfast.api.kinds import KINDS
-from holdfast.api.server.objects.affected import touched
-from holdfast.core.model.objects.principals import Right
+from holdfast.api.server.objects.affected import affected_keys
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.region import events as e
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.ports.transport import Declined
+from holdfast.host.ports.transport import StreamDeclined
 from holdfast.stores.memory import MemoryStore
 from tests.support.api.api_cluster import World, a_shop, a_workload, in_world
 
@@ -49,7 +49,7 @@ def test_a_watch_tells_of_what_is_added_changed_and_deleted() -> None:
 def test_who_watches_nodes_is_told_once_how_one_fares_and_once_that_it_is_gone() -> None:
     for event in (e.NodeReported(7, 40, 70, ()), e.NodeRemoved(7)):
         change: Any = SimpleNamespace(event=event, revision=9)
-        assert touched(KINDS["nodes"], REGION, RegionState(), change) == [7]
+        assert affected_keys(KINDS["nodes"], REGION, RegionState(), change) == [7]
 
 
 def test_a_watch_with_initial_begins_with_what_is_there() -> None:
@@ -87,7 +87,7 @@ def test_a_watch_tells_a_tenant_of_its_own_alone() -> None:
         await world.ask(
             "PUT", "/v1/tenants/bank", {"kind": "Tenant", "metadata": {}, "spec": {"priorityClasses": ["standard"]}}
         )
-        await world.principal(part, "tenant/shop", Right.READ, Right.WRITE)
+        await world.principal(part, "tenant/shop", Permission.READ, Permission.WRITE)
         async with aclosing(world.watch("/v1/workloads?watch=true", token="tenant-shop")) as source:  # type: ignore[type-var]
             await anext(source)
             await world.ask("PUT", "/v1/workloads/bank/vault", a_workload("vault", "bank"))
@@ -117,7 +117,7 @@ def test_what_leaves_a_selection_is_told_as_deleted() -> None:
 def test_a_token_of_another_log_is_gone_before_the_stream_begins() -> None:
     async def story(world: World) -> None:
         await a_shop(world)
-        with pytest.raises(Declined) as error:
+        with pytest.raises(StreamDeclined) as error:
             async with aclosing(world.watch("/v1/workloads?watch=true&since=other:1:1:00")) as source:  # type: ignore[type-var]
                 await anext(source)
         assert error.value.reply.status == 410

@@ -14,21 +14,21 @@ from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.objects.principals import Right, Scope
+from holdfast.core.model.objects.principals import Permission, Scope
 from holdfast.core.model.objects.tenants import Tenant, TenantSpec
 from holdfast.core.model.records.decisions import AuditEvent
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform.commands import Delete, Put
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as c
-from holdfast.host.indexes.audit_index import Audit
+from holdfast.host.indexes.audit_index import AuditIndex
 from holdfast.host.indexes.log_index import TIDY_EVERY_MS
 from holdfast.host.ports.transport import Request
-from holdfast.stores.indexes.audit_store import AuditInMemory
+from holdfast.stores.indexes.audit_store import MemoryAuditStore
 from holdfast.stores.memory import MemoryStore
 from tests.support.api.api_cluster import OPERATOR, World, a_shop, a_tenant, a_workload, bearer, in_world
 from tests.support.api.two_tenants import MARK, two_tenants
-from tests.support.ledgers.deciding_region import Deciding
+from tests.support.ledgers.deciding_region import DecidingRegion
 from tests.support.ledgers.region import a_principal
 
 
@@ -42,17 +42,17 @@ async def items(world: World, query: str = "limit=500", **fields: Any) -> list[d
 @pytest.mark.parametrize(
     ("rights", "scope", "status", "code"),
     [
-        ((Right.READ,), {}, 403, "no-right"),
-        ((Right.READ, Right.SEE_OTHER_TENANTS, Right.WRITE, Right.OVERRIDE), {}, 403, "no-right"),
-        ((Right.AUDIT,), {}, 200, ""),
-        ((Right.OPERATE,), {}, 200, ""),
-        ((Right.AUDIT,), {"tenant": "shop"}, 200, ""),
-        ((Right.AUDIT,), {"region": "eu"}, 403, "wrong-scope"),
-        ((Right.OPERATE,), {"node": "n1"}, 403, "wrong-scope"),
+        ((Permission.READ,), {}, 403, "no-right"),
+        ((Permission.READ, Permission.SEE_OTHER_TENANTS, Permission.WRITE, Permission.OVERRIDE), {}, 403, "no-right"),
+        ((Permission.AUDIT,), {}, 200, ""),
+        ((Permission.OPERATE,), {}, 200, ""),
+        ((Permission.AUDIT,), {"tenant": "shop"}, 200, ""),
+        ((Permission.AUDIT,), {"region": "eu"}, 403, "wrong-scope"),
+        ((Permission.OPERATE,), {"node": "n1"}, 403, "wrong-scope"),
     ],
 )
 def test_the_audit_takes_a_right_of_its_own_or_that_to_operate(
-    rights: tuple[Right, ...], scope: dict[str, str], status: int, code: str
+    rights: tuple[Permission, ...], scope: dict[str, str], status: int, code: str
 ) -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
@@ -68,8 +68,8 @@ def test_a_regions_operator_reads_the_audit_of_that_region_and_no_other() -> Non
         for region in ("eu", "us"):
             part = await world.region(region)
             token = world._token("local", "person/local")
-            principal = a_principal("person/local", Right.READ, Right.OPERATE, region="eu")
-            await Deciding(part, world.clock.wall).ship(c.PrincipalShipped(principal), c.TokenShipped(token))
+            principal = a_principal("person/local", Permission.READ, Permission.OPERATE, region="eu")
+            await DecidingRegion(part, world.clock.wall).ship(c.ShippedPrincipal(principal), c.ShippedToken(token))
         assert (await world.ask("GET", "/v1/audit", to="r-eu", token="local")).status == 200
         assert (await world.ask("GET", "/v1/audit", to="r-us", token="local")).json["code"] == "wrong-scope"
 
@@ -81,7 +81,7 @@ def test_nobody_writes_an_entry_of_the_audit_by_what_is_sent_along_with_a_comman
 
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/p", *Right, token="p")
+        await world.principal(part, "person/p", *Permission, token="p")
         at = world.clock.wall()
         tenant = Tenant(meta=Meta(name="of-p"), spec=TenantSpec())
         forged = encode(AuditEvent(OPERATOR, at, "delete", encode(Delete("Tenant", "shop")), via="platform/p1"))
@@ -225,8 +225,8 @@ def test_a_follower_and_an_index_that_begins_anew_tell_the_same_in_the_same_page
         await world.until(lambda: second.state.facts.seq >= seq)
         pages = [(await world.ask("GET", "/v1/audit?limit=2", to=name)).json for name in ("p1", "p2")]
         assert pages[0] == pages[1]
-        await first.audit._kept.begin(await AuditInMemory().place())  # as after a file that was damaged
-        anew = Audit(first.ledger, AuditInMemory())
+        await first.audit._kept.begin(await MemoryAuditStore().place())  # as after a file that was damaged
+        anew = AuditIndex(first.ledger, MemoryAuditStore())
         first.api.desk.audit = anew
         task = asyncio.create_task(anew.run())
         assert (await world.ask("GET", "/v1/audit?limit=2")).json == pages[0]
@@ -251,7 +251,7 @@ def test_entries_go_when_they_are_older_than_they_are_kept() -> None:
 def test_who_operates_without_the_right_to_the_audit_may_hand_it_on() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        await world.principal(part, "person/old", Right.READ, Right.OPERATE)
+        await world.principal(part, "person/old", Permission.READ, Permission.OPERATE)
         auditor = {"apiVersion": "holdfast/v1", "kind": "Principal", "metadata": {"name": "person/auditor"}}
         for rights, status in ((["read", "audit"], 201), (["break-glass"], 403)):
             body = {**auditor, "spec": {"rights": rights}}

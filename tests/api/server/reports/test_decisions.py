@@ -9,31 +9,31 @@ import pytest
 
 from holdfast.api.openapi.document import description
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.ledger.revision import show
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.revision import format_revision
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from tests.support.api.api_cluster import Answer, World, a_shop, in_world
-from tests.support.ledgers.deciding_region import NEAREST, REASONS, Deciding
+from tests.support.ledgers.deciding_region import NEAREST, REASONS, DecidingRegion
 from tests.support.ledgers.region import a_principal
 
 IN_EU = {"to": "r-eu"}
 
 
-async def a_region(world: World) -> Deciding:
+async def a_region(world: World) -> DecidingRegion:
     """Region eu with two workloads: of shop, placed in part and waiting; of bank, placed."""
     part = await world.region("eu")
-    deciding = await Deciding(part, world.clock.wall).prepared()
+    deciding = await DecidingRegion(part, world.clock.wall).prepared()
     for name, rights, scope in (
-        ("tenant/shop", (Right.READ,), {}),
-        ("person/scoped", (Right.READ,), {"tenant": "bank"}),
-        ("person/blind", (Right.READ,), {}),
-        ("person/nobody", (Right.WRITE,), {}),
-        ("person/elsewhere", (Right.READ, Right.SEE_OTHER_TENANTS), {"region": "us"}),
+        ("tenant/shop", (Permission.READ,), {}),
+        ("person/scoped", (Permission.READ,), {"tenant": "bank"}),
+        ("person/blind", (Permission.READ,), {}),
+        ("person/nobody", (Permission.WRITE,), {}),
+        ("person/elsewhere", (Permission.READ, Permission.SEE_OTHER_TENANTS), {"region": "us"}),
     ):
         token = world._token(name.partition("/")[2], name)
-        await deciding.ship(c.PrincipalShipped(a_principal(name, *rights, **scope)), c.TokenShipped(token))
+        await deciding.ship(c.ShippedPrincipal(a_principal(name, *rights, **scope)), c.ShippedToken(token))
     web, vault = await deciding.workload("web"), await deciding.workload("vault", "bank", priority_class="critical")
     await deciding.place(vault, (0, "n1"))
     await deciding.place(web, (0, "n1"), (1, "n2"))
@@ -79,7 +79,7 @@ def test_decisions_are_found_by_workload_node_outcome_and_time_newest_first() ->
     async def story(world: World) -> None:
         deciding = await a_region(world)
         both = [("shop", "waiting"), ("shop", "placed"), ("bank", "placed")]
-        uid = show(deciding.state.assignments[101].workload)
+        uid = format_revision(deciding.state.assignments[101].workload)
         at = (await world.ask("GET", "/v1/decisions?limit=1", **IN_EU)).json["items"][0]["at"]
         for query, wanted in (
             ("", both),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.records.region_reports import Nodes, Summary
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from tests.support.api.api_cluster import V1, Part, World, a_shop, a_tenant, in_world
@@ -32,7 +32,7 @@ async def two_tenants(world: World) -> Part:
     session = part.state.session_of["region/eu"]
     cpu = Resources(cpu=8_000)
     nodes = Nodes("general", (), (), (), (), 1, cpu, cpu, (cpu,), (cpu,))
-    told = Summary((nodes,), (("quota/shop", Resources(cpu=1_500)),))
+    told = RegionSummary((nodes,), (("quota/shop", Resources(cpu=1_500)),))
     await part.submit("region/eu", p.JoinRegion("eu", "log-eu"), session=session, sequence=1)
     ends = world.clock.wall() + 60_000
     await part.submit("controller/grant", p.OfferGrant("quota/shop", "eu", Resources(cpu=2_000), ends))
@@ -61,7 +61,7 @@ def test_an_operator_is_told_of_all_tenants_and_of_what_was_promised_in_vain() -
 def test_a_tenant_is_told_of_itself_alone_and_not_of_what_all_were_promised() -> None:
     async def story(world: World) -> None:
         part = await two_tenants(world)
-        await world.principal(part, "tenant/shop", Right.READ)
+        await world.principal(part, "tenant/shop", Permission.READ)
         found = (await world.ask("GET", "/v1/quota", token="tenant-shop")).json
         assert [one["tenant"] for one in found["items"]] == ["shop"]
         assert found["warnings"] == []
@@ -75,7 +75,7 @@ def test_a_tenant_is_told_of_itself_alone_and_not_of_what_all_were_promised() ->
 def test_a_person_who_may_not_see_other_tenants_sees_none() -> None:
     async def story(world: World) -> None:
         part = await two_tenants(world)
-        await world.principal(part, "person/helper", Right.READ)
+        await world.principal(part, "person/helper", Permission.READ)
         assert (await world.ask("GET", "/v1/quota", token="person-helper")).json["items"] == []
         assert (await world.ask("GET", "/v1/quota/shop", token="person-helper")).status == 403
         await world.principal(part, "person/stranger")

@@ -6,9 +6,9 @@ import jsonschema_rs
 
 from holdfast.api.openapi.document import description
 from holdfast.core.ledger.builtin.sessions import OpenSession
-from holdfast.core.model.objects.principals import Right, Scope
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
-from holdfast.core.model.records.region_reports import Nodes, Summary
+from holdfast.core.model.objects.principals import Permission, Scope
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from tests.support.api.api_cluster import Answer, Part, World, a_shop, a_tenant, a_workload, in_world
@@ -29,7 +29,9 @@ async def deleting(world: World, *tenants: str) -> Part:
         await world.ask("PUT", f"/v1/workloads/{tenant}/web", a_workload(tenant=tenant))
         uid = part.state.workload_names[f"{tenant}/web"]
         share = Share(part.state.templates_of[uid][0], 2)
-        await part.submit("controller/assignment", p.Assign(uid, "eu", Purpose.SERVING, Stage.ACTIVE, (share,)))
+        await part.submit(
+            "controller/assignment", p.Assign(uid, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, (share,))
+        )
         await world.ask("DELETE", f"/v1/workloads/{tenant}/web")
     return part
 
@@ -56,10 +58,10 @@ def test_a_deletion_that_hangs_is_told_with_whom_it_waits_for() -> None:
 def test_tenants_see_their_own_and_operators_what_they_may() -> None:
     async def story(world: World) -> None:
         part = await deleting(world, "shop", "bank")
-        await world.principal(part, "tenant/shop", Right.READ, token="shop")
-        await world.principal(part, "person/scoped", Right.READ, token="scoped", scope=Scope(tenant="bank"))
-        await world.principal(part, "person/blind", Right.READ, token="blind")
-        await world.principal(part, "person/nobody", Right.WRITE, token="nobody")
+        await world.principal(part, "tenant/shop", Permission.READ, token="shop")
+        await world.principal(part, "person/scoped", Permission.READ, token="scoped", scope=Scope(tenant="bank"))
+        await world.principal(part, "person/blind", Permission.READ, token="blind")
+        await world.principal(part, "person/nobody", Permission.WRITE, token="nobody")
         assert keys(await world.ask("GET", "/v1/repairs")) == ["workload/bank/web", "workload/shop/web"]
         assert keys(await world.ask("GET", "/v1/repairs?tenant=bank")) == ["workload/bank/web"]
         assert keys(await world.ask("GET", "/v1/repairs", token="shop")) == ["workload/shop/web"]
@@ -127,7 +129,7 @@ def test_whether_it_fits_is_answered_with_the_write_itself_and_with_a_dry_run() 
         size = Resources(cpu=32_000, memory=65_536)
         row = Nodes("small", (), (), (), (), 1, size, size, (size,), (size,))
         session = part.state.session_of["region/eu"]
-        report = p.Report("eu", 1, (), Summary(nodes=(row,)))
+        report = p.Report("eu", 1, (), RegionSummary(nodes=(row,)))
         await part.submit("region/eu", report, session=session, sequence=2)
         large = {"command": ["serve"], "need": {"cpu": 64}}
         for query in ("?dryRun=All", ""):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.api.server import Limits
+from holdfast.api.server.limits import ServerLimits
 from holdfast.api.server.reports.scope import ITEMS_MAX
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.region import commands as c
 from tests.support.api.api_cluster import Part, World, in_world
 from tests.support.ledgers.region import a_principal
@@ -16,11 +16,14 @@ EVERY = pytest.mark.parametrize("path", ["/v1/queue", "/v1/repairs"])
 
 async def a_region(world: World) -> Part:
     """A region that makes one list at a time, with a tenant and with somebody who may not read."""
-    part = await world.region("eu", limits=Limits(lists_at_a_time=1))
-    principals = {"shop": a_principal("tenant/shop", Right.READ), "writer": a_principal("person/writer", Right.WRITE)}
-    puts: list[c.Shipped] = []
+    part = await world.region("eu", limits=ServerLimits(lists_at_a_time=1))
+    principals = {
+        "shop": a_principal("tenant/shop", Permission.READ),
+        "writer": a_principal("person/writer", Permission.WRITE),
+    }
+    puts: list[c.ShippedItem] = []
     for token, principal in principals.items():
-        puts += [c.PrincipalShipped(principal), c.TokenShipped(world._token(token, principal.meta.name))]
+        puts += [c.ShippedPrincipal(principal), c.ShippedToken(world._token(token, principal.meta.name))]
     await part.submit("controller/link", c.Ship("log-platform", 1, 1, 2, tuple(puts)))
     return part
 

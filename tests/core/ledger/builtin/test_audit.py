@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.builtin.audit import ACCEPTED, Entry, entries_in, tenant_of
+from holdfast.core.ledger.builtin.audit import ACCEPTED, AuditEntry, entries_in, tenant_of
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from tests.support.ledgers.platform import (
@@ -26,7 +26,7 @@ from tests.support.ledgers.platform import (
 )
 
 
-def last(bench: PlatformBench) -> list[Entry]:
+def last(bench: PlatformBench) -> list[AuditEntry]:
     return entries_in(*bench.log[-1], PLATFORM.batches, PLATFORM.envelopes)
 
 
@@ -46,7 +46,7 @@ def test_what_machines_did_is_not_told() -> None:
     assert last(bench) == []
 
 
-@pytest.mark.parametrize("payload", [encode(Decision(0, 0, ())), b"", b"\xc1"])
+@pytest.mark.parametrize("payload", [encode(DecisionEvidence(0, 0, ())), b"", b"\xc1"])
 def test_what_is_no_audit_event_says_nothing_of_what_was_done(payload: bytes) -> None:
     bench = a_world()
     bench.put(a_tenant("new"))
@@ -67,9 +67,9 @@ def test_what_is_no_audit_event_says_nothing_of_what_was_done(payload: bytes) ->
         (p.Put(a_token("t1", "tenant/acme")), "acme"),
         (p.Put(a_token("t1", "person/ops")), ""),
         (p.PutWorkload(a_workload("web", "acme")), "acme"),
-        (OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "why", 1), "acme"),
-        (OpenOverride(Action.EMERGENCY_QUOTA, "eu", "", "why", 1, (("tenant", "acme"),)), "acme"),
-        (OpenOverride(Action.AVOID_ZONE, "eu", "a", "why", 1), ""),
+        (OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "acme", "why", 1), "acme"),
+        (OpenOverride(OverrideAction.EMERGENCY_QUOTA, "eu", "", "why", 1, (("tenant", "acme"),)), "acme"),
+        (OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", "why", 1), ""),
         (p.Delete("Tenant", "acme"), "acme"),
         (p.Delete("Quota", "acme"), "acme"),
         (p.Delete("Principal", "tenant/acme"), "acme"),

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import StartLog
-from holdfast.core.ledger.commit.draft import ROW_BYTES, Draft, Landed
+from holdfast.core.ledger.commit.draft import ROW_BYTES, BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region.commands import OpenSlots
@@ -29,15 +29,15 @@ GOOD = StartLog("log", "region/eu", ROOT)
 def test_a_log_is_not_started_without_id_and_operator_or_with_settings_that_are_not_safe(
     command: StartLog, words: str
 ) -> None:
-    answer = Draft(REGION, RegionState()).consider(Envelope("ledger", command, T0), T0)
+    answer = BatchDraft(REGION, RegionState()).consider(Envelope("ledger", command, T0), T0)
     assert isinstance(answer, Refused)
     assert answer.code is Code.CONTRADICTORY
     assert words in answer.message
 
 
 def test_a_log_is_started_once() -> None:
-    draft = Draft(REGION, RegionState())
-    assert isinstance(draft.consider(Envelope("ledger", GOOD, T0), T0), Landed)
+    draft = BatchDraft(REGION, RegionState())
+    assert isinstance(draft.consider(Envelope("ledger", GOOD, T0), T0), Committed)
     again = draft.consider(Envelope("ledger", GOOD, T0), T0)
     assert isinstance(again, Refused)
     assert again.code is Code.EXISTS
@@ -46,9 +46,9 @@ def test_a_log_is_started_once() -> None:
 def test_a_draft_is_as_large_as_its_records_and_the_rows_that_they_write() -> None:
     bench = RegionBench()
     work = bench.a_workload(count=3, ordinals=0)
-    draft, before = Draft(REGION, bench.state), 0
+    draft, before = BatchDraft(REGION, bench.state), 0
     for number in (1, 2):
         opened = OpenSlots(work.uid, work.shares[0].template, tuple(range(number * 100, number * 100 + 50 * number)))
-        assert isinstance(draft.consider(bench.envelope(REPLICA, opened), bench.at), Landed)
+        assert isinstance(draft.consider(bench.envelope(REPLICA, opened), bench.at), Committed)
         assert draft.size_bytes == before + len(draft._records[-1]) + ROW_BYTES * 50 * number
         before = draft.size_bytes

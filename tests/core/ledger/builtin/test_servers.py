@@ -12,8 +12,8 @@ from holdfast.core.ledger.builtin.servers import AdmitServer, ForgetServer, Revo
 from holdfast.core.model.records.servers import (
     SERVER_TOKEN_LIFE,
     ServerToken,
+    is_server_name,
     ledger_of,
-    looks_like_a_server,
     server_principal,
 )
 from holdfast.core.model.values.limits import SERVER_TOKENS_MAX
@@ -92,7 +92,7 @@ def test_a_revoked_token_stays_known_until_nobody_could_announce_it_again() -> N
 
 def test_only_people_who_operate_without_a_scope_revoke_and_only_the_leader_admits() -> None:
     bench = RegionBench()
-    bench.ship(c.PrincipalShipped(a_principal("person/reader")))
+    bench.ship(c.ShippedPrincipal(a_principal("person/reader")))
     assert refusal(bench, "person/reader", RevokeServer("region/eu/s1")) is Code.NO_RIGHT
     for actor in ("controller/link", "ledger", ROOT):
         assert refusal(bench, actor, AdmitServer(a_token(bench))) is Code.NO_RIGHT
@@ -101,7 +101,7 @@ def test_only_people_who_operate_without_a_scope_revoke_and_only_the_leader_admi
 def test_a_log_of_the_first_level_has_no_place_for_servers_until_it_is_raised() -> None:
     bench = RegionBench(level=1)
     shipped = replace(a_token(bench), name="of-p1", principal="platform/p1")
-    bench.ship(c.ServerShipped(shipped))
+    bench.ship(c.ShippedServer(shipped))
     assert len(bench.state.platform_servers) == 0
     assert refusal(bench, SERVERS, AdmitServer(a_token(bench))) is Code.LEVEL
 
@@ -110,7 +110,7 @@ def test_a_region_takes_servers_of_the_platform_only() -> None:
     bench = RegionBench()
     before = bench.state.place.cursor
     for principal in ("region/eu/s1", "platform", "person/root", "platform/a/b"):
-        put = c.ServerShipped(a_token(bench, principal=principal))
+        put = c.ShippedServer(a_token(bench, principal=principal))
         ship = c.Ship(bench.state.place.platform_log, 1, before, before + 1, (put,))
         assert refusal(bench, "controller/link", ship) is Code.WRONG_SCOPE, principal
     assert len(bench.state.platform_servers) == 0
@@ -126,8 +126,8 @@ def test_a_region_takes_servers_of_the_platform_only() -> None:
 )  # fmt: skip
 def test_a_servers_name_reads_back_in_one_way_and_no_region_is_taken_for_a_server(name: str, ledger: str) -> None:
     assert ledger_of(name) == ledger
-    assert not ledger or looks_like_a_server(name)
-    assert not looks_like_a_server("region/eu")
+    assert not ledger or is_server_name(name)
+    assert not is_server_name("region/eu")
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import Configure
-from holdfast.core.ledger.codec import Record, body_digest, key_id
-from holdfast.core.ledger.commit.dedup import earlier_answer, is_kept, remember
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.codec import LogRecord, body_digest, key_id
+from holdfast.core.ledger.commit.dedup import find_duplicate, is_known_key, remember_answer
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.ledger_state import KEY, KeyKept, LedgerState
+from holdfast.core.ledger.state.ledger_state import KEY, IdempotencyRecord, LedgerState
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.values.settings import DEFAULTS
 from tests.support.ledgers.platform import HOUR, T0
@@ -24,7 +24,7 @@ WINDOW = DEFAULTS.retry_window
 AHEAD = DEFAULTS.sent_ahead
 
 
-class Counting(Table[int, KeyKept]):
+class Counting(Table[int, IdempotencyRecord]):
     """A table that counts how often it is asked."""
 
     __slots__ = ("asked",)
@@ -33,7 +33,7 @@ class Counting(Table[int, KeyKept]):
         super().__init__()
         self.asked = 0
 
-    def get(self, key: int) -> KeyKept | None:
+    def get(self, key: int) -> IdempotencyRecord | None:
         self.asked += 1
         return super().get(key)
 
@@ -53,11 +53,11 @@ def use(state: LedgerState, name: str, at: int, sent: int | None = None, **field
         "session": 0, "sequence": 0, "key": key_id(ACTOR, name), "body": body, "answer": b"",
         "events": (),
     }  # fmt: skip
-    remember(state, Record(**{**record, **fields}), at - T0 + 1)
+    remember_answer(state, LogRecord(**{**record, **fields}), at - T0 + 1)
 
 
 def ask(state: LedgerState, key: str, at: int) -> Any:
-    return earlier_answer(state, Case(Envelope(ACTOR, COMMAND, sent=at, key=key), at, 1))
+    return find_duplicate(state, CommandContext(Envelope(ACTOR, COMMAND, sent=at, key=key), at, 1))
 
 
 def is_full(state: LedgerState, at: int) -> bool:
@@ -158,4 +158,4 @@ def test_a_key_of_one_number_with_anothers_is_no_repeat_of_it() -> None:
     state = a_state()
     use(state, "mine", T0, actor="person/other", key=key_id(ACTOR, "mine"))
     assert ask(state, "mine", T0 + 1) is None
-    assert not is_kept(state, ACTOR, "mine", T0 + 1)
+    assert not is_known_key(state, ACTOR, "mine", T0 + 1)

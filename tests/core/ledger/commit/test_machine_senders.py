@@ -14,13 +14,13 @@ import pytest
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.commit.authorization import MACHINES
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.region_reports import Summary
-from holdfast.core.model.records.slots import HoldPurpose
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.records.region_reports import RegionSummary
+from holdfast.core.model.records.slots import ReservationPurpose
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import ASSIGNMENT
 from holdfast.core.platform.definition import RULES as PLATFORM_RULES
@@ -54,7 +54,7 @@ def of_an_agent(make: Callable[[RegionBench], Any]) -> Callable[[], Told]:
 def an_ended_assignment(bench: PlatformBench) -> p.RemoveAssignment:
     uid = bench.assign(bench.put(a_workload()), "eu", 2)
     bench.accept(ASSIGNMENT, p.EndAssignment(uid))
-    assert bench.state.assignments[uid].stage is Stage.ENDED
+    assert bench.state.assignments[uid].stage is AssignmentStage.ENDED
     return p.RemoveAssignment(uid)
 
 
@@ -67,7 +67,7 @@ def a_right_to_give_back(bench: PlatformBench) -> p.ReleaseRights:
 def a_slot_that_starts(bench: RegionBench) -> c.Move:
     bench.a_scheduler()
     bench.a_grant()
-    bench.place(bench.a_workload(), c.Placement(0, bench.state.node_names["n1"]))
+    bench.place(bench.a_workload(), c.SlotPlacement(0, bench.state.node_names["n1"]))
     return c.Move((c.MoveSlot((1, 0), bench.slot().epoch, Phase.STARTING, "started"),))
 
 
@@ -79,7 +79,7 @@ STORIES: dict[tuple[str, type], Callable[[], Told]] = {
     ("platform", p.ReleaseRights): of_a_region(a_right_to_give_back),
     ("platform", p.JoinRegion): of_a_region(lambda b: p.JoinRegion("eu", "log-eu", "https://eu:7470")),
     ("platform", p.Acknowledge): of_a_region(lambda b: p.Acknowledge("eu", "log-eu", 5, 0, "0" * 16)),
-    ("platform", p.Report): of_a_region(lambda b: p.Report("eu", 1, summary=Summary())),
+    ("platform", p.Report): of_a_region(lambda b: p.Report("eu", 1, summary=RegionSummary())),
     ("region", EndSession): of_an_agent(lambda b: EndSession(b.sessions["agent/n1"], "over")),
     ("region", c.RegisterNode): of_an_agent(lambda b: c.RegisterNode("n1", "general", "a", Resources(1, 1, 0, 0))),
     ("region", c.ReportNode): of_an_agent(lambda b: c.ReportNode("n1", 50, 50)),
@@ -101,7 +101,7 @@ def test_what_is_said_of_another_machine_is_refused_and_changes_nothing(key: tup
     assert isinstance(answer, Refused), answer
     assert answer.code in (Code.NOT_OWNER, Code.NOT_FOUND), answer
     assert len(bench.log) == before
-    assert isinstance(bench.send(own, command), Landed), "only for who sent it"
+    assert isinstance(bench.send(own, command), Committed), "only for who sent it"
 
 
 def test_the_walk_leaves_no_command_of_machines_out() -> None:
@@ -119,7 +119,7 @@ def test_agents_and_schedulers_have_no_session_at_the_platform(actor: str) -> No
 
 def test_a_region_has_no_session_in_a_region() -> None:
     bench = RegionBench()
-    bench.ship(c.PrincipalShipped(a_principal("region/eu")))
+    bench.ship(c.ShippedPrincipal(a_principal("region/eu")))
     assert bench.refuse("region/eu", OpenSession()).code is Code.NO_RIGHT
 
 
@@ -127,11 +127,11 @@ def test_a_region_has_no_session_in_a_region() -> None:
 def test_agents_and_schedulers_act_in_their_own_region(actor: str) -> None:
     """Their principals are shipped to every region: in all others they are nobody."""
     bench = RegionBench()
-    bench.ship(c.PrincipalShipped(a_principal(actor, region="us")))
+    bench.ship(c.ShippedPrincipal(a_principal(actor, region="us")))
     assert bench.refuse(actor, OpenSession()).code is Code.WRONG_SCOPE
-    bench.ship(c.PrincipalShipped(a_principal(actor, region="eu")))
+    bench.ship(c.ShippedPrincipal(a_principal(actor, region="eu")))
     session = bench.open_session(actor)
-    bench.ship(c.PrincipalShipped(a_principal(actor, region="us")))
+    bench.ship(c.ShippedPrincipal(a_principal(actor, region="us")))
     assert bench.refuse(actor, EndSession(session, "over")).code is Code.WRONG_SCOPE
 
 
@@ -140,9 +140,11 @@ def test_a_scheduler_that_is_moved_to_another_region_places_nothing_here_any_mor
     node = bench.a_node()
     bench.a_scheduler()
     bench.a_grant()
-    hold = c.Hold(HoldPurpose.DATED, node, "quota/acme", bench.at + 9_000, Resources(100, 100, 0, 0), tenant="acme")
+    hold = c.Hold(
+        ReservationPurpose.DATED, node, "quota/acme", bench.at + 9_000, Resources(100, 100, 0, 0), tenant="acme"
+    )
     bench.accept(SCHEDULER, hold)
-    bench.ship(c.PrincipalShipped(a_principal("scheduler/*", region="us")))
+    bench.ship(c.ShippedPrincipal(a_principal("scheduler/*", region="us")))
     assert bench.refuse(SCHEDULER, hold).code is Code.WRONG_SCOPE
 
 
@@ -193,7 +195,7 @@ def test_a_stolen_token_of_a_region_takes_over_that_regions_session_and_nothing_
     # The true one is back with its next session, and the other is heard no more.
     stolen = bench.sessions["region/eu"]
     bench.join("eu", address="https://eu:7470")
-    bench.refuse(Code.NO_SESSION, "region/eu", p.AcknowledgeGrant("quota/acme", 1, NOTHING), session=stolen)
+    bench.refuse(Code.NO_SESSION, "region/eu", p.AcknowledgeGrant("quota/acme", 1, ZERO), session=stolen)
 
 
 def test_a_join_that_tells_another_address_changes_nothing_that_a_person_wrote() -> None:

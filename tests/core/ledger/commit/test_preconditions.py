@@ -14,15 +14,15 @@ from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.codec import read_evidence
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.commit.preconditions import refuse_unexpected
 from holdfast.core.ledger.commit.rules import Subject
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
-from holdfast.core.ledger.revision import revision
-from holdfast.core.model.objects.policies import Action, PolicyDocument
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.revision import pack_revision
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.records.decisions import AuditEvent
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.platform import commands as p
@@ -106,7 +106,7 @@ def a_validity() -> Story:
 
 def an_override() -> Story:
     bench = a_world()
-    uid = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "why", bench.at + HOUR))
+    uid = bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "why", bench.at + HOUR))
     return Story(bench, uid, None, EndOverride(uid, "over"))
 
 
@@ -133,7 +133,7 @@ def a_hold(make: Callable[[RegionBench, int], Any]) -> Story:
     node = bench.a_node()
     bench.a_grant()
     held = c.Hold(
-        HoldPurpose.DATED, node, "quota/acme", bench.at + HOUR, Resources(100, 100, 0, 0), tenant="acme"
+        ReservationPurpose.DATED, node, "quota/acme", bench.at + HOUR, Resources(100, 100, 0, 0), tenant="acme"
     )  # fmt: skip
     uid = bench.accept(ROOT, held).revision
     return Story(bench, uid, c.ExtendHold(uid, bench.at + 2 * HOUR), make(bench, uid))
@@ -176,7 +176,7 @@ def refused(story: Story, expect: int) -> Refused:
 
 def change(story: Story) -> int:
     answer = story.bench.send(ROOT, story.other)
-    assert isinstance(answer, Landed), answer
+    assert isinstance(answer, Committed), answer
     return answer.revision
 
 
@@ -193,7 +193,7 @@ def test_of_two_people_who_read_one_revision_the_second_to_write_is_told_the_pre
     current = answer.facts["catch_up_to"]
     assert current == now or isinstance(story.other, p.ActivatePolicy)
     landed = story.bench.send(ROOT, story.command, expect=current)
-    assert isinstance(landed, Landed), landed
+    assert isinstance(landed, Committed), landed
 
 
 @pytest.mark.parametrize("key", STORIES, ids=lambda key: f"{key[0]} {key[1].__name__}")
@@ -202,7 +202,7 @@ def test_what_is_as_it_was_read_is_changed_and_a_repeat_gets_the_first_answer(ke
     assert refused(story, ABSENT).code is Code.EXISTS
     sent = story.bench.envelope(ROOT, story.command, expect=story.read)
     first = story.bench.give(sent)
-    assert isinstance(first, Landed), first
+    assert isinstance(first, Committed), first
     again = story.bench.give(sent)
     assert isinstance(again, Repeated)
     assert again.revision == first.revision
@@ -211,7 +211,7 @@ def test_what_is_as_it_was_read_is_changed_and_a_repeat_gets_the_first_answer(ke
 @pytest.mark.parametrize("key", STORIES, ids=lambda key: f"{key[0]} {key[1].__name__}")
 def test_whatever_is_there_may_be_asked_for(key: tuple[str, type]) -> None:
     story = STORIES[key]()
-    assert isinstance(story.bench.send(ROOT, story.command, expect=PRESENT), Landed)
+    assert isinstance(story.bench.send(ROOT, story.command, expect=PRESENT), Committed)
 
 
 def test_every_command_of_people_names_the_object_that_it_changes_or_takes_no_expectation() -> None:
@@ -224,7 +224,7 @@ def test_every_command_of_people_names_the_object_that_it_changes_or_takes_no_ex
 
 def test_what_cannot_be_kept_is_not_expected() -> None:
     bench = a_world()
-    opened = OpenOverride(Action.PAUSE_REPAIR, "eu", "", "why", bench.at + HOUR)
+    opened = OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "why", bench.at + HOUR)
     for expect in (7, PRESENT, ABSENT):
         bench.refuse(Code.MALFORMED, ROOT, opened, expect=expect)
     bench.accept(ROOT, opened)
@@ -233,7 +233,7 @@ def test_what_cannot_be_kept_is_not_expected() -> None:
 def test_what_level_1_does_not_keep_is_not_expected_there() -> None:
     bench = RegionBench(level=1)
     fewer = Configure(replace(DEFAULTS, reservation_life=20_000))
-    assert bench.refuse(ROOT, fewer, expect=revision(1)).code is Code.MALFORMED
+    assert bench.refuse(ROOT, fewer, expect=pack_revision(1)).code is Code.MALFORMED
     bench.accept(ROOT, fewer)
     assert bench.state.facts.configured == 0
 
@@ -241,7 +241,7 @@ def test_what_level_1_does_not_keep_is_not_expected_there() -> None:
 def test_a_key_is_bound_to_what_was_expected_under_it() -> None:
     story = STORIES["platform", p.Put]()
     bench = story.bench
-    assert isinstance(bench.send(ROOT, story.command, key="mine", expect=story.read), Landed)
+    assert isinstance(bench.send(ROOT, story.command, key="mine", expect=story.read), Committed)
     other = bench.send(ROOT, story.command, key="mine", expect=PRESENT)
     assert isinstance(other, Refused)
     assert other.code is Code.KEY_REUSED
@@ -250,14 +250,14 @@ def test_a_key_is_bound_to_what_was_expected_under_it() -> None:
 def test_who_may_not_change_an_object_does_not_learn_its_revision() -> None:
     bench = a_world()
     bench.put(a_workload())
-    bench.put(a_principal("person/beta", Right.WRITE, tenant="beta"))
+    bench.put(a_principal("person/beta", Permission.WRITE, tenant="beta"))
     bench.refuse(Code.WRONG_SCOPE, "person/beta", p.PutWorkload(a_workload(replicas=9)), expect=7)
     bench.refuse(Code.WRONG_SCOPE, "person/beta", p.DeleteWorkload("acme", "web"), expect=ABSENT)
 
 
 def test_what_was_expected_is_on_record_with_what_was_done() -> None:
     story = STORIES["platform", p.Put]()
-    assert isinstance(story.bench.send(ROOT, story.command, expect=story.read), Landed)
+    assert isinstance(story.bench.send(ROOT, story.command, expect=story.read), Committed)
     raw = story.bench.log[-1][0]
     (done,) = [read_evidence(one.payload) for one in PLATFORM.batches.evidence(raw)]
     assert isinstance(done, AuditEvent)

@@ -10,11 +10,11 @@ from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import Configure, RaiseLevel
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.servers import AdmitServer, RevokeServer
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import RULES as PLATFORM_RULES
@@ -65,7 +65,7 @@ def story(ledger: str, command: type) -> Story:
     if known is not None:
         return known()
     bench: Any = a_world() if ledger == "platform" else RegionBench()
-    pause = OpenOverride(Action.PAUSE_REPAIR, "eu", "", "why", bench.at + HOUR)
+    pause = OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "why", bench.at + HOUR)
     if command is OpenOverride:
         return Story(bench, 0, None, pause)
     if command is EndOverride:
@@ -80,7 +80,9 @@ def story(ledger: str, command: type) -> Story:
     node = bench.a_node()
     bench.a_grant()
     need = Resources(100, 100, 0, 0)
-    return Story(bench, 0, None, c.Hold(HoldPurpose.DATED, node, "quota/acme", bench.at + HOUR, need, tenant="acme"))
+    return Story(
+        bench, 0, None, c.Hold(ReservationPurpose.DATED, node, "quota/acme", bench.at + HOUR, need, tenant="acme")
+    )
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -88,17 +90,17 @@ def story(ledger: str, command: type) -> Story:
 def test_a_person_acts_within_the_scope_of_a_right_and_not_beyond(key: tuple[str, type], scope: str) -> None:
     told = story(*key)
     bench = told.bench
-    person = a_principal("person/narrow", *Right, **SCOPES[scope])
+    person = a_principal("person/narrow", *Permission, **SCOPES[scope])
     if isinstance(bench, PlatformBench):
         bench.put(person)
     else:
-        bench.ship(c.PrincipalShipped(person))
+        bench.ship(c.ShippedPrincipal(person))
     answer = bench.send("person/narrow", told.command)
     if scope not in WITHIN[key]:
         assert isinstance(answer, Refused), answer
         assert answer.code is Code.WRONG_SCOPE, answer
     elif key[1] is not RaiseLevel:  # which this version cannot do for anybody
-        assert isinstance(answer, Landed), answer
+        assert isinstance(answer, Committed), answer
 
 
 def test_the_walk_leaves_no_command_of_people_out() -> None:
@@ -109,6 +111,6 @@ def test_the_walk_leaves_no_command_of_people_out() -> None:
 
 def test_the_scope_of_a_region_is_the_region_whose_ledger_it_is() -> None:
     bench = RegionBench(name="us")
-    bench.ship(c.PrincipalShipped(a_principal("person/narrow", *Right, region="eu")))
+    bench.ship(c.ShippedPrincipal(a_principal("person/narrow", *Permission, region="eu")))
     node = bench.a_node()
     assert bench.refuse("person/narrow", c.AdministerNode(node, labels=(("a", "b"),))).code is Code.WRONG_SCOPE

@@ -15,18 +15,18 @@ from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode
 from holdfast.core.ledger.commit import draft as drafting
-from holdfast.core.ledger.commit.definition import Book, decide
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.commit.rules import Rule
-from holdfast.core.ledger.commit.size_limits import MOST, refuse_excess
+from holdfast.core.ledger.commit.definition import LedgerDefinition, decide
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.commit.rules import CommandRule
+from holdfast.core.ledger.commit.size_limits import FIELD_LIMITS, refuse_excess
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.region_reports import Nodes, Summary
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.model.values.limits import ARGUMENT_MAX, DEPTH_MAX, IDENTITIES_MAX, PORTS_MAX, REASON_MAX
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as r
@@ -122,10 +122,10 @@ def region() -> RegionBench:
     return RegionBench(checked=False)
 
 
-def send(book: Book[Any], command: Any) -> Refused:
+def send(book: LedgerDefinition[Any], command: Any) -> Refused:
     """What one of those who may send it is told."""
     bench = platform() if book is PLATFORM else region()
-    rule: Rule[Any] = book.rules[type(command)]
+    rule: CommandRule[Any] = book.rules[type(command)]
     owner = min(rule.owners, key=lambda owner: "/" not in owner and owner != "ledger")
     actor = owner if "/" in owner or owner == "ledger" else {"person": ROOT}.get(owner, f"{owner}/x")
     fields: dict[str, Any] = {"key": "a-key"} if owner in ("person", "tenant") else {}
@@ -140,7 +140,7 @@ def send(book: Book[Any], command: Any) -> Refused:
 
 @pytest.mark.parametrize(("book", "command"), COMMANDS, ids=lambda one: getattr(one, "__name__", ""))
 def test_every_text_and_list_of_every_command_has_a_most_and_more_is_refused_with_both_numbers(
-    book: Book[Any], command: type
+    book: LedgerDefinition[Any], command: type
 ) -> None:
     info = inspect.type_info(command)
     places = Places(CHARACTERS, ENTRIES)
@@ -159,8 +159,8 @@ def test_every_text_and_list_of_every_command_has_a_most_and_more_is_refused_wit
 
 def test_what_is_exactly_as_large_as_it_may_be_is_taken() -> None:
     assert refuse_excess(EndOverride(1, "x" * REASON_MAX)) is None
-    assert refuse_excess(r.Bind(((1, 1),) * partial.NAMED_MAX)) is None
-    refused = refuse_excess(r.Bind(((1, 1),) * (partial.NAMED_MAX + 1)))
+    assert refuse_excess(r.Bind(((1, 1),) * partial.PARTS_MAX)) is None
+    refused = refuse_excess(r.Bind(((1, 1),) * (partial.PARTS_MAX + 1)))
     assert refused is not None
     assert refused.message == "1001 entries in slots; at most 1000 are taken"
 
@@ -175,7 +175,7 @@ def test_what_a_region_is_shipped_is_bounded_by_its_record() -> None:
 
 def test_every_most_is_of_a_field_that_a_command_has() -> None:
     found = {place for _, one in COMMANDS for place, _ in Places(1, 1).of(inspect.type_info(one))}
-    assert set(MOST) - found == set()
+    assert set(FIELD_LIMITS) - found == set()
 
 
 def test_reasons_within_reasons_have_a_depth() -> None:
@@ -216,24 +216,24 @@ def test_a_record_that_is_too_large_is_refused_with_its_bytes_and_the_most(monke
         Code.TOO_LARGE, f"{size} bytes in its record; at most 100 are taken",
     )  # fmt: skip
     assert isinstance(a_record_of(size - 1, 1_000, monkeypatch), Refused)
-    assert isinstance(a_record_of(size, 1_000, monkeypatch), Landed)
+    assert isinstance(a_record_of(size, 1_000, monkeypatch), Committed)
 
 
 def test_a_batch_with_too_many_events_is_refused_with_how_many_and_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = a_record_of(RECORD_BYTES_MAX, 0, monkeypatch)
     assert isinstance(refused, Refused)
     assert (refused.code, refused.message) == (Code.TOO_LARGE, "1 events in its batch; at most 0 are taken")
-    assert isinstance(a_record_of(RECORD_BYTES_MAX, 1, monkeypatch), Landed)
+    assert isinstance(a_record_of(RECORD_BYTES_MAX, 1, monkeypatch), Committed)
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        r.RegisterNode("n1", "general", "z" * 300, NOTHING),
+        r.RegisterNode("n1", "general", "z" * 300, ZERO),
         r.AdministerNode(1, cordoned=True, note="n" * 2_000),
         r.AdministerNode(1, labels=(("rack", "l" * 300),)),
         EndOverride(1, "r" * 2_000),
-        OpenOverride(Action.PAUSE_SCHEDULING, "eu", "t" * 300, "why", T0 + 1),
+        OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "t" * 300, "why", T0 + 1),
         EndSession(1, "r" * 2_000),
     ],
     ids=["zone", "note", "label", "end-of-override", "target", "end-of-session"],
@@ -244,12 +244,12 @@ def test_what_people_and_agents_write_freely_is_bounded(command: Any) -> None:
 
 def test_a_replica_has_a_most_of_ports() -> None:
     spec = a_workload(template=Template(ports=PORTS_MAX + 1)).spec
-    assert contradictions(spec) == [f"a replica has at most {PORTS_MAX} ports, not {PORTS_MAX + 1}"]
+    assert workload_problems(spec) == [f"a replica has at most {PORTS_MAX} ports, not {PORTS_MAX + 1}"]
 
 
 def test_sums_over_many_nodes_name_more_kinds_of_resources_than_any_node_has() -> None:
     """Otherwise a region whose nodes differ would be refused its summary, and a share of its room could not be lent."""
     whole = Resources(extended=tuple((f"unit-{number:03}", 1) for number in range(500)))
     nodes = Nodes("mixed", (), (), (), (), 10, whole, whole, (whole,), (whole,))
-    assert refuse_excess(p.Report("eu", 1, summary=Summary((nodes,)))) is None
+    assert refuse_excess(p.Report("eu", 1, summary=RegionSummary((nodes,)))) is None
     assert refuse_excess(p.OfferGrant("reclaimable/acme", "eu", whole, T0)) is None

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
-from holdfast.core.ledger.commit.definition import Book
+from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.events import PlatformEvent
@@ -32,12 +32,12 @@ def last_keys(bench: RegionBench) -> set[Any]:
 
 
 @pytest.mark.parametrize(("book", "events"), LEDGERS)
-def test_every_event_has_its_keys(book: Book[Any], events: Any) -> None:
+def test_every_event_has_its_keys(book: LedgerDefinition[Any], events: Any) -> None:
     assert set(book.keys) == set(get_args(events)) == set(book.apply)
 
 
 @pytest.mark.parametrize(("book", "events"), LEDGERS)
-def test_every_kind_has_a_sentence_and_occurs_in_a_golden_log(book: Book[Any], events: Any) -> None:
+def test_every_kind_has_a_sentence_and_occurs_in_a_golden_log(book: LedgerDefinition[Any], events: Any) -> None:
     seen: Counter[str] = Counter()
     for name in golden_names():
         known, batches, _ = read_golden(name)
@@ -52,7 +52,7 @@ def test_every_kind_has_a_sentence_and_occurs_in_a_golden_log(book: Book[Any], e
 
 
 @pytest.mark.parametrize(("book", "events"), LEDGERS)
-def test_every_stored_table_is_told_of(book: Book[Any], events: Any) -> None:
+def test_every_stored_table_is_told_of(book: LedgerDefinition[Any], events: Any) -> None:
     stored = {spec.name for spec in book.empty().TABLES if not spec.derived}
     assert set(TOLD[book.name]) == stored - BOOKKEEPING
 
@@ -73,7 +73,7 @@ def test_a_node_is_told_of_every_step_of_a_slot_on_it() -> None:
     bench.a_grant()
     work = bench.a_workload(count=1)
     steps: tuple[Callable[[], object], ...] = (
-        lambda: bench.place(work, c.Placement(0, node), bind=False),
+        lambda: bench.place(work, c.SlotPlacement(0, node), bind=False),
         lambda: bench.accept(SCHEDULER, c.Bind(((1, 0),))),
         lambda: bench.move("agent/n1", Phase.STARTING, "started"),
         lambda: bench.accept(REPLICA, c.WithdrawSlots(work.uid, (0,))),

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from holdfast.core.ledger.state.chunks import combined, digest_steps, state_digest, steps
+from holdfast.core.ledger.state.chunks import chunk_steps, digest_of_chunks, digest_steps, state_digest
 from holdfast.core.ledger.state.table import MANY, SOME
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.region.commands import Placement
+from holdfast.core.region.commands import SlotPlacement
 from tests.support.ledgers.region import RegionBench
 
 
@@ -20,7 +20,7 @@ def a_busy_region() -> RegionBench:
     nodes = [bench.a_node(f"n{number}", zone="abc"[number % 3]) for number in range(6)]
     bench.a_grant()
     work = bench.a_workload(count=12)
-    bench.place(work, *(Placement(ordinal, nodes[ordinal % 6]) for ordinal in range(10)))
+    bench.place(work, *(SlotPlacement(ordinal, nodes[ordinal % 6]) for ordinal in range(10)))
     bench.walk(Phase.SERVING)
     return bench
 
@@ -65,6 +65,6 @@ def test_the_hash_that_chooses_shards_is_part_of_the_format() -> None:
 def test_the_digest_is_that_of_the_names_of_the_chunks() -> None:
     state = a_busy_region().state
     names = [name for name in digest_steps(state) if name is not None]
-    assert names == [chunk.name for chunk in steps(state) if chunk is not None]
-    assert combined(names) == state_digest(state)
-    assert combined(reversed(names)) != state_digest(state)
+    assert names == [chunk.name for chunk in chunk_steps(state) if chunk is not None]
+    assert digest_of_chunks(names) == state_digest(state)
+    assert digest_of_chunks(reversed(names)) != state_digest(state)

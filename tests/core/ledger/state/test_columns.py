@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.state.columns import PAGE_ROWS, Misread, Pages
+from holdfast.core.ledger.state.columns import PAGE_ROWS, BadPage, PageCodec
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Row
 
@@ -48,13 +48,13 @@ THINGS = st.builds(
 )  # fmt: skip
 
 
-def read(pages: Pages, raw: bytes, pool: dict[Any, Any] | None = None) -> tuple[int, dict[Any, Any]]:
+def read(pages: PageCodec, raw: bytes, pool: dict[Any, Any] | None = None) -> tuple[int, dict[Any, Any]]:
     return pages.read(msgspec.msgpack.decode(raw, type=pages.type), {} if pool is None else pool)
 
 
 @given(st.dictionaries(PAIRS, THINGS, min_size=1, max_size=20))
 def test_a_page_reads_back_as_its_rows(rows: dict[Any, Thing]) -> None:
-    pages = Pages(tuple[int, int], Thing)
+    pages = PageCodec(tuple[int, int], Thing)
     assert read(pages, pages.write(7, sorted(rows), rows)) == (7, rows)
 
 
@@ -68,19 +68,19 @@ def test_a_page_reads_back_as_its_rows(rows: dict[Any, Thing]) -> None:
     ],
 )
 def test_rows_that_are_no_structs_are_one_column(key: Any, value: Any, rows: dict[Any, Any]) -> None:
-    pages = Pages(key, value)
+    pages = PageCodec(key, value)
     assert read(pages, pages.write(0, sorted(rows), rows)) == (0, rows)
 
 
 def test_a_flag_is_not_taken_for_the_number_it_equals() -> None:
     rows = {number: Thing(number, number, bool(number), "a", "a", Phase.BOUND) for number in (0, 1)}
-    pages = Pages(int, Thing)
+    pages = PageCodec(int, Thing)
     _, back = read(pages, pages.write(0, [0, 1], rows))
     assert [type(row.flag) for row in back.values()] == [bool, bool]
 
 
 def test_equal_names_are_one_object_in_all_pages() -> None:
-    pages, pool = Pages(int, Thing), dict[Any, Any]()
+    pages, pool = PageCodec(int, Thing), dict[Any, Any]()
     found: list[str] = []
     for first in (0, 10):
         rows = {first + n: Thing(n, n, True, f"agent/{n % 2}", f"agent/{n % 2}", Phase.BOUND) for n in range(4)}
@@ -91,20 +91,20 @@ def test_equal_names_are_one_object_in_all_pages() -> None:
 
 def test_a_page_of_the_most_distinct_names_reads_back() -> None:
     rows = {number: f"node-{number}" for number in range(PAGE_ROWS)}
-    pages = Pages(int, str)
+    pages = PageCodec(int, str)
     assert read(pages, pages.write(0, sorted(rows), rows))[1] == rows
 
 
 def test_rows_of_an_older_version_get_the_defaults() -> None:
     rows = {n: Thinner(n, n + 1, True, "a", "b", Phase.BOUND) for n in (1, 2)}
-    raw = Pages(int, Thinner).write(0, [1, 2], rows)
-    assert read(Pages(int, Thing), raw)[1][2] == Thing(2, 3, True, "a", "b", Phase.BOUND, (), None)
+    raw = PageCodec(int, Thinner).write(0, [1, 2], rows)
+    assert read(PageCodec(int, Thing), raw)[1][2] == Thing(2, 3, True, "a", "b", Phase.BOUND, (), None)
 
 
 def test_rows_of_a_newer_version_are_refused() -> None:
-    raw = Pages(int, Thing).write(0, [1], {1: Thing(1, 1, True, "a", "b", Phase.BOUND)})
+    raw = PageCodec(int, Thing).write(0, [1], {1: Thing(1, 1, True, "a", "b", Phase.BOUND)})
     with pytest.raises(msgspec.ValidationError):
-        read(Pages(int, Thinner), raw)
+        read(PageCodec(int, Thinner), raw)
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_rows_of_a_newer_version_are_refused() -> None:
     ],
 )
 def test_columns_that_contradict_one_another_are_not_read(columns: tuple[Any, ...]) -> None:
-    with pytest.raises(Misread):
-        read(Pages(int, str), encode((0, 3, *columns)))
+    with pytest.raises(BadPage):
+        read(PageCodec(int, str), encode((0, 3, *columns)))
 
 
 @pytest.mark.parametrize(("key", "rows", "columns"), [(int, {1: "a"}, 2), (tuple[int, int], {(1, 2): "a"}, 3)])
 def test_each_part_of_a_key_is_a_column_of_its_own(key: Any, rows: dict[Any, Any], columns: int) -> None:
-    _shard, count, *written = msgspec.msgpack.decode(Pages(key, str).write(0, sorted(rows), rows))
+    _shard, count, *written = msgspec.msgpack.decode(PageCodec(key, str).write(0, sorted(rows), rows))
     assert (count, len(written)) == (1, columns)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.commit.draft import Draft, Landed
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.commit.draft import BatchDraft, Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.state.invariants import Change, check, check_near
+from holdfast.core.ledger.state.invariants import BatchDiff, check, check_batch
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.platform.definition import ASSIGNMENT, PLATFORM
 from holdfast.core.region import commands as c
@@ -42,20 +42,20 @@ def test_a_change_tells_what_each_written_row_was_and_is() -> None:
     overlay.principals.put("person/new", new)
     root = overlay.principals["person/root"]
     overlay.principals.drop("person/root")
-    change = Change(bench.state, overlay)
+    change = BatchDiff(bench.state, overlay)
     assert list(change.rows("principals")) == [("person/new", None, new), ("person/root", root, None)]
     assert list(change.rows("slots")) == []
 
 
 def test_the_places_near_a_change_are_found_once_for_all_promises() -> None:
     bench = RegionBench()
-    looks: list[Change[RegionState]] = []
+    looks: list[BatchDiff[RegionState]] = []
 
-    def near(change: Change[RegionState]) -> list[str]:
+    def near(change: BatchDiff[RegionState]) -> list[str]:
         looks.append(change)
         return ["a place"]
 
-    change = Change(bench.state, bench.state.overlay())
+    change = BatchDiff(bench.state, bench.state.overlay())
     assert change.places(near) is change.places(near)
     assert looks == [change]
 
@@ -83,7 +83,7 @@ def test_a_row_that_a_promise_needs_and_that_is_gone_is_told_and_ends_nothing() 
     bench = a_region(3)
     overlay = bench.state.overlay()
     overlay.templates.drop(bench.state.slots[1, 0].template)
-    near, full = check_near(bench.state, overlay, REGION.invariants), check(overlay.fork(), REGION.invariants)
+    near, full = check_batch(bench.state, overlay, REGION.invariants), check(overlay.fork(), REGION.invariants)
     for found in (near, full):
         assert "region.references" in {one.invariant for one in found}
         assert any(one.detail.startswith("cannot be told: ") for one in found)
@@ -103,19 +103,19 @@ def a_region(size: int) -> RegionBench:
     bench.a_grant()
     nodes = [bench.a_node(f"n{number}", cpu=2000) for number in range(size)]
     work = bench.a_workload(a_template(), count=size + 3)
-    bench.place(work, *(c.Placement(ordinal, uid) for ordinal, uid in enumerate(nodes)))
+    bench.place(work, *(c.SlotPlacement(ordinal, uid) for ordinal, uid in enumerate(nodes)))
     return bench
 
 
-def in_a_region(size: int) -> tuple[Book[Any], LedgerState, LedgerState]:
+def in_a_region(size: int) -> tuple[LedgerDefinition[Any], LedgerState, LedgerState]:
     bench = a_region(size)
     work = bench.state.assignments[100]
     nodes = [uid for _, uid in bench.state.node_names.items()][:3]
-    command = bench.proposal(work, *(c.Placement(size + index, uid) for index, uid in enumerate(nodes)))
+    command = bench.proposal(work, *(c.SlotPlacement(size + index, uid) for index, uid in enumerate(nodes)))
     return REGION, bench.state, considered(REGION, bench.state, bench.envelope(SCHEDULER, command), bench.at)
 
 
-def on_the_platform(size: int) -> tuple[Book[Any], LedgerState, LedgerState]:
+def on_the_platform(size: int) -> tuple[LedgerDefinition[Any], LedgerState, LedgerState]:
     """So many workloads of one tenant, each assigned; one more is given replicas."""
     bench = a_world()
     bench.checked = False
@@ -126,9 +126,9 @@ def on_the_platform(size: int) -> tuple[Book[Any], LedgerState, LedgerState]:
     return PLATFORM, bench.state, considered(PLATFORM, bench.state, envelope, bench.at)
 
 
-def considered(book: Book[Any], state: LedgerState, envelope: Envelope[Any], at: int) -> LedgerState:
-    draft = Draft(book, state)
-    assert isinstance(draft.consider(envelope, at), Landed)
+def considered(book: LedgerDefinition[Any], state: LedgerState, envelope: Envelope[Any], at: int) -> LedgerState:
+    draft = BatchDraft(book, state)
+    assert isinstance(draft.consider(envelope, at), Committed)
     draft.seal()
     overlay: LedgerState = draft.state
     return overlay
@@ -154,12 +154,12 @@ def lines_run(act: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("world", [in_a_region, on_the_platform])
 def test_a_look_near_a_batch_costs_the_same_in_a_state_ten_times_as_large(
-    world: Callable[[int], tuple[Book[Any], LedgerState, LedgerState]],
+    world: Callable[[int], tuple[LedgerDefinition[Any], LedgerState, LedgerState]],
 ) -> None:
     near, full = [], []
     for size in (SMALL, 10 * SMALL):
         book, before, after = world(size)
-        near.append(lines_run(lambda: check_near(before, after, book.invariants)))  # noqa: B023
+        near.append(lines_run(lambda: check_batch(before, after, book.invariants)))  # noqa: B023
         full.append(lines_run(lambda: check(after.fork(), book.invariants)))  # noqa: B023
     more = 9 * SMALL
     assert near[1] - near[0] < more, "not one line for each row more"

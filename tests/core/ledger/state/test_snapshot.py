@@ -11,15 +11,23 @@ from msgspec.structs import replace
 from holdfast.core.ledger.codec import Corrupt, UpgradeNeeded, encode
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.state import chunks as chunking
-from holdfast.core.ledger.state.chunks import CHUNK_BYTES, STEP_BYTES, STEP_ROWS, Chunk, combined, state_digest, steps
+from holdfast.core.ledger.state.chunks import (
+    CHUNK_BYTES,
+    STEP_BYTES,
+    STEP_ROWS,
+    Chunk,
+    chunk_name,
+    chunk_steps,
+    digest_of_chunks,
+    state_digest,
+)
 from holdfast.core.ledger.state.columns import PAGE_ROWS
 from holdfast.core.ledger.state.invariants import check
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.ledger.state.snapshot import (
     Manifest,
-    Part,
-    Restore,
-    chunk_name,
+    ManifestEntry,
+    SnapshotLoader,
     decode_manifest,
     encode_manifest,
     restore,
@@ -137,7 +145,7 @@ def rows_read(state: RegionState) -> tuple[list[int], list[Chunk]]:
 
     state.slots._shards = [Counting(shard) for shard in state.slots._shards]
     seen, chunks = [], []
-    for chunk in steps(state):
+    for chunk in chunk_steps(state):
         seen.append(read)
         read = 0
         if chunk is not None:
@@ -195,7 +203,7 @@ def test_equal_names_are_one_object_after_a_restore() -> None:
     state = many_slots(5_000)
     manifest, chunks = a_snapshot(state)
     back = RegionState()
-    reading = Restore(back, manifest)
+    reading = SnapshotLoader(back, manifest)
     for raw in chunks:
         reading.take(raw)
     slots = back.slots.values()
@@ -275,8 +283,8 @@ def test_a_manifest_whose_chunks_are_not_those_of_its_state_is_corrupt() -> None
 
 
 def with_chunk(manifest: Manifest, raw: bytes) -> Manifest:
-    parts = (*manifest.parts, Part(chunk_name(raw), 1, len(raw)))
-    return replace(manifest, parts=parts, state=combined(part.name for part in parts))
+    parts = (*manifest.parts, ManifestEntry(chunk_name(raw), 1, len(raw)))
+    return replace(manifest, parts=parts, state=digest_of_chunks(part.name for part in parts))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ledger.state.table import MANY, SOME, Layer, Table
+from holdfast.core.ledger.state.table import MANY, SOME, OverlayTable, Table
 
 KEYS = st.integers(0, 40).map(lambda number: number << 20)
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "drop"]), KEYS, st.integers(1, 9)), max_size=40)
@@ -65,7 +65,7 @@ def test_a_layer_reads_through_and_writes_apart_until_it_is_merged(
 
 
 def test_a_layer_refuses_to_be_snapshotted() -> None:
-    layer: Layer[int, int] = Table[int, int](1).layer()
+    layer: OverlayTable[int, int] = Table[int, int](1).layer()
     with pytest.raises(AssertionError, match="durable"):
         list(layer.shard_rows())
 

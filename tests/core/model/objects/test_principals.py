@@ -2,15 +2,15 @@
 
 import pytest
 
-from holdfast.core.model.objects.principals import hashed, is_hash, matches, parse, spoken
+from holdfast.core.model.objects.principals import format_token, hash_secret, is_hash, parse_token, verify_secret
 
 SECRET = "kZ-_" * 10 + "abc"
 
 
 def test_a_token_reads_back_in_one_way_only() -> None:
-    assert spoken("ci", SECRET) == f"hf_ci_{SECRET}"
-    assert parse(f"hf_ci_{SECRET}") == ("ci", SECRET)
-    assert parse(spoken("a" * 128, "_" * 43)) == ("a" * 128, "_" * 43)
+    assert format_token("ci", SECRET) == f"hf_ci_{SECRET}"
+    assert parse_token(f"hf_ci_{SECRET}") == ("ci", SECRET)
+    assert parse_token(format_token("a" * 128, "_" * 43)) == ("a" * 128, "_" * 43)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ def test_a_token_reads_back_in_one_way_only() -> None:
     ],
 )
 def test_what_is_no_token_is_none(text: str) -> None:
-    assert parse(text) is None
+    assert parse_token(text) is None
 
 
 def test_a_token_that_could_not_be_read_back_is_not_spoken() -> None:
     with pytest.raises(AssertionError):
-        spoken("c_i", SECRET)
+        format_token("c_i", SECRET)
 
 
 def test_a_secret_matches_its_own_hash_only() -> None:
-    assert is_hash(hashed(SECRET))
-    assert matches(SECRET, hashed(SECRET))
-    assert not matches(SECRET, hashed(SECRET[1:]))
-    assert not matches(SECRET, "")
-    assert not matches(SECRET, "\u00e9" * 64)
+    assert is_hash(hash_secret(SECRET))
+    assert verify_secret(SECRET, hash_secret(SECRET))
+    assert not verify_secret(SECRET, hash_secret(SECRET[1:]))
+    assert not verify_secret(SECRET, "")
+    assert not verify_secret(SECRET, "\u00e9" * 64)

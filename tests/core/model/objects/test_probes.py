@@ -8,15 +8,15 @@ import pytest
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.probes import ExecProbe, HttpProbe, Probe, TcpProbe
-from holdfast.core.model.objects.workload_validation import contradictions
-from holdfast.core.model.objects.workloads import Restart, Template, WorkloadSpec, restarts_allowed
+from holdfast.core.model.objects.workload_validation import workload_problems
+from holdfast.core.model.objects.workloads import RestartPolicy, Template, WorkloadSpec, restarts_allowed
 
 HEALTH = Probe(http=HttpProbe(path="/health"))
 
 
 def told(*, batch: bool = False, **fields: Any) -> list[str]:
     spec = WorkloadSpec(template=Template(**fields), replicas=1, priority_class="normal", batch=batch)
-    return contradictions(spec)
+    return workload_problems(spec)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def told(*, batch: bool = False, **fields: Any) -> list[str]:
         {"ports": 2, "readiness": Probe(http=HttpProbe(path="/health?deep=1", port=1))},
         {"ports": 1, "startup": Probe(tcp=TcpProbe()), "liveness": Probe(exec=ExecProbe(command=("true",)))},
         {"secrets": (("TOKEN", "file:/run/token"), ("_KEY2", "env:KEY"), ("OWN", "file:db/password"))},
-        {"user": "web", "folder": "/srv/web", "pids": 64, "grace": 60_000, "restart": Restart.NEVER},
+        {"user": "web", "folder": "/srv/web", "pids": 64, "grace": 60_000, "restart": RestartPolicy.NEVER},
         {"user": "1000", "uses": ("model-7", "python-3.11")},
     ],
     ids=str,
@@ -92,5 +92,5 @@ def test_how_it_is_watched_over_is_another_template() -> None:
 
 def test_what_is_never_to_be_restarted_has_no_restarts_to_spend() -> None:
     assert restarts_allowed(Template(restarts_max=5)) == 5
-    assert restarts_allowed(Template(restarts_max=5, restart=Restart.ON_FAILURE)) == 5
-    assert restarts_allowed(Template(restarts_max=5, restart=Restart.NEVER)) == 0
+    assert restarts_allowed(Template(restarts_max=5, restart=RestartPolicy.ON_FAILURE)) == 5
+    assert restarts_allowed(Template(restarts_max=5, restart=RestartPolicy.NEVER)) == 0

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.core.model.records.breaches import BIT, Repair, in_order, most_urgent
-from tests.support.step_counter import Steps
+from holdfast.core.model.records.breaches import BIT, Repair, by_urgency, most_urgent
+from tests.support.step_counter import StepCounter
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def test_the_most_urgent_of_very_many_are_found_in_bits_and_all_are_counted(most
     every = _many(3_000)
     own = [one for one in every if one is not None and one.since % 2]
     (found, total), bits = _in_bits(most_urgent(iter(every), most, lambda one: bool(one.since % 2)))
-    assert found == in_order(own)[:most]
+    assert found == by_urgency(own)[:most]
     assert (total, bits) == (len(own), 3_000 // BIT)
 
 
@@ -49,7 +49,7 @@ def test_no_bit_grows_with_how_many_there_are() -> None:
     for count in (2_000, 20_000):
         work, steps = most_urgent(iter(_many(count)), 100, lambda _: True), []
         for _ in range(count // BIT):
-            with Steps() as counted:
+            with StepCounter() as counted:
                 next(work)
             steps.append(counted.calls)
         longest[count] = max(steps)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.model.values.addresses import (
-    in_the_clear,
+    address_problem,
+    credentials_problem,
+    is_cleartext,
     is_exposed,
     is_loopback,
-    not_an_address,
-    not_for_credentials,
     origin,
 )
 
@@ -20,7 +20,7 @@ from holdfast.core.model.values.addresses import (
 )
 def test_loopback_is_this_machine(host: str) -> None:
     assert is_loopback(host)
-    assert not in_the_clear("http", host)
+    assert not is_cleartext("http", host)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_loopback_is_this_machine(host: str) -> None:
 )  # fmt: skip
 def test_whatever_is_not_plainly_loopback_is_elsewhere(host: str) -> None:
     assert not is_loopback(host)
-    assert in_the_clear("http", host)
-    assert not in_the_clear("HTTPS", host)
+    assert is_cleartext("http", host)
+    assert not is_cleartext("HTTPS", host)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_whatever_is_not_plainly_loopback_is_elsewhere(host: str) -> None:
     ["http://127.0.0.1:7400", "http://localhost", "http://[::1]:7400/", "https://hf.example:7400", "https://10.0.0.1"],
 )
 def test_credentials_may_go_to_this_machine_and_over_https_elsewhere(url: str) -> None:
-    assert not_for_credentials(url) == ""
+    assert credentials_problem(url) == ""
 
 
 @pytest.mark.parametrize("url", ["http://hf.example:7400", "HTTP://10.0.0.1", "http://[fe80::1]:7400"])
 def test_plain_http_elsewhere_is_exposed(url: str) -> None:
-    assert not_an_address(url) == ""
+    assert address_problem(url) == ""
     assert is_exposed(url)
-    assert "in the clear" in not_for_credentials(url)
+    assert "in the clear" in credentials_problem(url)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_plain_http_elsewhere_is_exposed(url: str) -> None:
     ],
 )  # fmt: skip
 def test_what_two_parsers_could_read_in_two_ways_is_no_address(url: str) -> None:
-    assert not_an_address(url)
-    assert not_for_credentials(url)
+    assert address_problem(url)
+    assert credentials_problem(url)
     assert is_exposed(url) == url.startswith("http:")
 
 

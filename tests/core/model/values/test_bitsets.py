@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.model.values.bitsets import (
     BLOCK,
-    as_runs,
-    blocks_of,
+    as_ranges,
+    bitset_of,
     count,
     each,
     lowest,
@@ -18,7 +18,7 @@ from holdfast.core.model.values.bitsets import (
     shared,
     union,
 )
-from holdfast.core.model.values.ranges import runs_of
+from holdfast.core.model.values.ranges import ranges_of
 
 #: Near the edges of blocks, and far away.
 _numbers = st.frozensets(
@@ -32,8 +32,8 @@ def test_blocks_join_and_part_as_sets_do(one: frozenset[int], other: frozenset[i
     mine, theirs = masks(one), masks(other)
     assert [*each(mine)] == sorted(one)
     assert count(mine) == len(one)
-    assert as_runs(mine) == runs_of(one)
-    assert blocks_of(runs_of(one)) == mine
+    assert as_ranges(mine) == ranges_of(one)
+    assert bitset_of(ranges_of(one)) == mine
     assert union((mine, theirs)) == masks(one | other)
     assert shared(mine, theirs) == masks(one & other)
     assert minus(mine, theirs) == masks(one - other)
@@ -50,4 +50,4 @@ def test_the_lowest_are_taken_first_of_what_is_there_and_of_what_is_free(
 
 def test_a_long_run_is_one_run_over_all_its_blocks() -> None:
     runs = ((3, 5 * BLOCK), (5 * BLOCK + 1, 6 * BLOCK), (8 * BLOCK, 9 * BLOCK))
-    assert as_runs(blocks_of(runs)) == runs
+    assert as_ranges(bitset_of(runs)) == runs

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from holdfast.core.model.values.resources import (
     AMOUNT_MAX,
-    NOTHING,
+    ZERO,
     Resources,
-    above_zero,
     add,
     amount_of,
-    exceeded,
-    greatest,
-    ill_formed,
-    least,
+    amount_problem,
+    clamp_zero,
+    elementwise_max,
+    elementwise_min,
+    first_exceeded,
+    from_amounts,
     names_in,
-    of_amounts,
     subtract,
     times,
     total,
@@ -40,7 +40,7 @@ def test_sums_do_not_depend_on_order(a: Resources, b: Resources, c: Resources) -
 @given(VECTORS, VECTORS)
 def test_what_is_added_and_taken_away_leaves_nothing_behind(a: Resources, b: Resources) -> None:
     assert subtract(add(a, b), b) == a
-    assert subtract(a, a) == NOTHING
+    assert subtract(a, a) == ZERO
 
 
 @given(VECTORS, st.integers(0, 9))
@@ -50,7 +50,7 @@ def test_times_is_repeated_addition(a: Resources, count: int) -> None:
 
 @given(VECTORS, VECTORS)
 def test_exceeded_names_a_resource_of_which_there_is_too_much(use: Resources, limit: Resources) -> None:
-    name = exceeded(use, limit)
+    name = first_exceeded(use, limit)
     names = ["cpu", "memory", "disk", "gpu", *dict(use.extended)]
     over = [n for n in names if amount_of(use, n) > amount_of(limit, n)]
     assert (name == "") == (not over)
@@ -59,29 +59,29 @@ def test_exceeded_names_a_resource_of_which_there_is_too_much(use: Resources, li
 
 @given(VECTORS, VECTORS)
 def test_the_greatest_covers_both_and_nothing_more(a: Resources, b: Resources) -> None:
-    both = greatest(a, b)
-    assert exceeded(a, both) == exceeded(b, both) == ""
+    both = elementwise_max(a, b)
+    assert first_exceeded(a, both) == first_exceeded(b, both) == ""
     for name in ("cpu", "memory", "disk", "gpu", "fpga", "tpu", "nic"):
         assert amount_of(both, name) == max(amount_of(a, name), amount_of(b, name))
 
 
 @given(VECTORS, VECTORS)
 def test_the_least_is_covered_by_both_and_by_nothing_less(a: Resources, b: Resources) -> None:
-    both = least(a, b)
-    assert exceeded(both, a) == exceeded(both, b) == ""
-    assert add(both, greatest(a, b)) == add(a, b)
+    both = elementwise_min(a, b)
+    assert first_exceeded(both, a) == first_exceeded(both, b) == ""
+    assert add(both, elementwise_max(a, b)) == add(a, b)
 
 
 @given(VECTORS)
 def test_amounts_by_name_are_the_same_amounts(a: Resources) -> None:
-    assert of_amounts({name: amount_of(a, name) for name in names_in(a)}) == a
+    assert from_amounts({name: amount_of(a, name) for name in names_in(a)}) == a
 
 
 @given(VECTORS, VECTORS)
 def test_above_zero_is_what_one_has_more(a: Resources, b: Resources) -> None:
-    more = above_zero(subtract(a, b))
-    assert ill_formed(more) == ""
-    assert exceeded(a, add(b, more)) == ""
+    more = clamp_zero(subtract(a, b))
+    assert amount_problem(more) == ""
+    assert first_exceeded(a, add(b, more)) == ""
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_above_zero_is_what_one_has_more(a: Resources, b: Resources) -> None:
     ],
 )
 def test_ill_formed_amounts_are_told(bad: Resources) -> None:
-    assert ill_formed(bad)
+    assert amount_problem(bad)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.model.values.sorted_list import CHUNK, Ordered
+from holdfast.core.model.values.sorted_list import CHUNK, SortedList
 
 
 @given(st.lists(st.integers(0, 400), max_size=400), st.lists(st.integers(0, 400), max_size=400))
 def test_it_holds_what_came_and_did_not_go_in_order(first: list[int], then: list[int]) -> None:
     kept = set(first)
-    found = Ordered(kept)
+    found = SortedList(kept)
     for value in then:
         before = list(found)
         after = found.without(value) if value in found else found.with_(value)
@@ -30,7 +30,7 @@ def test_it_holds_what_came_and_did_not_go_in_order(first: list[int], then: list
 
 def test_a_change_copies_one_chunk_however_long_the_list_is() -> None:
     for count in (1_000, 8_000):
-        found = Ordered(range(0, 2 * count, 2))
+        found = SortedList(range(0, 2 * count, 2))
         for value in range(1, count, 7):
             known, found = {id(chunk): chunk for chunk in found._chunks}, found.with_(value)
             copied = [chunk for chunk in found._chunks if id(chunk) not in known]

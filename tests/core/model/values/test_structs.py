@@ -10,7 +10,7 @@ from holdfast.core.model.objects.policies import Override, PolicyDocument, Sched
 from holdfast.core.model.objects.tenants import RecoveryBudget, Tenant, TenantSpec
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.settings import Settings
 from holdfast.core.model.values.structs import Document
 from tests.support.generated.golden_defaults import defaults_kept, defaults_now, documents
@@ -56,7 +56,7 @@ def test_equal_templates_have_one_digest_whoever_wrote_their_defaults() -> None:
     written = b'{"command":["serve"],"gpuMilli":1000,"need":[0,0,0,0,[]],"restartsMax":3,"restarted":0}'
     assert template_digest(msgspec.json.decode(written, type=Template)) == template_digest(plain)
     assert template_digest(msgspec.structs.replace(plain, need=Resources())) == template_digest(plain)
-    assert msgspec.structs.replace(plain, need=Resources(1)).need != NOTHING
+    assert msgspec.structs.replace(plain, need=Resources(1)).need != ZERO
 
 
 def test_who_asks_for_a_restart_asks_for_another_template() -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER
 from tests.support.ledgers.platform import ACME, PlatformBench, a_workload, a_world, an_exclusive
 
-STANDBY: dict[str, Any] = {"purpose": Purpose.RECOVERY, "stage": Stage.STANDBY}
+STANDBY: dict[str, Any] = {"purpose": AssignmentPurpose.RECOVERY, "stage": AssignmentStage.STANDBY}
 
 
 def standing_by(disruption: int = 0) -> tuple[PlatformBench, int, int]:
@@ -31,7 +31,11 @@ def recovered(disruption: int = 0) -> tuple[PlatformBench, int, int]:
 def test_failover_runs_what_stood_by() -> None:
     bench, _, uid = recovered()
     found = bench.state.assignments[uid]
-    assert (found.stage, found.purpose, found.accounts) == (Stage.ACTIVE, Purpose.RECOVERY, ("recovery/reserve",))
+    assert (found.stage, found.purpose, found.accounts) == (
+        AssignmentStage.ACTIVE,
+        AssignmentPurpose.RECOVERY,
+        ("recovery/reserve",),
+    )
 
 
 def test_failover_begins_once_a_region_is_lost_and_not_before() -> None:
@@ -79,7 +83,7 @@ def test_an_ended_assignment_wants_nothing_and_keeps_its_identities_until_they_a
     uid = bench.hold(db, "eu", 0, 1)
     bench.accept(ASSIGNMENT, c.EndAssignment(uid))
     found = bench.state.assignments[uid]
-    assert (found.stage, found.shares, found.ordinals) == (Stage.ENDED, (), ((0, 2),))
+    assert (found.stage, found.shares, found.ordinals) == (AssignmentStage.ENDED, (), ((0, 2),))
     assert len(bench.state.rights) == 2
 
 
@@ -119,7 +123,11 @@ def test_adoption_moves_recovered_work_to_the_quota() -> None:
     bench, _, uid = recovered()
     bench.accept(FAILOVER, c.Adopt(uid))
     found = bench.state.assignments[uid]
-    assert (found.purpose, found.stage, found.accounts) == (Purpose.SERVING, Stage.ACTIVE, ("quota/acme",))
+    assert (found.purpose, found.stage, found.accounts) == (
+        AssignmentPurpose.SERVING,
+        AssignmentStage.ACTIVE,
+        ("quota/acme",),
+    )
     bench.refuse(Code.ALREADY, FAILOVER, c.Adopt(uid))
 
 

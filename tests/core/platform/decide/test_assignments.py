@@ -7,8 +7,8 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Share, Stage
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER
 from tests.support.ledgers.platform import (
@@ -24,7 +24,7 @@ from tests.support.ledgers.platform import (
     cpu,
 )
 
-RECOVERY: dict[str, Any] = {"purpose": Purpose.RECOVERY, "stage": Stage.STANDBY}
+RECOVERY: dict[str, Any] = {"purpose": AssignmentPurpose.RECOVERY, "stage": AssignmentStage.STANDBY}
 
 
 def with_web(**fields: Any) -> tuple[PlatformBench, int]:
@@ -99,7 +99,7 @@ def test_nobody_else_assigns() -> None:
 
 def test_what_is_not_there_cannot_be_assigned() -> None:
     bench, web = with_web()
-    bench.refuse(Code.NOT_FOUND, ASSIGNMENT, c.Assign(99, "eu", Purpose.SERVING, Stage.ACTIVE, ()))
+    bench.refuse(Code.NOT_FOUND, ASSIGNMENT, c.Assign(99, "eu", AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, ()))
     bench.refuse(Code.NOT_FOUND, ASSIGNMENT, bench.assignment(web, "ap", 1))
     bench.refuse(Code.NOT_FOUND, ASSIGNMENT, bench.assignment(web, shares=(Share("00", 1),)))
 
@@ -117,7 +117,7 @@ MALFORMED: list[dict[str, Any]] = [
     {"shares": (Share(DIGEST, 1), Share(DIGEST, 2))},
     {"shares": (Share(DIGEST, 100_001),)},
     {"disruption": -1},
-    {"stage": Stage.ENDED},
+    {"stage": AssignmentStage.ENDED},
 ]
 
 
@@ -225,12 +225,12 @@ def test_recovery_needs_a_budget_with_room_in_that_region_for_that_tenant() -> N
 
 def test_only_recovery_stands_by() -> None:
     bench, web = with_web()
-    bench.refuse(Code.CONTRADICTORY, ASSIGNMENT, bench.assignment(web, "eu", 1, stage=Stage.STANDBY))
+    bench.refuse(Code.CONTRADICTORY, ASSIGNMENT, bench.assignment(web, "eu", 1, stage=AssignmentStage.STANDBY))
 
 
 def test_recovery_runs_only_once_a_region_is_lost() -> None:
     bench, web = with_web(budget="reserve")
-    running = {"purpose": Purpose.RECOVERY}
+    running = {"purpose": AssignmentPurpose.RECOVERY}
     bench.refuse(Code.TOO_EARLY, FAILOVER, bench.assignment(web, "us", 1, **running))
     bench.assign(web, "us", 1, **RECOVERY)
     bench.refuse(Code.TOO_EARLY, FAILOVER, bench.assignment(web, "us", 1, **running))
@@ -242,9 +242,9 @@ def test_recovery_runs_only_once_a_region_is_lost() -> None:
 def test_recovery_that_runs_is_adjusted_after_the_lost_region_is_back() -> None:
     bench, web = with_web(budget="reserve")
     bench.lose("eu")
-    bench.assign(web, "us", 2, purpose=Purpose.RECOVERY)
+    bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY)
     bench.retire("eu")
-    bench.assign(web, "us", 1, purpose=Purpose.RECOVERY)
+    bench.assign(web, "us", 1, purpose=AssignmentPurpose.RECOVERY)
 
 
 def test_open_emergencies_of_the_tenant_pay_after_its_quota_in_the_order_of_their_uids() -> None:
@@ -336,4 +336,4 @@ def test_a_lease_is_not_renewed_while_its_region_is_not_heard() -> None:
 def test_nothing_is_charged_by_assigning() -> None:
     bench, web = with_web()
     bench.assign(web, "eu", 3)
-    assert bench.charged() == NOTHING
+    assert bench.charged() == ZERO

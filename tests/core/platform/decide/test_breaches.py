@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.breaches import Breach
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as c
@@ -141,15 +141,15 @@ def test_only_quotas_are_ever_owed() -> None:
 @pytest.mark.parametrize(
     ("purpose", "stage", "shared"),
     [
-        (Purpose.SERVING, Stage.ACTIVE, 5),
-        (Purpose.SERVING, Stage.STANDBY, 5),
-        (Purpose.SERVING, Stage.ENDED, 3),
-        (Purpose.RECOVERY, Stage.ACTIVE, 3),
-        (Purpose.RECOVERY, Stage.ENDED, 3),
+        (AssignmentPurpose.SERVING, AssignmentStage.ACTIVE, 5),
+        (AssignmentPurpose.SERVING, AssignmentStage.STANDBY, 5),
+        (AssignmentPurpose.SERVING, AssignmentStage.ENDED, 3),
+        (AssignmentPurpose.RECOVERY, AssignmentStage.ACTIVE, 3),
+        (AssignmentPurpose.RECOVERY, AssignmentStage.ENDED, 3),
     ],
 )
 def test_a_disruption_budget_is_shared_by_what_serves_and_has_not_ended(
-    purpose: Purpose, stage: Stage, shared: int
+    purpose: AssignmentPurpose, stage: AssignmentStage, shared: int
 ) -> None:
     other = an_assignment(disruption=3)
     one = an_assignment(disruption=2, purpose=purpose, stage=stage)

@@ -9,17 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.commit.draft import ROW_BYTES, Draft
+from holdfast.core.ledger.commit.draft import ROW_BYTES, BatchDraft
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.values.limits import IDENTITIES_MAX, RIGHTS_MAX
-from holdfast.core.model.values.ranges import expanded, first_of, in_parts, joined, size
+from holdfast.core.model.values.ranges import count_numbers, expanded, first_of, split_ranges, with_numbers
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.decide import region_retirement, workload_deletion
 from holdfast.core.platform.definition import ASSIGNMENT, PLATFORM, RETIREMENT
 from holdfast.core.platform.events import RegionRetired, RetirementContinued, RightsFreed
-from holdfast.core.reconcilers.platform.assignment import Assignments
-from holdfast.core.reconcilers.platform.retirement import Retirement
+from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
+from holdfast.core.reconcilers.platform.retirement import RetirementReconciler
 from tests.support.ledgers.platform import ACME, ROOT, PlatformBench, a_workload, a_world, an_exclusive, cpu
 
 ALL = ((0, IDENTITIES_MAX),)
@@ -37,7 +37,7 @@ def a_large_world(level: int = 2) -> PlatformBench:
 
 def settle(bench: PlatformBench, workload: int) -> None:
     """Do what the assignment controller wants, until it wants nothing."""
-    while wanted := Assignments().reconcile(bench.state, workload, bench.at).send:
+    while wanted := AssignmentReconciler().reconcile(bench.state, workload, bench.at).send:
         for one in wanted:
             bench.accept(ASSIGNMENT, one.command)
 
@@ -50,10 +50,15 @@ def in_region(bench: PlatformBench, workload: int, region: str = "eu") -> Assign
 def give_back(bench: PlatformBench, workload: int, region: str = "eu") -> list[int]:
     """Give back what an ended assignment lists, part by part, then the rest; how much was left after each."""
     left = []
-    while size(held := joined((a := in_region(bench, workload, region)).ordinals, a.returning)) > RIGHTS_MAX:
-        assert bench.refuse(Code.IN_USE, f"region/{region}", c.RemoveAssignment(a.uid)).facts["rights"] == size(held)
+    while (
+        count_numbers(held := with_numbers((a := in_region(bench, workload, region)).ordinals, a.returning))
+        > RIGHTS_MAX
+    ):
+        assert bench.refuse(Code.IN_USE, f"region/{region}", c.RemoveAssignment(a.uid)).facts[
+            "rights"
+        ] == count_numbers(held)
         bench.accept(f"region/{region}", c.ReleaseRights(workload, first_of(held, RIGHTS_MAX), a.revision))
-        left.append(size(held) - RIGHTS_MAX)
+        left.append(count_numbers(held) - RIGHTS_MAX)
     bench.accept(f"region/{region}", c.RemoveAssignment(in_region(bench, workload, region).uid))
     return left
 
@@ -86,12 +91,16 @@ def test_a_part_is_given_back_by_any_list_of_an_ended_assignment() -> None:
 def test_rights_that_no_assignment_lists_are_asked_back_where_they_are_too_many_for_one_record() -> None:
     bench = a_large_world()
     db = bench.put(an_exclusive(**{**LARGEST, "regions": ("eu", "us")}))
-    for number, part in enumerate(in_parts(ALL, RIGHTS_MAX)):
+    for number, part in enumerate(split_ranges(ALL, RIGHTS_MAX)):
         bench.accept(ASSIGNMENT, c.GrantRight(db, part, "eu" if number % 2 else "us"))
     bench.accept(ACME, c.DeleteWorkload("acme", "db"))
     for region in ("eu", "us"):
         asked = in_region(bench, db, region)
-        assert (asked.stage, size(asked.returning), asked.ordinals) == (Stage.ENDED, IDENTITIES_MAX // 2, ())
+        assert (asked.stage, count_numbers(asked.returning), asked.ordinals) == (
+            AssignmentStage.ENDED,
+            IDENTITIES_MAX // 2,
+            (),
+        )
         give_back(bench, db, region)
     assert (len(bench.state.workloads), len(bench.state.rights)) == (0, 0)
     bench.verify()
@@ -109,8 +118,8 @@ def test_rights_that_are_asked_back_join_the_assignment_that_their_own_region_ha
     bench.accept(ACME, c.DeleteWorkload("acme", "db"))
     assert sorted(one.region for one in bench.assignments(db)) == ["eu", "us"]
     eu, us = (in_region(bench, db, region) for region in ("eu", "us"))
-    assert (eu.uid, us.stage) == (uid, Stage.ENDED)
-    assert (expanded(joined(eu.ordinals, eu.returning)), expanded(us.returning)) == ((0, 4, 5), (1, 2, 3))
+    assert (eu.uid, us.stage) == (uid, AssignmentStage.ENDED)
+    assert (expanded(with_numbers(eu.ordinals, eu.returning)), expanded(us.returning)) == ((0, 4, 5), (1, 2, 3))
 
 
 def test_few_rights_that_no_assignment_lists_go_with_their_workload_at_once() -> None:
@@ -152,7 +161,7 @@ def test_a_region_with_the_largest_exclusive_workload_is_retired_in_parts_and_th
     bench.refuse(Code.TOMBSTONED, "region/eu", c.JoinRegion("eu", "log-eu"))
     left = [status.unreleased]
     assert bench.refuse(Code.IN_USE, ROOT, c.Delete("Region", "eu")).facts == {"unreleased": status.unreleased}
-    while wanted := Retirement().reconcile(bench.state, "eu", bench.at).send:
+    while wanted := RetirementReconciler().reconcile(bench.state, "eu", bench.at).send:
         bench.refuse(Code.IN_USE, "region/eu", c.JoinRegion("eu", "log-eu-2"))
         for one in wanted:
             bench.accept(RETIREMENT, one.command)
@@ -179,7 +188,7 @@ def retired_in_parts(bench: PlatformBench) -> list[tuple[int, int]]:
         return assignments, grants
 
     found = [left()]
-    while wanted := Retirement().reconcile(bench.state, "eu", bench.at).send:
+    while wanted := RetirementReconciler().reconcile(bench.state, "eu", bench.at).send:
         for one in wanted:
             bench.accept(RETIREMENT, one.command)
         found.append(left())
@@ -259,8 +268,8 @@ def test_the_end_of_a_lease_is_told_once_for_all_rights_of_a_region() -> None:
     settle(bench, db)
     told = bench.state.leases[db]
     bench.later(bench.state.facts.settings.right_lease // 2 + 1)
-    (renewal,) = Assignments().reconcile(bench.state, db, bench.at).send
-    draft = Draft(PLATFORM, bench.state)
+    (renewal,) = AssignmentReconciler().reconcile(bench.state, db, bench.at).send
+    draft = BatchDraft(PLATFORM, bench.state)
     draft.consider(bench.envelope(ASSIGNMENT, renewal.command), bench.at)
     written = draft.state.written()
     assert {"assignments", "leases"} <= set(written)
@@ -272,7 +281,7 @@ def test_what_a_range_stands_for_weighs_in_its_batch() -> None:
     """The record is small and its rows are not: a batch of a few such would hold the loop for long."""
     bench = a_large_world()
     db = bench.put(an_exclusive(**LARGEST))
-    draft = Draft(PLATFORM, bench.state)
+    draft = BatchDraft(PLATFORM, bench.state)
     draft.consider(bench.envelope(ASSIGNMENT, c.GrantRight(db, ((0, RIGHTS_MAX),), "eu")), bench.at)
     assert draft.size_bytes >= RIGHTS_MAX * ROW_BYTES
 
@@ -281,12 +290,12 @@ def test_neighbours_are_granted_to_one_region_and_the_lacking_are_levelled() -> 
     bench = a_large_world()
     db = bench.put(an_exclusive(**{**LARGEST, "regions": ("eu", "us")}))
     settle(bench, db)
-    assert [(size(runs), len(runs)) for _, runs in bench.state.rights_of[db]] == [(IDENTITIES_MAX // 2, 1)] * 2
+    assert [(count_numbers(runs), len(runs)) for _, runs in bench.state.rights_of[db]] == [(IDENTITIES_MAX // 2, 1)] * 2
 
 
 @pytest.mark.parametrize("event", [RegionRetired("eu", "log-eu", "gone", 5), RetirementContinued("eu", 3)])
 def test_each_part_of_a_retirement_wakes_who_does_the_next(event: Any) -> None:
-    state, controller = a_world().state, Retirement()
+    state, controller = a_world().state, RetirementReconciler()
     touched = [key for key in PLATFORM.keys[type(event)](event, 1) if key[0] in controller.watches]
     assert [name for key in touched for name in controller.wake(state, key)] == ["eu"]
 
@@ -299,7 +308,7 @@ def test_at_the_first_level_a_region_is_retired_whole_and_keeps_no_right() -> No
     bench.retire("eu")
     assert bench.state.regions["eu"].status.unreleased == 0
     assert [region for region, _ in bench.state.rights_of[db]] == ["us"]
-    assert not Retirement().reconcile(bench.state, "eu", bench.at).send
+    assert not RetirementReconciler().reconcile(bench.state, "eu", bench.at).send
     one = bench.put(an_exclusive("one", replicas=RIGHTS_MAX + 2, regions=("us",)))
     settle(bench, one)
     bench.retire("us")
@@ -316,4 +325,4 @@ def test_the_removal_of_a_workload_frees_each_right_once() -> None:
     raw, digest = bench.log[-1]
     records = PLATFORM.batches.read(raw, PLATFORM.batches.header(raw).previous, digest).records
     freed = [event.ordinals for record in records for event in record.events if isinstance(event, RightsFreed)]
-    assert sum(map(size, freed)) == 4
+    assert sum(map(count_numbers, freed)) == 4

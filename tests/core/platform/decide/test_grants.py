@@ -5,16 +5,16 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.grants import Offer, grant_key
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.records.grants import GrantOffer, grant_key
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import GRANT, PLATFORM
 from holdfast.core.platform.events import GrantStored
 from holdfast.core.platform.limits import OFFERS_MAX
-from holdfast.core.platform.queries.accounts import effective
+from holdfast.core.platform.queries.accounts import effective_quota
 from tests.support.ledgers.platform import HOUR, ROOT, PlatformBench, a_quota, a_world, cpu
 
 END = 60_000
@@ -28,7 +28,7 @@ def test_the_first_offer_is_version_one_and_charged_at_once() -> None:
     bench = a_world()
     bench.offer("eu", cpu(4_000))
     grant = bench.grant("eu")
-    assert (grant.version, grant.acknowledged, grant.offers) == (1, 0, (Offer(1, cpu(4_000)),))
+    assert (grant.version, grant.acknowledged, grant.offers) == (1, 0, (GrantOffer(1, cpu(4_000)),))
     assert (grant.offered, bench.charged()) == (cpu(4_000), cpu(4_000))
 
 
@@ -153,7 +153,7 @@ def test_a_recovery_budget_has_its_limit_in_each_region() -> None:
     bench.offer("us", cpu(4_000), "recovery/reserve")
     bench.refuse(Code.OVER_QUOTA, GRANT, offer(bench.at, "eu", cpu(4_001), "recovery/reserve"))
     bench.refuse(Code.CONTRADICTORY, GRANT, offer(bench.at, "us2", cpu(1), "recovery/reserve"))
-    assert bench.charged() == NOTHING
+    assert bench.charged() == ZERO
 
 
 def test_an_emergency_lends_what_it_says_until_it_ends_where_it_holds() -> None:
@@ -180,7 +180,7 @@ def test_an_emergency_with_unreadable_amounts_lends_nothing() -> None:
 
 def test_another_override_is_no_account() -> None:
     bench = a_world()
-    uid = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "", "", "why", bench.at + HOUR))
+    uid = bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "", "", "why", bench.at + HOUR))
     bench.refuse(Code.NOT_FOUND, GRANT, offer(bench.at, "eu", cpu(1), f"emergency/{uid}"))
 
 
@@ -242,9 +242,9 @@ def test_effective_is_what_is_charged_while_that_is_more_than_the_quota() -> Non
     bench = a_world()
     bench.settle("eu", bench.offer("eu", cpu(8_000)), cpu(8_000))
     bench.put(a_quota("acme", cpu(5_000)))
-    assert effective(bench.state, bench.state.quotas["acme"]) == cpu(8_000)
+    assert effective_quota(bench.state, bench.state.quotas["acme"]) == cpu(8_000)
     bench.settle("eu", bench.offer("eu", cpu(3_000)), cpu(3_000))
-    assert effective(bench.state, bench.state.quotas["acme"]) == cpu(5_000)
+    assert effective_quota(bench.state, bench.state.quotas["acme"]) == cpu(5_000)
 
 
 # What a region holds and this log knows nothing of
@@ -277,7 +277,7 @@ def test_a_version_that_was_never_offered_is_followed_by_the_target_under_one_ab
     bench.settle("eu", bench.offer("eu", cpu(2_000)), cpu(2_000))
     claim(bench, 10, cpu(5_000))
     grant = bench.grant("eu")
-    assert (grant.version, grant.target, grant.offers) == (11, cpu(2_000), (Offer(11, cpu(2_000)),))
+    assert (grant.version, grant.target, grant.offers) == (11, cpu(2_000), (GrantOffer(11, cpu(2_000)),))
     assert (grant.acknowledged, grant.settled, bench.charged()) == (10, cpu(5_000), cpu(5_000))
     bench.settle("eu", 11, cpu(3_000))
     assert bench.charged() == cpu(3_000)
@@ -300,7 +300,7 @@ def test_an_account_that_nothing_was_lent_of_is_charged_and_called_back(account:
     bench = a_world()
     claim(bench, 3, cpu(6_000), account)
     grant = bench.grant("eu", account)
-    assert (grant.target, grant.offers, grant.offered) == (cpu(0), (Offer(4, cpu(0)),), cpu(6_000))
+    assert (grant.target, grant.offers, grant.offered) == (cpu(0), (GrantOffer(4, cpu(0)),), cpu(6_000))
     assert bench.at < grant.ends <= bench.at + bench.state.facts.settings.grant_life
     claim(bench, 4, cpu(0), account)
     assert not bench.state.breaches.items()
@@ -368,4 +368,4 @@ def test_what_was_lent_from_an_account_that_is_gone_is_called_back_and_not_lent_
     lent = replace(bench.grant("eu", "quota/nobody"), target=cpu(100), ends=bench.at + 1_000)
     bench.state.grants.put(key, lent)
     answer = bench.send(GRANT, c.OfferGrant("quota/nobody", "eu", cpu(milli), lent.ends + later_by))
-    assert isinstance(answer, Landed if is_taken else Refused), answer
+    assert isinstance(answer, Committed if is_taken else Refused), answer

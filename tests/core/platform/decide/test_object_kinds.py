@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects import principals
-from holdfast.core.model.objects.principals import PrincipalSpec, Right
+from holdfast.core.model.objects.principals import Permission, PrincipalSpec
 from holdfast.core.model.values.resources import AMOUNT_MAX, Resources
 from holdfast.core.platform import commands as c
 from tests.support.ledgers.platform import (
@@ -56,8 +56,8 @@ def test_a_principal_is_named_by_its_kind() -> None:
 
 def test_nobody_gives_or_takes_a_right_that_they_do_not_have() -> None:
     bench = a_world()
-    bench.put(a_principal("person/clerk", Right.OPERATE))
-    grab = a_principal("person/clerk", Right.OPERATE, Right.BREAK_GLASS)
+    bench.put(a_principal("person/clerk", Permission.OPERATE))
+    grab = a_principal("person/clerk", Permission.OPERATE, Permission.BREAK_GLASS)
     refused = bench.refuse(Code.NO_RIGHT, "person/clerk", c.Put(grab))
     assert refused.facts["missing"] == ["break-glass"]
     disabled = replace(a_principal(ROOT), spec=PrincipalSpec(disabled=True))
@@ -68,8 +68,8 @@ def test_nobody_gives_or_takes_a_right_that_they_do_not_have() -> None:
 
 def test_a_disabled_principal_may_send_nothing() -> None:
     bench = a_world()
-    bench.put(a_principal("person/x", Right.OPERATE))
-    bench.put(replace(a_principal("person/x", Right.OPERATE), spec=PrincipalSpec(disabled=True)))
+    bench.put(a_principal("person/x", Permission.OPERATE))
+    bench.put(replace(a_principal("person/x", Permission.OPERATE), spec=PrincipalSpec(disabled=True)))
     bench.refuse(Code.NO_RIGHT, "person/x", c.Put(a_tenant("new")))
 
 
@@ -88,7 +88,7 @@ def test_a_token_is_stored_as_a_hash_under_a_name_that_can_be_told_from_its_secr
         bench.refuse(Code.MALFORMED, ROOT, c.Put(replace(token, spec=replace(token.spec, hash=wrong))))
     bench.refuse(Code.MALFORMED, ROOT, c.Put(a_token("two_words")))
     bench.put(token)
-    assert principals.parse(principals.spoken("ci.deploy-2", "s" * 43)) == ("ci.deploy-2", "s" * 43)
+    assert principals.parse_token(principals.format_token("ci.deploy-2", "s" * 43)) == ("ci.deploy-2", "s" * 43)
 
 
 def test_a_tenants_limits_cannot_be_negative() -> None:

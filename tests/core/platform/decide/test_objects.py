@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.model.values.metadata import Deletion, Finalizer, Meta
 from holdfast.core.platform import commands as c
 from tests.support.ledgers.platform import ROOT, a_class, a_pool, a_principal, a_quota, a_region, a_tenant, a_world, cpu
@@ -54,7 +54,7 @@ def test_what_a_sender_claims_of_the_ledgers_fields_is_ignored() -> None:
         finalizers=(Finalizer(name="f", owner="region/eu", deadline=1),),
         deletion=Deletion(by="person/somebody", at=1),
     )
-    heard = Condition(type="Heard", status=Truth.TRUE, reason=Reason.AS_DESIRED)
+    heard = Condition(type="Heard", status=ConditionStatus.TRUE, reason=ConditionReason.AS_DESIRED)
     status = RegionStatus(health=RegionHealth.LOST, log_id="mine", conditions=(heard,), address="http://there")
     revision = bench.put(replace(a_region("ap"), meta=claimed, status=status))
     stored = bench.state.regions["ap"]
@@ -106,7 +106,7 @@ def test_bad_names_and_marks_are_malformed() -> None:
 
 def test_only_people_who_may_operate_put_and_delete() -> None:
     bench = a_world()
-    bench.put(a_principal("person/reader", Right.READ))
+    bench.put(a_principal("person/reader", Permission.READ))
     bench.refuse(Code.NO_RIGHT, "person/reader", c.Put(a_tenant("new")))
     bench.refuse(Code.NO_RIGHT, "tenant/acme", c.Put(a_tenant("new")))
     bench.refuse(Code.NO_RIGHT, "person/reader", c.Delete("Tenant", "acme"))
@@ -114,8 +114,8 @@ def test_only_people_who_may_operate_put_and_delete() -> None:
 
 def test_a_sender_with_a_scope_does_not_write_what_concerns_everybody() -> None:
     bench = a_world()
-    bench.put(a_principal("person/local", Right.OPERATE, region="eu"))
-    bench.put(a_principal("person/guest", Right.OPERATE, tenant="acme"))
+    bench.put(a_principal("person/local", Permission.OPERATE, region="eu"))
+    bench.put(a_principal("person/guest", Permission.OPERATE, tenant="acme"))
     bench.refuse(Code.WRONG_SCOPE, "person/local", c.Put(a_quota("acme", cpu(99_000))))
     bench.refuse(Code.WRONG_SCOPE, "person/guest", c.Put(a_quota("acme", cpu(99_000))))
     bench.refuse(Code.WRONG_SCOPE, "person/guest", c.Put(a_pool("p", "eu")))
@@ -123,7 +123,7 @@ def test_a_sender_with_a_scope_does_not_write_what_concerns_everybody() -> None:
 
 def test_a_regions_operator_writes_that_region_and_its_pools() -> None:
     bench = a_world()
-    bench.put(a_principal("person/local", Right.OPERATE, region="eu"))
+    bench.put(a_principal("person/local", Permission.OPERATE, region="eu"))
     bench.accept("person/local", c.Put(a_region("eu", "EU", us=90)))
     bench.accept("person/local", c.Put(a_pool("p", "eu")))
     bench.refuse(Code.WRONG_SCOPE, "person/local", c.Put(a_region("us", "EU")))

@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY, PolicyDocument, PolicyStage
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state.lookups import valid_policy
 from tests.support.ledgers.platform import ROOT, PlatformBench, a_principal, a_world
@@ -159,7 +159,7 @@ def test_a_rollback_says_why() -> None:
 
 def test_policies_need_the_right_to_promote_them() -> None:
     bench, revision = published()
-    bench.put(a_principal("person/operator", Right.OPERATE))
+    bench.put(a_principal("person/operator", Permission.OPERATE))
     for command in (
         c.PublishPolicy("packed", PACKED),
         c.ActivatePolicy(revision, "eu"),
@@ -170,8 +170,8 @@ def test_policies_need_the_right_to_promote_them() -> None:
 
 def test_a_scope_bounds_where_a_policy_may_be_promoted() -> None:
     bench, revision = published()
-    bench.put(a_principal("person/local", Right.PROMOTE_POLICY, region="eu"))
-    bench.put(a_principal("person/guest", Right.PROMOTE_POLICY, tenant="acme"))
+    bench.put(a_principal("person/local", Permission.PROMOTE_POLICY, region="eu"))
+    bench.put(a_principal("person/guest", Permission.PROMOTE_POLICY, tenant="acme"))
     bench.accept("person/local", c.ActivatePolicy(revision, "eu"))
     bench.accept("person/guest", c.ActivatePolicy(revision, "us", "acme"))
     bench.refuse(Code.WRONG_SCOPE, "person/local", c.ActivatePolicy(revision, "us"))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, RightHeld, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, HeldRight
 from holdfast.core.model.values.limits import REASON_MAX
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.decide import region_retirement
@@ -25,7 +25,7 @@ from tests.support.ledgers.platform import (
     cpu,
 )
 from tests.support.ledgers.region import an_assignment
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 
 def test_what_the_region_held_is_free_and_what_others_hold_is_untouched() -> None:
@@ -34,7 +34,7 @@ def test_what_the_region_held_is_free_and_what_others_hold_is_untouched() -> Non
     bench.hold(db, "eu", 0)
     bench.hold(db, "us", 1)
     bench.accept(ASSIGNMENT, c.GrantRight(db, 2, "eu"))
-    bench.assign(db, "eu", 1, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.assign(db, "eu", 1, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     for region in ("eu", "us"):
         bench.offer(region, cpu(2_000))
         bench.offer(region, cpu(1_000), "recovery/reserve")
@@ -126,10 +126,10 @@ def test_a_part_is_found_in_no_more_steps_where_a_region_and_others_have_very_mu
         for number in range(1, count + 1):
             one = an_assignment(uid=number, workload=number, region=("eu", "us")[number % 2])
             state.assignments.put(number, one)
-            state.rights.put((number, 0), RightHeld(number, 0, one.region, number))
+            state.rights.put((number, 0), HeldRight(number, 0, one.region, number))
         state.facts = replace(state.facts, level=LEVEL)
         state.rebuild()
-        with Steps() as counted:
+        with StepCounter() as counted:
             part = region_retirement._next_part(state, "eu")
         assert part.workloads == [*range(2, 1_001, 2)], "the oldest first"
         assert (part.rows, part.left) == (1_000, count - 1_000)

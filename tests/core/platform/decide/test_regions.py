@@ -4,9 +4,9 @@ import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.revision import revision
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.revision import pack_revision
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import REGION_HEALTH
@@ -93,20 +93,20 @@ def acknowledgement(bench: PlatformBench, position: int, cursor: int, digest: st
 def test_positions_only_grow() -> None:
     bench = a_world()
     bench.later(500)
-    bench.accept("region/eu", acknowledgement(bench, 20, revision(5)))
+    bench.accept("region/eu", acknowledgement(bench, 20, pack_revision(5)))
     status = bench.state.regions["eu"].status
-    assert (status.position, status.cursor, status.heard_at) == (20, revision(5), bench.at)
-    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 19, revision(4)))
-    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 20, revision(6)))
-    bench.refuse(Code.CONTRADICTORY, "region/eu", acknowledgement(bench, 21, revision(4)))
-    bench.accept("region/eu", acknowledgement(bench, 21, revision(5)))
+    assert (status.position, status.cursor, status.heard_at) == (20, pack_revision(5), bench.at)
+    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 19, pack_revision(4)))
+    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 20, pack_revision(6)))
+    bench.refuse(Code.CONTRADICTORY, "region/eu", acknowledgement(bench, 21, pack_revision(4)))
+    bench.accept("region/eu", acknowledgement(bench, 21, pack_revision(5)))
 
 
 def test_nobody_has_applied_what_is_not_in_the_log() -> None:
     bench = a_world()
     head = bench.state.facts.seq
-    bench.refuse(Code.MALFORMED, "region/eu", acknowledgement(bench, 1, revision(head + 1)))
-    bench.accept("region/eu", acknowledgement(bench, 1, revision(head, 7)))
+    bench.refuse(Code.MALFORMED, "region/eu", acknowledgement(bench, 1, pack_revision(head + 1)))
+    bench.accept("region/eu", acknowledgement(bench, 1, pack_revision(head, 7)))
 
 
 def test_a_region_is_held_to_the_batch_that_it_acknowledged_until_another_log_joins() -> None:
@@ -142,18 +142,18 @@ def test_an_acknowledgement_is_of_the_log_that_joined() -> None:
 
 def test_what_somebody_said_of_a_regions_log_counts_no_more_once_a_person_attests_that_it_is_whole() -> None:
     bench = a_world()
-    bench.accept("region/eu", acknowledgement(bench, 20, revision(5)))
+    bench.accept("region/eu", acknowledgement(bench, 20, pack_revision(5)))
     heard = bench.state.regions["eu"].status.heard_at
-    bench.accept("region/eu", acknowledgement(bench, 10**9, revision(5), "00000000000000aa"))
+    bench.accept("region/eu", acknowledgement(bench, 10**9, pack_revision(5), "00000000000000aa"))
     bench.join("eu")
-    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 21, revision(5)))
+    bench.refuse(Code.ALREADY, "region/eu", acknowledgement(bench, 21, pack_revision(5)))
     bench.later(500)
     bench.accept(ROOT, c.BelieveRegion("eu", "its token was stolen"))
     status = bench.state.regions["eu"].status
     assert (status.position, status.digest, status.cursor) == (0, "", 0)
     assert (status.log_id, status.session) == ("log-eu", bench.sessions["region/eu"]), "its session goes on"
     assert heard <= status.heard_at < bench.at, "a person's word is no sign of life"
-    bench.accept("region/eu", acknowledgement(bench, 21, revision(4)))
+    bench.accept("region/eu", acknowledgement(bench, 21, pack_revision(4)))
     assert bench.state.regions["eu"].status.position == 21
 
 
@@ -170,9 +170,9 @@ def test_of_whose_log_nothing_is_known_there_is_nothing_to_take_back() -> None:
 def test_believing_a_region_takes_the_right_to_break_glass_in_that_region() -> None:
     bench = a_world()
     bench.accept("region/eu", acknowledgement(bench, 20, 0))
-    bench.put(a_principal("person/operator", Right.OPERATE, Right.OVERRIDE))
-    bench.put(a_principal("person/abroad", Right.BREAK_GLASS, region="us"))
-    bench.put(a_principal("person/guest", Right.BREAK_GLASS, tenant="acme"))
+    bench.put(a_principal("person/operator", Permission.OPERATE, Permission.OVERRIDE))
+    bench.put(a_principal("person/abroad", Permission.BREAK_GLASS, region="us"))
+    bench.put(a_principal("person/guest", Permission.BREAK_GLASS, tenant="acme"))
     bench.refuse(Code.NO_RIGHT, "person/operator", c.BelieveRegion("eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.BelieveRegion("eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/guest", c.BelieveRegion("eu", "why"))
@@ -225,9 +225,9 @@ def test_a_person_declares_a_region_lost_and_says_why() -> None:
 
 def test_declaring_lost_needs_the_right_to_override_there() -> None:
     bench = a_world()
-    bench.put(a_principal("person/operator", Right.OPERATE))
-    bench.put(a_principal("person/abroad", Right.OVERRIDE, region="us"))
-    bench.put(a_principal("person/guest", Right.OVERRIDE, tenant="acme"))
+    bench.put(a_principal("person/operator", Permission.OPERATE))
+    bench.put(a_principal("person/abroad", Permission.OVERRIDE, region="us"))
+    bench.put(a_principal("person/guest", Permission.OVERRIDE, tenant="acme"))
     bench.refuse(Code.NO_RIGHT, "person/operator", c.DeclareLost("eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.DeclareLost("eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/guest", c.DeclareLost("eu", "why"))
@@ -236,7 +236,7 @@ def test_declaring_lost_needs_the_right_to_override_there() -> None:
 
 def test_while_a_person_holds_a_region_lost_no_controller_says_otherwise() -> None:
     bench = a_world()
-    held = OpenOverride(Action.DECLARE_LOST, "eu", "eu", "do not trust it", bench.at + HOUR)
+    held = OpenOverride(OverrideAction.DECLARE_LOST, "eu", "eu", "do not trust it", bench.at + HOUR)
     uid = bench.accept(ROOT, held)
     bench.accept(ROOT, c.DeclareLost("eu", "do not trust it"))
     bench.later(1)
@@ -258,8 +258,8 @@ def test_a_retired_region_is_not_lost_and_not_retired_twice() -> None:
 
 def test_retirement_needs_a_reason_and_the_right_to_break_the_glass() -> None:
     bench = a_world()
-    bench.put(a_principal("person/operator", Right.OPERATE, Right.OVERRIDE))
-    bench.put(a_principal("person/abroad", Right.BREAK_GLASS, region="us"))
+    bench.put(a_principal("person/operator", Permission.OPERATE, Permission.OVERRIDE))
+    bench.put(a_principal("person/abroad", Permission.BREAK_GLASS, region="us"))
     bench.refuse(Code.NO_RIGHT, "person/operator", c.RetireRegion("eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.RetireRegion("eu", "why"))
     bench.refuse(Code.MALFORMED, ROOT, c.RetireRegion("eu", ""))

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.log import Configure
-from holdfast.core.model.records.region_reports import Counted, Failing, Observation, Seen, Summary, Waiting
+from holdfast.core.model.records.region_reports import (
+    Failing,
+    ObservedWorkload,
+    RegionSummary,
+    TemplateCounts,
+    Waiting,
+    WorkloadReport,
+)
 from holdfast.core.model.values.resources import AMOUNT_MAX
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT
@@ -18,8 +25,8 @@ from tests.support.ledgers.platform import ACME, ROOT, T0, PlatformBench, a_work
 from tests.support.ledgers.snapshots import restored
 
 
-def seen(uid: int, serving: int = 1) -> Seen:
-    return Seen(uid, 1, (Counted("00", 2, 2, serving),))
+def seen(uid: int, serving: int = 1) -> WorkloadReport:
+    return WorkloadReport(uid, 1, (TemplateCounts("00", 2, 2, serving),))
 
 
 def serving_in_eu() -> tuple[PlatformBench, int]:
@@ -29,7 +36,7 @@ def serving_in_eu() -> tuple[PlatformBench, int]:
     return bench, web
 
 
-def tell(bench: PlatformBench, position: int, *many: Seen, summary: Summary | None = None) -> None:
+def tell(bench: PlatformBench, position: int, *many: WorkloadReport, summary: RegionSummary | None = None) -> None:
     bench.send("region/eu", c.Report("eu", position, many, summary))
 
 
@@ -37,7 +44,7 @@ def test_what_a_region_says_of_a_workload_is_kept_with_its_position() -> None:
     bench, web = serving_in_eu()
     tell(bench, 7, seen(web))
     session = bench.sessions["region/eu"]
-    assert bench.state.observed[web] == (Observation("eu", 7, seen(web), session=session),)
+    assert bench.state.observed[web] == (ObservedWorkload("eu", 7, seen(web), session=session),)
 
 
 def test_what_regions_say_was_done_adds_up_to_a_state_that_can_be_written() -> None:
@@ -46,7 +53,7 @@ def test_what_regions_say_was_done_adds_up_to_a_state_that_can_be_written() -> N
     for region in ("eu", "us"):
         bench.assign(job, region, 1)
         for done in (2**63, AMOUNT_MAX):
-            said = Seen(job, 1, (Counted(bench.state.templates_of[job][0], 0, 0, 0, done),))
+            said = WorkloadReport(job, 1, (TemplateCounts(bench.state.templates_of[job][0], 0, 0, 0, done),))
             bench.send(f"region/{region}", c.Report(region, 1, (said,)))
     for region in ("eu", "us"):
         bench.retire(region)
@@ -70,15 +77,15 @@ def test_reports_merge_in_any_order_with_repeats_and_gaps(order: tuple[int, ...]
     bench.assign(other, "eu", 1)
     told = [
         (1, (seen(web, 1),), None),
-        (2, (seen(other, 1),), Summary(uses=(("quota/acme", bench.charged()),))),
+        (2, (seen(other, 1),), RegionSummary(uses=(("quota/acme", bench.charged()),))),
         (5, (seen(web, 2), seen(other, 2)), None),
-        (8, (), Summary()),
+        (8, (), RegionSummary()),
     ]
     for number in (*order, order[0], order[-1]):
         position, many, summary = told[number]
         tell(bench, position, *many, summary=summary)
     assert [bench.state.observed[uid][0].position for uid in (web, other)] == [5, 5]
-    assert (bench.state.summaries["eu"].position, bench.state.summaries["eu"].summary) == (8, Summary())
+    assert (bench.state.summaries["eu"].position, bench.state.summaries["eu"].summary) == (8, RegionSummary())
 
 
 def test_an_old_report_is_no_news() -> None:
@@ -91,28 +98,28 @@ def test_an_old_report_is_no_news() -> None:
 def test_what_is_said_later_from_the_same_place_is_news_in_whatever_order_it_comes() -> None:
     """That a replica takes long is said though nothing happened in its region."""
     bench, web = serving_in_eu()
-    slow = Seen(web, 1, (Counted("00", 2, 0, 0),), (), (Failing("probe-not-passed", 2, "n1"),))
+    slow = WorkloadReport(web, 1, (TemplateCounts("00", 2, 0, 0),), (), (Failing("probe-not-passed", 2, "n1"),))
     late, early = c.Report("eu", 7, (slow,), at=T0 + 5_000), c.Report("eu", 7, (seen(web),), at=T0)
     bench.accept("region/eu", early)
     bench.accept("region/eu", late)
     bench.refuse(Code.ALREADY, "region/eu", early)
     session = bench.sessions["region/eu"]
-    assert bench.state.observed[web] == (Observation("eu", 7, slow, T0 + 5_000, session),)
+    assert bench.state.observed[web] == (ObservedWorkload("eu", 7, slow, T0 + 5_000, session),)
     bench.accept("region/eu", c.Report("eu", 8, (seen(web),), at=T0))
-    assert bench.state.observed[web] == (Observation("eu", 8, seen(web), T0, session),)
+    assert bench.state.observed[web] == (ObservedWorkload("eu", 8, seen(web), T0, session),)
 
 
 def test_what_was_said_in_a_former_session_is_not_held_against_the_region() -> None:
     """Whoever had its token may have said it, from a place that the region's log never comes to."""
     bench, web = serving_in_eu()
-    bench.accept("region/eu", c.Report("eu", 2**60, (seen(web, 0),), Summary(), 2**60))
-    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web),), Summary(), T0))
+    bench.accept("region/eu", c.Report("eu", 2**60, (seen(web, 0),), RegionSummary(), 2**60))
+    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web),), RegionSummary(), T0))
     bench.join("eu")
-    uses = Summary(uses=(("quota/acme", bench.charged()),))
+    uses = RegionSummary(uses=(("quota/acme", bench.charged()),))
     bench.accept("region/eu", c.Report("eu", 8, (seen(web),), uses, T0))
     assert [one.position for one in bench.state.observed[web]] == [8]
     assert (bench.state.summaries["eu"].position, bench.state.summaries["eu"].summary) == (8, uses)
-    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 7, (seen(web, 0),), Summary(), T0))
+    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 7, (seen(web, 0),), RegionSummary(), T0))
 
 
 def test_below_level_2_the_furthest_position_of_all_sessions_stands() -> None:
@@ -120,10 +127,10 @@ def test_below_level_2_the_furthest_position_of_all_sessions_stands() -> None:
     bench = a_world(level=1)
     web = bench.put(a_workload(replicas=8))
     bench.assign(web, "eu", 4)
-    bench.accept("region/eu", c.Report("eu", 9, (seen(web),), Summary()))
+    bench.accept("region/eu", c.Report("eu", 9, (seen(web),), RegionSummary()))
     assert (bench.state.observed[web][0].session, bench.state.summaries["eu"].session) == (0, 0)
     bench.join("eu")
-    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web, 0),), Summary()))
+    bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web, 0),), RegionSummary()))
 
 
 def test_of_what_it_has_no_assignment_of_a_region_has_nothing_to_say() -> None:
@@ -156,7 +163,7 @@ def test_what_was_offered_back_stays_known_though_the_assignment_is_gone_and_end
 
 def test_a_retired_region_is_not_quoted_any_more() -> None:
     bench, web = serving_in_eu()
-    tell(bench, 7, seen(web), summary=Summary())
+    tell(bench, 7, seen(web), summary=RegionSummary())
     bench.retire("eu")
     assert (len(bench.state.observed), len(bench.state.summaries)) == (0, 0)
 
@@ -171,16 +178,16 @@ def test_only_the_joined_region_speaks_for_itself() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        (Seen(1, 1, (Counted("00", -1, 0, 0),)),),
-        (Seen(1, 1, (), (Waiting("capacity", -1, 0),)),),
-        (Seen(1, 1, (), (Waiting("capacity", 1, 0, "x" * 600),)),),
-        (Seen(1, 1, failing=(Failing("exit", -1),)),),
-        (Seen(1, 1, failing=(Failing("exit", 1, "n1", "x" * 600),)),),
-        (Seen(1, 1, failing=(Failing("exit", 1),) * 17),),
-        (Seen(1, 1), Seen(1, 2)),
+        (WorkloadReport(1, 1, (TemplateCounts("00", -1, 0, 0),)),),
+        (WorkloadReport(1, 1, (), (Waiting("capacity", -1, 0),)),),
+        (WorkloadReport(1, 1, (), (Waiting("capacity", 1, 0, "x" * 600),)),),
+        (WorkloadReport(1, 1, failing=(Failing("exit", -1),)),),
+        (WorkloadReport(1, 1, failing=(Failing("exit", 1, "n1", "x" * 600),)),),
+        (WorkloadReport(1, 1, failing=(Failing("exit", 1),) * 17),),
+        (WorkloadReport(1, 1), WorkloadReport(1, 2)),
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: tuple[Seen, ...]) -> None:
+def test_what_makes_no_sense_is_refused(wrong: tuple[WorkloadReport, ...]) -> None:
     bench, _ = serving_in_eu()
     bench.refuse(Code.MALFORMED, "region/eu", c.Report("eu", 1, wrong))
 

@@ -1,9 +1,9 @@
 """GrantRight, ReleaseRights, AttestRight. The executions of RULES 6 are in tests/core/rules."""
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, RightHeld, Share, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage, HeldRight, Share
 from holdfast.core.model.values.limits import RIGHTS_MAX
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER
@@ -27,7 +27,7 @@ def with_db(**fields: object) -> tuple[PlatformBench, int]:
 def test_a_free_right_is_granted_and_kept_with_the_revision_since_when() -> None:
     bench, db = with_db()
     revision = bench.accept(ASSIGNMENT, c.GrantRight(db, 0, "eu"))
-    assert bench.state.rights[(db, 0)] == RightHeld(db, 0, "eu", revision)
+    assert bench.state.rights[(db, 0)] == HeldRight(db, 0, "eu", revision)
 
 
 def test_a_right_is_granted_once() -> None:
@@ -85,7 +85,10 @@ def test_a_right_that_nobody_asks_for_is_not_given_back() -> None:
 
 def test_who_gives_back_what_nobody_asks_for_is_told_the_newest_list_of_its_region() -> None:
     bench, db = with_db(budget="reserve")
-    uids = [bench.hold(db, "eu", 0), bench.assign(db, "eu", purpose=Purpose.RECOVERY, stage=Stage.STANDBY)]
+    uids = [
+        bench.hold(db, "eu", 0),
+        bench.assign(db, "eu", purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY),
+    ]
     older, newer = (bench.state.assignments[uid].revision for uid in uids)
     assert older < newer
     refused = bench.refuse(Code.STALE, "region/eu", c.ReleaseRights(db, (0,), older))
@@ -178,9 +181,9 @@ def test_an_attestation_names_the_holder_and_says_why() -> None:
 def test_an_attestation_needs_the_right_to_break_the_glass_there() -> None:
     bench, db = with_db()
     bench.hold(db, "eu", 0)
-    bench.put(a_principal("person/operator", Right.OPERATE, Right.OVERRIDE))
-    bench.put(a_principal("person/abroad", Right.BREAK_GLASS, region="us"))
-    bench.put(a_principal("person/other", Right.BREAK_GLASS, tenant="beta"))
+    bench.put(a_principal("person/operator", Permission.OPERATE, Permission.OVERRIDE))
+    bench.put(a_principal("person/abroad", Permission.BREAK_GLASS, region="us"))
+    bench.put(a_principal("person/other", Permission.BREAK_GLASS, tenant="beta"))
     bench.refuse(Code.NO_RIGHT, "person/operator", c.AttestRight(db, 0, "eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/abroad", c.AttestRight(db, 0, "eu", "why"))
     bench.refuse(Code.WRONG_SCOPE, "person/other", c.AttestRight(db, 0, "eu", "why"))

@@ -3,15 +3,15 @@
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.platform import commands as c
 from tests.support.ledgers.platform import ROOT, PlatformBench, a_workload, a_world
 
 STATUS = "controller/status"
 
 
-def progressing(message: str = "", status: Truth = Truth.TRUE) -> Condition:
-    return Condition(type="Progressing", status=status, reason=Reason.PROGRESSING, message=message, since=7)
+def progressing(message: str = "", status: ConditionStatus = ConditionStatus.TRUE) -> Condition:
+    return Condition(type="Progressing", status=status, reason=ConditionReason.PROGRESSING, message=message, since=7)
 
 
 def since(bench: PlatformBench, workload: int, type: str) -> int:
@@ -35,7 +35,7 @@ def test_a_condition_holds_since_its_status_is_what_it_is() -> None:
     bench.later(10)
     bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (progressing("2 of 3"),)))
     assert since(bench, web, "Progressing") == began
-    bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (progressing(status=Truth.FALSE),)))
+    bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (progressing(status=ConditionStatus.FALSE),)))
     assert since(bench, web, "Progressing") == bench.at
 
 
@@ -47,7 +47,9 @@ def test_a_report_leaves_the_conditions_that_it_does_not_name() -> None:
     bench.later(10)
     bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0))
     assert bench.state.workloads[web].status.conditions == before
-    fits = Condition(type="Fits", status=Truth.FALSE, reason=Reason.NEVER_FITS, observed_generation=1)
+    fits = Condition(
+        type="Fits", status=ConditionStatus.FALSE, reason=ConditionReason.NEVER_FITS, observed_generation=1
+    )
     bench.accept(STATUS, c.ReportStatus(web, 1, 1, 0, 0, (fits,)))
     assert bench.state.workloads[web].status.conditions == (replace(fits, since=bench.at), before[1])
 
@@ -56,7 +58,7 @@ def test_of_a_new_workload_it_is_not_known_whether_it_fits() -> None:
     bench = a_world()
     web = bench.put(a_workload())
     (fits,) = bench.state.workloads[web].status.conditions
-    assert (fits.type, fits.status, fits.reason) == ("Fits", Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
+    assert (fits.type, fits.status, fits.reason) == ("Fits", ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN)
     assert (fits.message, fits.since, fits.observed_generation) == (
         "",
         bench.at,

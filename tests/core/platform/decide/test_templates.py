@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Share
 from holdfast.core.model.values.limits import TEMPLATES_MAX
@@ -119,7 +119,7 @@ def test_a_region_is_told_of_every_template_that_is_forgotten() -> None:
 
 def test_a_log_of_level_1_keeps_every_template_as_it_did() -> None:
     bench = PlatformBench(level=1)
-    for thing in (a_principal("tenant/*", Right.WRITE), a_class(), a_tenant("acme", "normal"), a_region()):
+    for thing in (a_principal("tenant/*", Permission.WRITE), a_class(), a_tenant("acme", "normal"), a_region()):
         bench.put(thing)
     digests = [restart(bench, at) for at in range(30)]
     assert named(bench) == sorted(digests)

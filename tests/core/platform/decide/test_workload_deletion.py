@@ -1,7 +1,7 @@
 """DeleteWorkload: deleting asks, releasing answers."""
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.values.metadata import Deletion
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT
@@ -37,7 +37,7 @@ def test_with_assignments_it_keeps_a_finalizer_for_each_region_and_ends_them_all
     deadline = bench.at + bench.state.facts.settings.finalizer_deadline
     assert [(f.owner, f.deadline) for f in meta.finalizers] == [("region/eu", deadline), ("region/us", deadline)]
     assert meta.deletion == Deletion(by=ACME, at=bench.at)
-    assert [(a.stage, a.shares) for a in bench.assignments(workload)] == [(Stage.ENDED, ())] * 2
+    assert [(a.stage, a.shares) for a in bench.assignments(workload)] == [(AssignmentStage.ENDED, ())] * 2
 
 
 def test_the_last_region_to_release_removes_it() -> None:
@@ -53,7 +53,7 @@ def test_a_region_releases_with_its_last_assignment_and_not_before() -> None:
     bench = a_world()
     workload = bench.put(a_workload(budget="reserve"))
     bench.assign(workload, "eu", 2)
-    bench.assign(workload, "eu", 1, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    bench.assign(workload, "eu", 1, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     bench.accept(ACME, c.DeleteWorkload("acme", "web"))
     first, last = bench.assignments(workload)
     bench.accept("region/eu", c.RemoveAssignment(first.uid))
@@ -132,7 +132,7 @@ def test_a_workload_ends_in_one_record_however_much_its_assignments_say() -> Non
         bench.join(name)
         bench.assign(workload, name, 1)
     bench.accept(ACME, c.DeleteWorkload("acme", "web"))
-    assert {(one.stage, one.shares) for one in bench.assignments(workload)} == {(Stage.ENDED, ())}
+    assert {(one.stage, one.shares) for one in bench.assignments(workload)} == {(AssignmentStage.ENDED, ())}
     for name in names:
         remove_all(bench, workload, name)
     assert workload not in bench.state.workloads

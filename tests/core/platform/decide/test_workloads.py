@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.probes import HttpProbe, Probe
-from holdfast.core.model.objects.workloads import Failover, OnDisconnect, Placement
+from holdfast.core.model.objects.workloads import FailoverMode, OnDisconnect, Placement
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.platform import commands as c
 from tests.support.ledgers.platform import (
@@ -92,7 +92,7 @@ def test_an_edit_is_not_stale_because_of_a_status_report() -> None:
 def test_a_tenant_writes_its_own_workloads_only() -> None:
     bench = a_world()
     bench.refuse(Code.WRONG_SCOPE, "tenant/beta", c.PutWorkload(a_workload()))
-    bench.put(a_principal("person/scoped", Right.WRITE, tenant="beta"))
+    bench.put(a_principal("person/scoped", Permission.WRITE, tenant="beta"))
     bench.refuse(Code.WRONG_SCOPE, "person/scoped", c.PutWorkload(a_workload()))
     bench.accept("person/scoped", c.PutWorkload(a_workload("web", "beta")))
     bench.accept(ROOT, c.PutWorkload(a_workload()))
@@ -100,7 +100,7 @@ def test_a_tenant_writes_its_own_workloads_only() -> None:
 
 def test_a_regions_writer_writes_what_stays_in_that_region() -> None:
     bench = a_world()
-    bench.put(a_principal("person/local", Right.WRITE, region="eu"))
+    bench.put(a_principal("person/local", Permission.WRITE, region="eu"))
     bench.refuse(Code.WRONG_SCOPE, "person/local", c.PutWorkload(a_workload()))
     bench.accept("person/local", c.PutWorkload(a_workload(regions=("eu",))))
     bench.put(a_workload("wide"))
@@ -110,14 +110,14 @@ def test_a_regions_writer_writes_what_stays_in_that_region() -> None:
 
 def test_a_person_without_the_right_to_write_writes_nothing() -> None:
     bench = a_world()
-    bench.put(a_principal("person/reader", Right.READ))
+    bench.put(a_principal("person/reader", Permission.READ))
     bench.refuse(Code.NO_RIGHT, "person/reader", c.PutWorkload(a_workload()))
 
 
 REFUSALS: list[tuple[Code, dict[str, Any]]] = [
     (Code.CONTRADICTORY, {"replicas": -1}),
     (Code.CONTRADICTORY, {"exclusive": True}),
-    (Code.CONTRADICTORY, {"failover": Failover.LEASED, "on_disconnect": OnDisconnect.STOP}),
+    (Code.CONTRADICTORY, {"failover": FailoverMode.LEASED, "on_disconnect": OnDisconnect.STOP}),
     (Code.MALFORMED, {"replicas": 100_001}),
     (Code.MALFORMED, {"template": a_template(-1)}),
     (Code.MALFORMED, {"placement": Placement(weights=(("eu", -1),))}),

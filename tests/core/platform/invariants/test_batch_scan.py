@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.state.ledger_state import KEY
 from holdfast.core.model.objects.policies import PolicyStage
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose
+from holdfast.core.model.records.assignments import AssignmentPurpose
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.state.tables import PlatformState
 from tests.core.platform.invariants.test_full_scan import CASES
@@ -64,8 +64,8 @@ def name_two_alike(state: PlatformState) -> None:
 
 
 def serve_twice(state: PlatformState) -> None:
-    uid, _ = next(row for row in state.assignments.items() if row[1].purpose is Purpose.RECOVERY)
-    change(state, "assignments", uid, purpose=Purpose.SERVING, region="eu")
+    uid, _ = next(row for row in state.assignments.items() if row[1].purpose is AssignmentPurpose.RECOVERY)
+    change(state, "assignments", uid, purpose=AssignmentPurpose.SERVING, region="eu")
 
 
 def come_under_another_law(state: PlatformState) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.ledger.state.invariants import check
-from holdfast.core.model.objects.policies import Action, Override, PolicyStage, Validity
+from holdfast.core.model.objects.policies import Override, OverrideAction, PolicyStage, Validity
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import RightHeld, Share
+from holdfast.core.model.records.assignments import HeldRight, Share
 from holdfast.core.model.records.breaches import Breach
 from holdfast.core.model.values.metadata import Finalizer
 from holdfast.core.model.values.resources import Resources
@@ -84,7 +84,7 @@ def run_more_than_identities(state: PlatformState) -> None:
 
 
 def hold_for_nobody(state: PlatformState) -> None:
-    state.rights.put((9, 9), RightHeld(9, 9, "eu", 1))
+    state.rights.put((9, 9), HeldRight(9, 9, "eu", 1))
     state.rebuild()
 
 
@@ -102,7 +102,7 @@ def pin_for_nobody(state: PlatformState) -> None:
 
 def override_without_reason(state: PlatformState) -> None:
     override = Override(
-        uid=9, action=Action.PAUSE_REPAIR, region="", target="", reason=" ", owner="person/x", opened=1, ends=2
+        uid=9, action=OverrideAction.PAUSE_REPAIR, region="", target="", reason=" ", owner="person/x", opened=1, ends=2
     )
     state.overrides.put(9, override)
 
@@ -283,7 +283,7 @@ def with_share(count: int, template: str = "") -> Wrong:
 
 
 def override_of(**fields: Any) -> Wrong:
-    good = Override(7, Action.PAUSE_REPAIR, "eu", "", "why", "person/root", 10, 20)
+    good = Override(7, OverrideAction.PAUSE_REPAIR, "eu", "", "why", "person/root", 10, 20)
 
     def wrong(state: PlatformState) -> None:
         state.overrides.put(7, replace(good, **fields))
@@ -410,7 +410,7 @@ def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
 
 def test_the_last_revision_that_there_is_and_an_override_that_ends_later_are_as_promised() -> None:
     state = a_full_platform().state
-    last = revision(state.facts.seq, INDEX_MAX)
+    last = pack_revision(state.facts.seq, INDEX_MAX)
     change_meta(state, "quotas", revision=last)
     override_of()(state)
     for table in ("assignments", "grants"):

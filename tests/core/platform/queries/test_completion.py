@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.workloads import OnDeadline, Workload
-from holdfast.core.model.records.region_reports import Counted, Nodes, Seen, Summary
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, TemplateCounts, WorkloadReport
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import STATUS
-from holdfast.core.platform.queries.completion import is_given_up
+from holdfast.core.platform.queries.completion import is_abandoned
 from tests.support.ledgers.platform import ACME, HOUR, PlatformBench, a_template, a_workload, a_world, cpu
 
 MINUTE = 60_000
@@ -39,20 +39,24 @@ def on_time(bench: PlatformBench) -> Condition:
 def says(bench: PlatformBench, done: int, position: int = 1) -> None:
     """The region that has the job says how many are done."""
     job = bench.workload("job")
-    counts = (Counted(template_digest(job.spec.template), 0, 0, 0, done), Counted("other", 0, 0, 0, 9))
-    bench.accept("region/eu", c.Report("eu", position, (Seen(job.meta.uid, 1, counts),)))
+    counts = (TemplateCounts(template_digest(job.spec.template), 0, 0, 0, done), TemplateCounts("other", 0, 0, 0, 9))
+    bench.accept("region/eu", c.Report("eu", position, (WorkloadReport(job.meta.uid, 1, counts),)))
 
 
 def tell(bench: PlatformBench, region: str, milli: int, position: int = 1) -> None:
     row = Nodes("small", (), (), (), (), 1, cpu(milli), cpu(milli), (cpu(milli),), (cpu(milli),))
-    bench.accept(f"region/{region}", c.Report(region, position, (), Summary(nodes=(row,))))
+    bench.accept(f"region/{region}", c.Report(region, position, (), RegionSummary(nodes=(row,))))
 
 
 def test_of_a_deadline_that_is_ahead_nothing_is_known_against_it() -> None:
     bench = a_world()
     bench.put(a_job())
     assert on_time(bench) == Condition(
-        type="OnTime", status=Truth.TRUE, reason=Reason.PROGRESSING, since=bench.at, observed_generation=1
+        type="OnTime",
+        status=ConditionStatus.TRUE,
+        reason=ConditionReason.PROGRESSING,
+        since=bench.at,
+        observed_generation=1,
     )
 
 
@@ -67,9 +71,9 @@ def test_what_fits_nowhere_is_told_at_submit_that_it_cannot_be_in_time() -> None
     for region in ("eu", "us", "us2"):
         tell(bench, region, 8_000)
     bench.put(a_job(template=a_template(64_000)))
-    assert (on_time(bench).status, on_time(bench).reason) == (Truth.FALSE, Reason.NEVER_FITS)
+    assert (on_time(bench).status, on_time(bench).reason) == (ConditionStatus.FALSE, ConditionReason.NEVER_FITS)
     put(bench, template=a_template(500))
-    assert (on_time(bench).status, on_time(bench).reason) == (Truth.TRUE, Reason.PROGRESSING)
+    assert (on_time(bench).status, on_time(bench).reason) == (ConditionStatus.TRUE, ConditionReason.PROGRESSING)
 
 
 def test_a_deadline_that_has_passed_already_is_told_at_submit() -> None:
@@ -78,7 +82,7 @@ def test_a_deadline_that_has_passed_already_is_told_at_submit() -> None:
     bench.later(MINUTE)
     put(bench, deadline=MINUTE)
     found = on_time(bench)
-    assert (found.status, found.reason) == (Truth.FALSE, Reason.DEADLINE_MISSED)
+    assert (found.status, found.reason) == (ConditionStatus.FALSE, ConditionReason.DEADLINE_MISSED)
     assert found.message == "0 of 2 were done by its deadline"
     assert found.since == bench.at
 
@@ -88,9 +92,9 @@ def test_a_deadline_that_is_raised_in_time_is_ahead_again() -> None:
     bench.put(a_job())
     bench.later(MINUTE)
     put(bench, replicas=3)
-    assert on_time(bench).reason is Reason.DEADLINE_MISSED
+    assert on_time(bench).reason is ConditionReason.DEADLINE_MISSED
     put(bench, deadline=2 * MINUTE)
-    assert (on_time(bench).status, on_time(bench).reason) == (Truth.TRUE, Reason.PROGRESSING)
+    assert (on_time(bench).status, on_time(bench).reason) == (ConditionStatus.TRUE, ConditionReason.PROGRESSING)
 
 
 def test_a_deadline_that_is_taken_away_is_told_to_be_gone() -> None:
@@ -99,7 +103,7 @@ def test_a_deadline_that_is_taken_away_is_told_to_be_gone() -> None:
     bench.later(MINUTE)
     put(bench, deadline=0)
     found = on_time(bench)
-    assert (found.status, found.reason) == (Truth.TRUE, Reason.AS_DESIRED)
+    assert (found.status, found.reason) == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
     assert found.message == "it has no deadline any more"
 
 
@@ -113,19 +117,21 @@ def test_only_what_is_done_of_the_present_template_counts() -> None:
     assert on_time(bench).message == "1 of 2 were done by its deadline"
     says(bench, done=2, position=2)
     put(bench, disruption_max=3)
-    assert (on_time(bench).status, on_time(bench).reason) == (Truth.TRUE, Reason.AS_DESIRED)
+    assert (on_time(bench).status, on_time(bench).reason) == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
 
 
 def test_what_is_said_of_an_older_generation_gives_nothing_up() -> None:
     bench = a_world()
     uid = bench.put(a_job(on_deadline=FAIL))
-    missed = Condition(type="OnTime", status=Truth.FALSE, reason=Reason.DEADLINE_MISSED, observed_generation=1)
+    missed = Condition(
+        type="OnTime", status=ConditionStatus.FALSE, reason=ConditionReason.DEADLINE_MISSED, observed_generation=1
+    )
     bench.accept(STATUS, c.ReportStatus(uid, 0, 0, 0, 0, (missed,)))
-    assert is_given_up(bench.workload("job"))
+    assert is_abandoned(bench.workload("job"))
     put(bench, deadline=HOUR)
     bench.accept(STATUS, c.ReportStatus(uid, 0, 0, 0, 0, (missed,)))  # sent before, and late
-    assert on_time(bench).reason is Reason.DEADLINE_MISSED
-    assert not is_given_up(bench.workload("job"))
+    assert on_time(bench).reason is ConditionReason.DEADLINE_MISSED
+    assert not is_abandoned(bench.workload("job"))
 
 
 @pytest.mark.parametrize("rule", OnDeadline)

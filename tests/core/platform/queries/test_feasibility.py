@@ -14,13 +14,13 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.objects.topology import Taint, Toleration
 from holdfast.core.model.objects.workloads import Latency, Placement, Template
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
-from holdfast.core.model.records.nodes import Device, Node, label
-from holdfast.core.model.records.region_reports import Nodes, Summary
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
-from holdfast.core.model.values.resources import NOTHING, Resources, add, greatest
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
+from holdfast.core.model.records.nodes import Device, Node, label_value
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
+from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_max
 from holdfast.core.platform import commands as c
-from holdfast.core.platform.queries.feasibility import could_hold, fits, room_for
+from holdfast.core.platform.queries.feasibility import capacity_for, could_ever_hold, fits
 from holdfast.core.region.queries.feasibility import feasible
 from tests.support.ledgers.platform import ACME, PlatformBench, a_region, a_template, a_workload, a_world, cpu
 
@@ -37,7 +37,7 @@ def some(count: int = 1, size: Resources = BIG, free: Resources | None = None, *
 
 
 def tell(bench: PlatformBench, region: str, *nodes: Nodes, position: int = 1) -> None:
-    bench.accept(f"region/{region}", c.Report(region, position, (), Summary(nodes=nodes)))
+    bench.accept(f"region/{region}", c.Report(region, position, (), RegionSummary(nodes=nodes)))
 
 
 def judged(bench: PlatformBench, name: str = "web") -> Condition:
@@ -48,9 +48,9 @@ def judged(bench: PlatformBench, name: str = "web") -> Condition:
 
 
 def test_a_region_that_has_told_of_no_nodes_has_said_nothing() -> None:
-    assert could_hold(Summary(), a_template(), "acme") is None
-    assert could_hold(Summary(nodes=(some(0),)), a_template(), "acme") is None
-    assert room_for(Summary(), a_template(), "acme", 5) is None
+    assert could_ever_hold(RegionSummary(), a_template(), "acme") is None
+    assert could_ever_hold(RegionSummary(nodes=(some(0),)), a_template(), "acme") is None
+    assert capacity_for(RegionSummary(), a_template(), "acme", 5) is None
 
 
 GATES: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -77,35 +77,35 @@ OPEN: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("template", "nodes"), GATES)
 def test_each_gate_that_is_shut_keeps_it_out(template: dict[str, Any], nodes: dict[str, Any]) -> None:
-    summary = Summary(nodes=(some(**nodes),))
-    assert could_hold(summary, Template(**template), "acme") is False
-    assert room_for(summary, Template(**template), "acme", 5) == 0
+    summary = RegionSummary(nodes=(some(**nodes),))
+    assert could_ever_hold(summary, Template(**template), "acme") is False
+    assert capacity_for(summary, Template(**template), "acme", 5) == 0
 
 
 @pytest.mark.parametrize(("template", "nodes"), OPEN)
 def test_each_gate_that_is_open_lets_it_in(template: dict[str, Any], nodes: dict[str, Any]) -> None:
-    summary = Summary(nodes=(some(**nodes),))
-    assert could_hold(summary, Template(**template), "acme") is True
-    assert room_for(summary, Template(**template), "acme", 1) == 1
+    summary = RegionSummary(nodes=(some(**nodes),))
+    assert could_ever_hold(summary, Template(**template), "acme") is True
+    assert capacity_for(summary, Template(**template), "acme", 1) == 1
 
 
 def test_a_need_must_fit_into_one_node_and_not_into_the_best_of_two() -> None:
     pieces = (Resources(cpu=64_000, memory=1_024), Resources(cpu=1_000, memory=65_536))
-    summary = Summary(nodes=(some(2, largest=pieces),))
-    assert could_hold(summary, Template(need=Resources(cpu=2_000, memory=2_048)), "acme") is False
+    summary = RegionSummary(nodes=(some(2, largest=pieces),))
+    assert could_ever_hold(summary, Template(need=Resources(cpu=2_000, memory=2_048)), "acme") is False
 
 
 def test_there_is_no_room_where_no_free_piece_is_large_enough() -> None:
     shattered = some(8, free=Resources(cpu=8_000), largest_free=(Resources(cpu=1_000),))
-    assert room_for(Summary(nodes=(shattered,)), a_template(2_000), "acme", 9) == 0
-    assert could_hold(Summary(nodes=(shattered,)), a_template(2_000), "acme") is True
+    assert capacity_for(RegionSummary(nodes=(shattered,)), a_template(2_000), "acme", 9) == 0
+    assert could_ever_hold(RegionSummary(nodes=(shattered,)), a_template(2_000), "acme") is True
 
 
 def test_room_adds_up_over_rows_and_ends_at_what_is_asked_for() -> None:
-    summary = Summary(nodes=(some(free=cpu(3_000)), some(free=cpu(1_700)), some(tenancy=("beta",))))
-    assert room_for(summary, a_template(1_000), "acme", 9) == 4
-    assert room_for(summary, a_template(1_000), "acme", 2) == 2
-    assert room_for(summary, Template(), "acme", 7) == 7
+    summary = RegionSummary(nodes=(some(free=cpu(3_000)), some(free=cpu(1_700)), some(tenancy=("beta",))))
+    assert capacity_for(summary, a_template(1_000), "acme", 9) == 4
+    assert capacity_for(summary, a_template(1_000), "acme", 2) == 2
+    assert capacity_for(summary, Template(), "acme", 7) == 7
 
 
 # All regions
@@ -116,7 +116,11 @@ def test_a_workload_that_fits_somewhere_is_told_so_at_once() -> None:
     tell(bench, "us", some())
     bench.put(a_workload())
     assert judged(bench) == Condition(
-        type="Fits", status=Truth.TRUE, reason=Reason.AS_DESIRED, since=bench.at, observed_generation=1
+        type="Fits",
+        status=ConditionStatus.TRUE,
+        reason=ConditionReason.AS_DESIRED,
+        since=bench.at,
+        observed_generation=1,
     )
 
 
@@ -126,7 +130,7 @@ def test_what_fits_nowhere_is_taken_all_the_same_and_told_the_nearest_miss() -> 
         tell(bench, region, some(size=Resources(cpu=size)))
     bench.put(a_workload(template=a_template(64_000)))
     found = judged(bench)
-    assert (found.status, found.reason) == (Truth.FALSE, Reason.NEVER_FITS)
+    assert (found.status, found.reason) == (ConditionStatus.FALSE, ConditionReason.NEVER_FITS)
     assert found.message == "needs 64 cpu; the largest node of us has 32"
 
 
@@ -148,11 +152,11 @@ def test_while_one_region_has_not_told_nobody_says_never() -> None:
     tell(bench, "us", some())
     bench.put(a_workload(template=a_template(64_000)))
     assert (judged(bench).status, judged(bench).message) == (
-        Truth.UNKNOWN,
+        ConditionStatus.UNKNOWN,
         "us2 has not told what its nodes can hold",
     )
     bench.retire("us2")
-    assert fits(bench.state, bench.workload()).status is Truth.FALSE
+    assert fits(bench.state, bench.workload()).status is ConditionStatus.FALSE
 
 
 def test_a_changed_spec_is_judged_anew_at_the_change() -> None:
@@ -164,7 +168,7 @@ def test_a_changed_spec_is_judged_anew_at_the_change() -> None:
     bench.later(10)
     bench.put(a_workload(template=a_template(64_000)))
     found = judged(bench)
-    assert (found.status, found.since, found.observed_generation) == (Truth.FALSE, bench.at, 2)
+    assert (found.status, found.since, found.observed_generation) == (ConditionStatus.FALSE, bench.at, 2)
     bench.later(10)
     bench.put(a_workload(template=a_template(48_000)))
     assert judged(bench).since == found.since != began
@@ -256,44 +260,44 @@ def templates(draw: st.DrawFn) -> Template:
     )  # fmt: skip
 
 
-def summarised(found: list[Node], most: int) -> Summary:
+def summarised(found: list[Node], most: int) -> RegionSummary:
     """Nodes by pool, labels, taints and tenancy; where there are many sizes, they are merged upward."""
     rows: dict[Any, list[Node]] = {}
     for node in found:
         keys = sorted({key for key, _ in (*node.labels, *node.reported_labels)})
-        labels = tuple((key, label(node, key) or "") for key in keys)
+        labels = tuple((key, label_value(node, key) or "") for key in keys)
         rows.setdefault((node.pool, labels, node.taints, node.tenancy), []).append(node)
     told = []
     for (pool, labels, marks, tenancy), members in sorted(rows.items(), key=repr):
         sizes = [node.capacity for node in members]
-        largest, total = NOTHING, NOTHING
+        largest, total = ZERO, ZERO
         for size in sizes:
-            largest, total = greatest(largest, size), add(total, size)
+            largest, total = elementwise_max(largest, size), add(total, size)
         models = tuple(sorted({device.model for node in members for device in node.devices}))
         pieces = tuple(sizes) if len(sizes) <= most else (largest,)
         told.append(Nodes(pool, labels, marks, tenancy, models, len(members), total, total, pieces, pieces))
-    return Summary(nodes=tuple(told))
+    return RegionSummary(nodes=tuple(told))
 
 
 def holds(node: Node, template: Template) -> bool:
     """Whether the empty node takes it, on some of its devices."""
     ports = tuple(range(1, 1 + template.ports))
     choices = combinations(range(len(node.devices)), template.gpus)
-    return any(feasible(node, EMPTY_ROOM, template, "acme", chosen, ports) is None for chosen in choices)
+    return any(feasible(node, EMPTY_USAGE, template, "acme", chosen, ports) is None for chosen in choices)
 
 
 @given(found=st.lists(nodes(), min_size=1, max_size=6), template=templates(), most=st.integers(1, 4))
 def test_never_is_said_only_where_no_node_could_hold_it(found: list[Node], template: Template, most: int) -> None:
-    could = could_hold(summarised(found, most), template, "acme")
+    could = could_ever_hold(summarised(found, most), template, "acme")
     if any(holds(node, template) for node in found):
         assert could is True
-        assert (room_for(summarised(found, most), template, "acme", 1)) == 1
+        assert (capacity_for(summarised(found, most), template, "acme", 1)) == 1
 
 
 @given(found=st.lists(nodes(), min_size=1, max_size=3), template=templates())
 def test_of_plain_work_and_single_nodes_the_answer_is_exact(found: list[Node], template: Template) -> None:
     plain = replace(template, gpus=0, gpu_models=(), need=replace(template.need, gpu=0))
-    could = could_hold(summarised(found, 4), plain, "acme")
+    could = could_ever_hold(summarised(found, 4), plain, "acme")
     assert could is any(holds(node, plain) for node in found)
 
 
@@ -301,4 +305,4 @@ def test_of_plain_work_and_single_nodes_the_answer_is_exact(found: list[Node], t
 def test_one_free_piece_that_is_large_enough_makes_room(pieces: tuple[int, ...], room: int) -> None:
     """The others count for what is free in all."""
     nodes = some(free=cpu(4_000), largest_free=tuple(map(cpu, pieces)))
-    assert room_for(Summary(nodes=(nodes,)), Template(need=cpu(1_000)), "acme", 9) == room
+    assert capacity_for(RegionSummary(nodes=(nodes,)), Template(need=cpu(1_000)), "acme", 9) == room

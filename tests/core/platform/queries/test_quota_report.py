@@ -6,39 +6,39 @@ from itertools import chain
 
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.region_reports import Nodes, Seen, Summary, Waiting
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, Waiting, WorkloadReport
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.queries.quota_report import (
     NAMED_MAX,
-    Standing,
-    overpromised,
-    quota_report,
+    QuotaReport,
+    format_with_unit,
+    overcommit_warnings,
+    quota_report_steps,
+    quota_reports,
     shortages,
-    standings,
-    words,
 )
 from tests.support.ledgers.platform import PlatformBench, a_budget, a_quota, a_tenant, a_workload, a_world, cpu
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 
-def tell(bench: PlatformBench, region: str, capacity: Resources, *free: Resources, uses: Resources = NOTHING) -> None:
+def tell(bench: PlatformBench, region: str, capacity: Resources, *free: Resources, uses: Resources = ZERO) -> None:
     """A region's summary: what its nodes have, its largest free pieces, and what the quota is charged there."""
     nodes = Nodes("general", (), (), (), (), 1, capacity, capacity, (capacity,), free)
-    charged = (("quota/acme", uses),) if uses != NOTHING else ()
-    bench.accept(f"region/{region}", c.Report(region, len(bench.log), summary=Summary((nodes,), charged)))
+    charged = (("quota/acme", uses),) if uses != ZERO else ()
+    bench.accept(f"region/{region}", c.Report(region, len(bench.log), summary=RegionSummary((nodes,), charged)))
 
 
 def wait_for_room(bench: PlatformBench, name: str, need: Resources, region: str = "eu") -> None:
     """A workload of acme of which a replica waits."""
     uid = bench.put(a_workload(name, template=Template(command=("serve",), need=need)))
     bench.assign(uid, region, 1)
-    seen = Seen(uid, 1, (), (Waiting("capacity", 1, bench.at),))
+    seen = WorkloadReport(uid, 1, (), (Waiting("capacity", 1, bench.at),))
     bench.accept(f"region/{region}", c.Report(region, len(bench.log), (seen,)))
 
 
-def of_acme(bench: PlatformBench) -> Standing:
-    (found,) = quota_report(bench.state, "acme")
+def of_acme(bench: PlatformBench) -> QuotaReport:
+    (found,) = quota_reports(bench.state, "acme")
     return found
 
 
@@ -54,7 +54,7 @@ def test_a_quota_is_told_with_what_is_asked_lent_and_used() -> None:
     eu, us, _ = found.parts
     assert (eu.region, eu.target, eu.settled, eu.charged) == ("eu", cpu(5_000), cpu(5_000), cpu(1_500))
     assert (eu.ends, eu.told_at, eu.protected) == (bench.grant("eu").ends, bench.at, cpu(1_000))
-    assert (us.target, us.ends, us.told_at) == (NOTHING, None, None)
+    assert (us.target, us.ends, us.told_at) == (ZERO, None, None)
     assert found.warnings == ()
 
 
@@ -75,21 +75,21 @@ def test_a_region_that_is_not_heard_is_told_as_what_it_is() -> None:
 
 def test_every_tenant_that_has_a_quota_is_told_and_no_other() -> None:
     bench = a_world()
-    assert [one.tenant for one in quota_report(bench.state)] == ["acme", "beta"]
-    assert quota_report(bench.state, "nobody") == ()
+    assert [one.tenant for one in quota_reports(bench.state)] == ["acme", "beta"]
+    assert quota_reports(bench.state, "nobody") == ()
 
 
 def test_nothing_is_said_to_be_promised_in_vain_before_a_region_has_told_what_there_is() -> None:
-    assert overpromised(a_world().state) == ()
+    assert overcommit_warnings(a_world().state) == ()
 
 
 def test_what_is_promised_and_does_not_exist_is_named_with_both_amounts() -> None:
     bench = a_world()
     tell(bench, "eu", cpu(15_500))
     wanted = "the quotas of all tenants promise 20 cpu; the regions that have reported have 15500m cpu"
-    assert overpromised(bench.state) == (wanted,)
+    assert overcommit_warnings(bench.state) == (wanted,)
     tell(bench, "us", cpu(4_500))
-    assert overpromised(bench.state) == ()
+    assert overcommit_warnings(bench.state) == ()
 
 
 def test_what_is_kept_and_does_not_exist_is_named_for_all_regions_and_for_each() -> None:
@@ -100,10 +100,10 @@ def test_what_is_kept_and_does_not_exist_is_named_for_all_regions_and_for_each()
     tell(bench, "eu", Resources(cpu=6_000, memory=8_192))
     tell(bench, "us", Resources(cpu=14_000, memory=8_192))
     wanted = "7 cpu are protected or held for recovery in region eu, which has 6 cpu"
-    assert overpromised(bench.state) == (wanted,)
+    assert overcommit_warnings(bench.state) == (wanted,)
     bench.put(a_budget("reserve", ("eu", "us"), Resources(cpu=4_000, memory=9_216)))
     assert "18Gi memory are protected or held for recovery; the regions that have reported have 16Gi memory" in (
-        overpromised(bench.state)
+        overcommit_warnings(bench.state)
     )
 
 
@@ -111,7 +111,7 @@ def test_what_was_lent_in_a_region_and_is_not_there_is_named() -> None:
     bench = a_world()
     bench.offer("eu", cpu(9_000))
     tell(bench, "eu", cpu(8_000))
-    assert "tenants were lent 9 cpu in region eu, which has 8 cpu" in overpromised(bench.state)
+    assert "tenants were lent 9 cpu in region eu, which has 8 cpu" in overcommit_warnings(bench.state)
 
 
 def test_reclaimable_shares_are_promised_too() -> None:
@@ -119,13 +119,13 @@ def test_reclaimable_shares_are_promised_too() -> None:
     bench.put(a_quota("acme", cpu(10_000), reclaimable=25))
     tell(bench, "eu", cpu(24_000))
     who = "the quotas of all tenants and their reclaimable shares"
-    assert overpromised(bench.state) == (f"{who} promise 26 cpu; the regions that have reported have 24 cpu",)
+    assert overcommit_warnings(bench.state) == (f"{who} promise 26 cpu; the regions that have reported have 24 cpu",)
     tell(bench, "us", cpu(8_000))
-    assert overpromised(bench.state) == ()
+    assert overcommit_warnings(bench.state) == ()
     bench.offer("us", cpu(7_000))
-    assert overpromised(bench.state) == ()
+    assert overcommit_warnings(bench.state) == ()
     bench.offer("us", cpu(2_000), "reclaimable/acme")
-    assert overpromised(bench.state) == ("tenants were lent 9 cpu in region us, which has 8 cpu",)
+    assert overcommit_warnings(bench.state) == ("tenants were lent 9 cpu in region us, which has 8 cpu",)
 
 
 def test_a_replica_that_no_free_piece_holds_is_named_with_the_largest_piece() -> None:
@@ -163,7 +163,13 @@ def test_of_many_workloads_that_do_not_fit_some_are_named_and_the_rest_counted()
 
 
 def test_amounts_are_said_as_people_say_them() -> None:
-    said = [words("cpu", 500), words("gpu", 2_000), words("memory", 4_096), words("disk", 10), words("fpga", 3)]
+    said = [
+        format_with_unit("cpu", 500),
+        format_with_unit("gpu", 2_000),
+        format_with_unit("memory", 4_096),
+        format_with_unit("disk", 10),
+        format_with_unit("fpga", 3),
+    ]
     assert said == ["500m cpu", "2 gpu", "4Gi memory", "10Mi disk", "3 fpga"]
 
 
@@ -182,9 +188,9 @@ def test_a_report_of_all_quotas_is_made_in_bits_that_do_not_grow_with_it() -> No
             name = f"tenant-{number:02}"
             bench.put(a_tenant(name, "normal"))
             bench.put(a_quota(name, cpu(1_000)))
-        work, steps = chain(standings(bench.state), shortages(bench.state)), [0]
+        work, steps = chain(quota_report_steps(bench.state), shortages(bench.state)), [0]
         for _ in range(tenants):
-            with Steps() as counted:
+            with StepCounter() as counted:
                 next(work)
             steps.append(counted.calls)
         longest[tenants] = max(steps)

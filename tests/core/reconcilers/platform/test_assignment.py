@@ -9,18 +9,18 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult, keys_to_wake
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Latency, Placement
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
-from holdfast.core.model.records.region_reports import Counted, Nodes, Seen, Summary, Waiting
-from holdfast.core.model.values.resources import NOTHING as NO_ROOM
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, TemplateCounts, Waiting, WorkloadReport
+from holdfast.core.model.values.resources import ZERO as NO_ROOM
 from holdfast.core.model.values.resources import Resources, times
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER, PLATFORM
-from holdfast.core.reconcilers.platform.assignment import Assignments
+from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
 from tests.support.ledgers.platform import (
     ACME,
     DIGEST,
@@ -46,8 +46,8 @@ class Story:
 
     # The controller
 
-    def look(self) -> Outcome:
-        return Assignments().reconcile(self.bench.state, self.uid, self.bench.at)
+    def look(self) -> ReconcileResult:
+        return AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
 
     def asked(self) -> list[Any]:
         return [wanted.command for wanted in self.look().send]
@@ -67,7 +67,7 @@ class Story:
 
     def live(self) -> list[Assignment]:
         found = self.bench.assignments(self.uid)
-        return [a for a in found if a.stage is Stage.ACTIVE and a.purpose is Purpose.SERVING]
+        return [a for a in found if a.stage is AssignmentStage.ACTIVE and a.purpose is AssignmentPurpose.SERVING]
 
     def disruption(self) -> dict[str, int]:
         return {a.region: a.disruption for a in self.live()}
@@ -85,10 +85,10 @@ class Story:
     def says(self, region: str, ready: int, waiting: int = 0, template: str = "", code: str = "over-grant") -> Story:
         """The region reports so many ready, and so many that wait for quota."""
         digest = template or template_digest(self.bench.state.workloads[self.uid].spec.template)
-        counts = (Counted(digest, ready, ready, ready),) if ready else ()
+        counts = (TemplateCounts(digest, ready, ready, ready),) if ready else ()
         reasons = (Waiting(code, waiting, self.bench.at),) if waiting else ()
         self.position += 1
-        seen = Seen(self.uid, 1, counts, reasons)
+        seen = WorkloadReport(self.uid, 1, counts, reasons)
         self.bench.accept(f"region/{region}", c.Report(region, self.position, (seen,)))
         return self
 
@@ -99,15 +99,15 @@ class Story:
 
     def summarises(self, region: str, *nodes: Nodes) -> Story:
         self.position += 1
-        self.bench.accept(f"region/{region}", c.Report(region, self.position, (), Summary(nodes)))
+        self.bench.accept(f"region/{region}", c.Report(region, self.position, (), RegionSummary(nodes)))
         return self
 
     def hears(self, region: str) -> Story:
         """The region has applied all of the platform's log."""
         self.position += 1
-        cursor = revision(self.bench.state.facts.seq, INDEX_MAX)
+        cursor = pack_revision(self.bench.state.facts.seq, INDEX_MAX)
         self.bench.later(1)
-        command = c.Acknowledge(region, f"log-{region}", revision(self.position, 0), cursor, DIGEST)
+        command = c.Acknowledge(region, f"log-{region}", pack_revision(self.position, 0), cursor, DIGEST)
         self.bench.accept(f"region/{region}", command)
         return self
 
@@ -135,7 +135,7 @@ def test_replicas_are_spread_evenly_because_of_the_workload() -> None:
     revision = story.bench.state.workloads[story.uid].meta.revision
     assert {(wanted.cause, wanted.expect) for wanted in story.look().send} == {(revision, revision)}
     assert story.run().counts() == {"eu": 2, "us": 2, "us2": 2}
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_weights_say_how_much_and_who_is_not_named_has_nothing() -> None:
@@ -184,8 +184,8 @@ def test_a_region_that_has_not_joined_or_is_retired_has_nothing() -> None:
 def test_a_workload_that_is_being_deleted_and_one_that_is_gone_need_nothing() -> None:
     story = Story(replicas=3).run()
     story.bench.accept(ACME, c.DeleteWorkload("acme", "web"))
-    assert story.look() == NOTHING
-    assert Assignments().reconcile(story.bench.state, 99, 0) == NOTHING
+    assert story.look() == NO_CHANGES
+    assert AssignmentReconciler().reconcile(story.bench.state, 99, 0) == NO_CHANGES
 
 
 # Scaling
@@ -203,7 +203,7 @@ def test_scaling_down_needs_no_word_of_a_region() -> None:
 
 def test_scaled_to_nothing_it_is_ended_and_comes_back_once_it_is_removed() -> None:
     story = Story(replicas=3, regions=("eu",)).run().change(replicas=0).run()
-    assert story.in_region("eu").stage is Stage.ENDED
+    assert story.in_region("eu").stage is AssignmentStage.ENDED
     story.change(replicas=2)
     assert story.asked() == []
     assert story.removes("eu").run().counts() == {"eu": 2}
@@ -221,7 +221,7 @@ def test_a_new_region_gets_its_share_as_its_replicas_get_ready() -> None:
     assert story.says("ap", 1).run().counts()["ap"] == 2
     assert sum(story.counts().values()) == 9
     assert story.says("ap", 2).run().counts() == {"ap": 2, "eu": 2, "us": 2, "us2": 2}
-    assert story.all_hear().look() == NOTHING
+    assert story.all_hear().look() == NO_CHANGES
 
 
 # A generation and its template
@@ -254,7 +254,7 @@ def test_an_emergency_of_its_tenant_pays_from_when_it_is_opened() -> None:
     story = Story(replicas=3).run()
     uid = story.bench.emergency(1_000)
     assert {a.accounts for a in story.run().live()} == {("quota/acme", f"emergency/{uid}")}
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 # Health
@@ -263,7 +263,7 @@ def test_an_emergency_of_its_tenant_pays_from_when_it_is_opened() -> None:
 def test_a_suspect_region_keeps_what_it_has_and_gets_no_more() -> None:
     story = Story(replicas=3).run().all_ready()
     story.bench.judge("eu", SUSPECT)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
     assert story.change(replicas=9).run().counts() == {"eu": 1, "us": 4, "us2": 4}
 
 
@@ -286,25 +286,25 @@ def test_what_nobody_wants_any_more_is_ended_in_a_lost_region_too() -> None:
 def test_work_with_a_recovery_budget_keeps_its_share_in_a_lost_region() -> None:
     story = Story(replicas=6, budget="reserve").run().all_ready()
     story.bench.lose("eu")
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_what_failover_runs_is_neither_counted_nor_touched() -> None:
     story = Story(replicas=6, budget="reserve").run()
     story.bench.lose("eu")
     shares = story.in_region("eu").shares
-    recovery = c.Assign(story.uid, "us", Purpose.RECOVERY, Stage.ACTIVE, shares)
+    recovery = c.Assign(story.uid, "us", AssignmentPurpose.RECOVERY, AssignmentStage.ACTIVE, shares)
     story.bench.accept(FAILOVER, recovery)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
     story.hears("eu").bench.judge("eu", HEALTHY)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_all_is_in_the_primary_while_it_is_well_or_silent() -> None:
     story = Story(replicas=4, placement=Placement(primary="us")).run()
     assert story.counts() == {"us": 4}
     story.bench.judge("us", SUSPECT)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_when_the_primary_is_lost_another_stands_in_until_it_is_back() -> None:
@@ -313,7 +313,7 @@ def test_when_the_primary_is_lost_another_stands_in_until_it_is_back() -> None:
     assert story.run().counts() == {"eu": 4, "us": 4}
     story.says("eu", 4).hears("us").bench.judge("us", HEALTHY)
     assert story.run().counts() == {"us": 4}
-    assert story.in_region("eu").stage is Stage.ENDED
+    assert story.in_region("eu").stage is AssignmentStage.ENDED
 
 
 def test_a_stand_in_is_kept_until_the_primary_is_ready() -> None:
@@ -356,14 +356,14 @@ def test_where_every_region_has_room_for_all_nobody_looks_again() -> None:
     for region in ("eu", "us", "us2"):
         story.summarises(region, nodes(10, cpu(1_000), 9))
     assert story.change(replicas=9).run().counts() == {"eu": 3, "us": 3, "us2": 3}
-    assert story.look() == Outcome(())
+    assert story.look() == ReconcileResult(())
 
 
 def test_what_is_where_it_should_be_and_bound_is_not_looked_at_again_though_regions_are_full() -> None:
     story = Story(replicas=3).run().all_ready()
     for region in ("eu", "us", "us2"):
         story.summarises(region, nodes(10, cpu(1_000), 0))
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_where_it_fits_nowhere_none_is_avoided_when_there_are_to_be_fewer() -> None:
@@ -378,7 +378,7 @@ def test_more_goes_where_there_is_room_and_is_looked_at_again_by_and_by() -> Non
     story.summarises("eu", nodes(10, cpu(1_000), 0))
     assert story.change(replicas=9).run().counts() == {"eu": 1, "us": 4, "us2": 4}
     story.all_ready()
-    assert story.look() == Outcome((), story.bench.at + story.bench.state.facts.settings.rebalance_window)
+    assert story.look() == ReconcileResult((), story.bench.at + story.bench.state.facts.settings.rebalance_window)
     story.summarises("eu", nodes(10, cpu(1_000), 5))
     assert story.run().counts()["eu"] == 3
 
@@ -387,7 +387,7 @@ def test_what_waits_is_looked_at_again_by_and_by_since_no_summary_wakes_it() -> 
     story = Story(replicas=4, regions=("eu", "us")).run().says("us", 2)
     for region in ("eu", "us"):
         story.summarises(region, nodes(10, cpu(1_000), 9))
-    assert story.says("eu", 0, waiting=2).look() == Outcome(
+    assert story.says("eu", 0, waiting=2).look() == ReconcileResult(
         (), story.bench.at + story.bench.state.facts.settings.rebalance_window
     )
     story.summarises("eu", nodes(10, cpu(400), 10))  # none of its nodes could hold it any more
@@ -414,7 +414,7 @@ def test_what_a_region_offers_back_goes_elsewhere_in_one_go() -> None:
     story = offered()
     assert story.run().counts() == {"eu": 1, "us": 4, "us2": 4}
     until = story.bench.at + story.bench.state.facts.settings.offer_life
-    assert story.all_ready().look() == Outcome((), until)
+    assert story.all_ready().look() == ReconcileResult((), until)
 
 
 def test_of_an_offer_that_ends_and_room_that_may_come_the_first_is_looked_at() -> None:
@@ -422,9 +422,9 @@ def test_of_an_offer_that_ends_and_room_that_may_come_the_first_is_looked_at() -
     settings = story.bench.state.facts.settings
     for region in ("eu", "us", "us2"):
         story.summarises(region, nodes(10, cpu(1_000), 0))
-    assert story.look() == Outcome((), begun + settings.rebalance_window)
+    assert story.look() == ReconcileResult((), begun + settings.rebalance_window)
     story.bench.later(settings.offer_life - 1_000)
-    assert story.look() == Outcome((), begun + settings.offer_life)
+    assert story.look() == ReconcileResult((), begun + settings.offer_life)
 
 
 def test_when_an_offer_is_over_the_region_is_asked_again() -> None:
@@ -439,7 +439,7 @@ def test_a_region_that_offered_back_all_it_had_is_not_given_it_again_before_the_
     story.bench.accept("region/eu", c.OfferBack(story.in_region("eu").uid, 1))
     story.run()
     ended = story.in_region("eu")
-    assert ended.stage is Stage.ENDED
+    assert ended.stage is AssignmentStage.ENDED
     story.bench.accept("region/eu", c.RemoveAssignment(ended.uid))
     assert "eu" not in story.run().counts()
     story.all_ready().bench.later(story.bench.state.facts.settings.offer_life)
@@ -473,7 +473,7 @@ def test_a_region_is_left_no_faster_than_others_stand_in() -> None:
     assert story.counts() == {"eu": 2, "us": 3, "us2": 3}
     assert story.says("us", 3).run().counts() == {"eu": 1, "us": 3, "us2": 3}
     assert story.says("us2", 3).run().counts() == {"us": 3, "us2": 3}
-    assert story.in_region("eu").stage is Stage.ENDED
+    assert story.in_region("eu").stage is AssignmentStage.ENDED
 
 
 def test_what_is_not_ready_where_it_may_not_be_goes_at_once() -> None:
@@ -484,7 +484,7 @@ def test_what_is_not_ready_where_it_may_not_be_goes_at_once() -> None:
 def test_past_the_deadline_of_its_breach_a_region_is_left_at_once() -> None:
     story = forbidden()
     deadline = story.bench.at + story.bench.state.facts.settings.breach_deadline
-    assert story.look() == Outcome((), deadline)
+    assert story.look() == ReconcileResult((), deadline)
     story.bench.later(deadline - story.bench.at)
     assert story.run().counts() == {"us": 3, "us2": 3}
 
@@ -520,9 +520,9 @@ def test_it_is_handed_to_who_still_runs_the_old_template_once_it_is_acknowledged
     story.change(template=a_template(command="v2")).run()
     story.all_hear().says("us2", 2, template=old).says("eu", 2).says("us", 4).run()
     assert story.disruption() == {"eu": 0, "us": 0, "us2": 0}
-    assert story.look() == Outcome((), story.bench.at + 1_000)
+    assert story.look() == ReconcileResult((), story.bench.at + 1_000)
     assert story.hears("us").run().disruption() == {"eu": 0, "us": 0, "us2": 1}
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_a_budget_that_was_lowered_is_taken_back_at_once() -> None:
@@ -543,8 +543,8 @@ def test_a_lost_region_that_others_do_without_gives_its_share_up() -> None:
 
 @pytest.mark.parametrize("kind", ["workload", "observed"])
 def test_a_change_of_a_workload_wakes_that_one(kind: str) -> None:
-    assert kind in Assignments.watches
-    assert list(Assignments().wake(a_world().state, (kind, 7))) == [7]
+    assert kind in AssignmentReconciler.watches
+    assert list(AssignmentReconciler().wake(a_world().state, (kind, 7))) == [7]
 
 
 def test_what_a_region_acknowledges_or_is_assigned_wakes_no_other_workload() -> None:
@@ -558,7 +558,7 @@ def test_what_a_region_acknowledges_or_is_assigned_wakes_no_other_workload() -> 
         batch = PLATFORM.batches.read(raw, bench.log[-2][1], digest)
         for record in batch.records:
             for event in record.events:
-                found.update(woken(Assignments(), bench.state, PLATFORM.keys[type(event)](event, 0)))
+                found.update(keys_to_wake(AssignmentReconciler(), bench.state, PLATFORM.keys[type(event)](event, 0)))
 
     bench.accept(ASSIGNMENT, story.asked()[0])
     hear()
@@ -573,11 +573,11 @@ def test_what_a_region_acknowledges_or_is_assigned_wakes_no_other_workload() -> 
 def test_a_quota_and_an_emergency_wake_their_tenant_and_a_class_everybody() -> None:
     bench = a_world()
     web, other = bench.put(a_workload()), bench.put(a_workload("other", "beta"))
-    assert list(Assignments().wake(bench.state, ("quota", "beta"))) == [other]
+    assert list(AssignmentReconciler().wake(bench.state, ("quota", "beta"))) == [other]
     uid = bench.emergency(1_000)
-    assert list(Assignments().wake(bench.state, ("override", uid))) == [web]
-    assert list(woken(Assignments(), bench.state, [("priority-class", "normal")])) == [web, other]
-    assert list(Assignments().keys(bench.state)) == [web, other]
+    assert list(AssignmentReconciler().wake(bench.state, ("override", uid))) == [web]
+    assert list(keys_to_wake(AssignmentReconciler(), bench.state, [("priority-class", "normal")])) == [web, other]
+    assert list(AssignmentReconciler().keys(bench.state)) == [web, other]
 
 
 def test_the_end_of_an_emergency_wakes_those_for_whom_it_paid_and_any_other_end_nobody() -> None:
@@ -587,11 +587,11 @@ def test_the_end_of_an_emergency_wakes_those_for_whom_it_paid_and_any_other_end_
     bench.put(a_workload("other", "beta"))
     emergency = bench.emergency(1_000)
     paid.run()
-    pause = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "a drill", bench.at + 1_000, ()))
+    pause = bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "a drill", bench.at + 1_000, ()))
     for uid in (emergency, pause):
         bench.accept(ROOT, EndOverride(uid, "over"))
-    assert list(Assignments().wake(bench.state, ("override", emergency))) == [paid.uid]
-    assert list(Assignments().wake(bench.state, ("override", pause))) == []
+    assert list(AssignmentReconciler().wake(bench.state, ("override", emergency))) == [paid.uid]
+    assert list(AssignmentReconciler().wake(bench.state, ("override", pause))) == []
     paid.run()
     assert bench.state.paid_by.is_empty()
 
@@ -600,11 +600,11 @@ def test_all_are_listed_once_however_many_changes_concern_them_all() -> None:
     bench = a_world()
     web, other = bench.put(a_workload()), bench.put(a_workload("other", "beta"))
     touched = [("priority-class", f"class-{number}") for number in range(100)]
-    assert list(woken(Assignments(), bench.state, [*touched, ("workload", web)])) == [web, other, web]
+    assert list(keys_to_wake(AssignmentReconciler(), bench.state, [*touched, ("workload", web)])) == [web, other, web]
 
 
 def test_a_pause_of_repair_concerns_no_assignment() -> None:
     bench = a_world()
     bench.put(a_workload())
-    uid = bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "a drill", bench.at + 1_000, ()))
-    assert list(Assignments().wake(bench.state, ("override", uid))) == []
+    uid = bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "a drill", bench.at + 1_000, ()))
+    assert list(AssignmentReconciler().wake(bench.state, ("override", uid))) == []

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.region_reports import Counted, Seen
-from holdfast.core.reconcilers.platform.assignment_candidates import Site
-from holdfast.core.reconcilers.platform.assignment_disruption import Holder, due, holder, shared
-from holdfast.core.reconcilers.platform.assignment_split import Place
+from holdfast.core.model.records.region_reports import TemplateCounts, WorkloadReport
+from holdfast.core.reconcilers.platform.assignment_candidates import CandidateRegion
+from holdfast.core.reconcilers.platform.assignment_disruption import BudgetHolder, budget_holder, budget_shares, due
+from holdfast.core.reconcilers.platform.assignment_split import SplitRegion
 from tests.support.ledgers.region import an_assignment
 
-A, B, C = Holder("a", 6, 0), Holder("b", 3, 0), Holder("c", 0, 0)
-LEFT = Holder("l", 9, 0, left=True)
+A, B, C = BudgetHolder("a", 6, 0), BudgetHolder("b", 3, 0), BudgetHolder("c", 0, 0)
+LEFT = BudgetHolder("l", 9, 0, left=True)
 
 
 @pytest.mark.parametrize(
@@ -33,33 +33,37 @@ LEFT = Holder("l", 9, 0, left=True)
         ((LEFT,), 1, {"l": 1}),
         ((C,), 5, {"c": 0}),
         ((), 5, {}),
-        ((A, Holder("r", 1, 0, is_rolling=True)), 1, {"a": 0, "r": 1}),  # who has begun goes on
-        ((A, Holder("h", 1, 1)), 1, {"a": 0, "h": 1}),  # who has it keeps it
-        ((Holder("x", 3, 0), B), 1, {"x": 0, "b": 1}),  # of equals the first by name
+        ((A, BudgetHolder("r", 1, 0, is_rolling=True)), 1, {"a": 0, "r": 1}),  # who has begun goes on
+        ((A, BudgetHolder("h", 1, 1)), 1, {"a": 0, "h": 1}),  # who has it keeps it
+        ((BudgetHolder("x", 3, 0), B), 1, {"x": 0, "b": 1}),  # of equals the first by name
     ],
 )
 def test_a_budget_is_shared_by_whoever_has_replicas(
-    holders: tuple[Holder, ...], most: int, shares: dict[str, int]
+    holders: tuple[BudgetHolder, ...], most: int, shares: dict[str, int]
 ) -> None:
     assert due(holders, most) == shares
 
 
-def a_site(old: Assignment | None = None, heard: int = 0, counts: Mapping[str, int] = {}) -> Site:
+def a_site(old: Assignment | None = None, heard: int = 0, counts: Mapping[str, int] = {}) -> CandidateRegion:
     """A region that was told of an assignment, has heard so far, and says how many it has of each template."""
     status: Any = SimpleNamespace(cursor=heard, health=RegionHealth.HEALTHY)
     region: Any = SimpleNamespace(meta=SimpleNamespace(name="a"), status=status)
-    seen = Seen(1, 1, tuple(Counted(template, bound, bound, bound) for template, bound in counts.items()))
-    return Site(region, old, Place("a"), seen if counts else None, allowed=True, counts=True, left=False)
+    seen = WorkloadReport(
+        1, 1, tuple(TemplateCounts(template, bound, bound, bound) for template, bound in counts.items())
+    )
+    return CandidateRegion(
+        region, old, SplitRegion("a"), seen if counts else None, allowed=True, counts=True, left=False
+    )
 
 
 @pytest.mark.parametrize(("heard", "is_settled"), [(199, False), (200, True)])
 def test_a_region_has_settled_on_what_it_was_told_once_it_acknowledged_just_that(heard: int, is_settled: bool) -> None:
     old = replace(an_assignment(uid=100), revision=200)
-    assert holder(a_site(old, heard), 3, "new").is_settled is is_settled
+    assert budget_holder(a_site(old, heard), 3, "new").is_settled is is_settled
 
 
 def test_a_region_that_was_told_nothing_yet_has_nothing_to_settle_on() -> None:
-    assert holder(a_site(), 3, "new") == Holder("a", 3, 0)
+    assert budget_holder(a_site(), 3, "new") == BudgetHolder("a", 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -67,35 +71,55 @@ def test_a_region_that_was_told_nothing_yet_has_nothing_to_settle_on() -> None:
     [({}, False), ({"new": 2}, False), ({"old": 2}, True), ({"new": 2, "old": 1}, True), ({"new": 2, "old": 0}, False)],
 )
 def test_a_region_that_has_any_of_another_template_is_rolling(counts: dict[str, int], is_rolling: bool) -> None:
-    assert holder(a_site(counts=counts), 3, "new").is_rolling is is_rolling
+    assert budget_holder(a_site(counts=counts), 3, "new").is_rolling is is_rolling
 
 
 @pytest.mark.parametrize(
     ("holders", "most", "told", "waits"),
     [
-        ((Holder("a", 6, 0), Holder("b", 3, 0)), 3, {"a": 2, "b": 1}, False),
-        ((Holder("a", 6, 3), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),  # less at once; more when it is free
-        ((Holder("a", 6, 2), Holder("b", 3, 0)), 3, {"a": 2, "b": 1}, False),
-        ((Holder("a", 6, 2, is_settled=False), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, True),
-        ((Holder("a", 6, 2, is_settled=False, is_heard=False), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),
-        ((Holder("a", 6, 0), Holder("b", 3, 1, is_settled=False)), 3, {"a": 0, "b": 1}, True),
-        ((Holder("a", 6, 9), Holder("b", 3, 0)), 3, {"a": 2, "b": 0}, False),  # more was given than there is
-        ((Holder("a", 6, 2), Holder("b", 3, 1)), 3, {"a": 2, "b": 1}, False),
+        ((BudgetHolder("a", 6, 0), BudgetHolder("b", 3, 0)), 3, {"a": 2, "b": 1}, False),
+        (
+            (BudgetHolder("a", 6, 3), BudgetHolder("b", 3, 0)),
+            3,
+            {"a": 2, "b": 0},
+            False,
+        ),  # less at once; more when it is free
+        ((BudgetHolder("a", 6, 2), BudgetHolder("b", 3, 0)), 3, {"a": 2, "b": 1}, False),
+        ((BudgetHolder("a", 6, 2, is_settled=False), BudgetHolder("b", 3, 0)), 3, {"a": 2, "b": 0}, True),
+        (
+            (BudgetHolder("a", 6, 2, is_settled=False, is_heard=False), BudgetHolder("b", 3, 0)),
+            3,
+            {"a": 2, "b": 0},
+            False,
+        ),
+        ((BudgetHolder("a", 6, 0), BudgetHolder("b", 3, 1, is_settled=False)), 3, {"a": 0, "b": 1}, True),
+        (
+            (BudgetHolder("a", 6, 9), BudgetHolder("b", 3, 0)),
+            3,
+            {"a": 2, "b": 0},
+            False,
+        ),  # more was given than there is
+        ((BudgetHolder("a", 6, 2), BudgetHolder("b", 3, 1)), 3, {"a": 2, "b": 1}, False),
         # nobody is to have more: nobody is waited for
-        ((Holder("a", 6, 2), Holder("b", 3, 1, is_settled=False)), 3, {"a": 2, "b": 1}, False),
+        ((BudgetHolder("a", 6, 2), BudgetHolder("b", 3, 1, is_settled=False)), 3, {"a": 2, "b": 1}, False),
         # more waits for each of the others
         (
-            (Holder("a", 6, 0), Holder("b", 3, 1, is_settled=False), Holder("c", 3, 0)),
+            (BudgetHolder("a", 6, 0), BudgetHolder("b", 3, 1, is_settled=False), BudgetHolder("c", 3, 0)),
             3,
             {"a": 0, "b": 1, "c": 0},
             True,
         ),
         # what one is given the next has not
-        ((Holder("a", 6, 0), Holder("b", 3, 0), Holder("c", 3, 2)), 3, {"a": 1, "b": 0, "c": 1}, False),
+        (
+            (BudgetHolder("a", 6, 0), BudgetHolder("b", 3, 0), BudgetHolder("c", 3, 2)),
+            3,
+            {"a": 1, "b": 0, "c": 1},
+            False,
+        ),
     ],
 )
 def test_a_share_is_lowered_at_once_and_raised_only_by_what_nobody_can_still_act_on(
-    holders: tuple[Holder, ...], most: int, told: dict[str, int], waits: bool
+    holders: tuple[BudgetHolder, ...], most: int, told: dict[str, int], waits: bool
 ) -> None:
-    found = shared(holders, most)
+    found = budget_shares(holders, most)
     assert found == (told, waits)

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Placement
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
-from holdfast.core.model.records.region_reports import Counted, Seen
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
+from holdfast.core.model.records.region_reports import TemplateCounts, WorkloadReport
 from holdfast.core.model.values.ranges import expanded
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, FAILOVER
-from holdfast.core.reconcilers.platform.assignment import Assignments
-from holdfast.core.reconcilers.platform.assignment_identities import Held, _take_back
+from holdfast.core.reconcilers.platform.assignment import AssignmentReconciler
+from holdfast.core.reconcilers.platform.assignment_identities import RegionIdentities, _take_back
 from tests.support.ledgers.platform import DIGEST, ROOT, PlatformBench, a_world, an_exclusive
 
 SUSPECT, HEALTHY = RegionHealth.SUSPECT, RegionHealth.HEALTHY
@@ -33,8 +33,8 @@ class Story:
         self.uid = self.bench.put(an_exclusive(placement=placement, **fields))
         self.position = 0
 
-    def look(self) -> Outcome:
-        return Assignments().reconcile(self.bench.state, self.uid, self.bench.at)
+    def look(self) -> ReconcileResult:
+        return AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
 
     def asked(self) -> list[Any]:
         return [wanted.command for wanted in self.look().send]
@@ -61,7 +61,11 @@ class Story:
         return next(a for a in self.bench.assignments(self.uid) if a.region == region)
 
     def listed(self) -> dict[str, tuple[int, ...]]:
-        return {a.region: expanded(a.ordinals) for a in self.bench.assignments(self.uid) if a.stage is Stage.ACTIVE}
+        return {
+            a.region: expanded(a.ordinals)
+            for a in self.bench.assignments(self.uid)
+            if a.stage is AssignmentStage.ACTIVE
+        }
 
     def returning(self) -> dict[str, tuple[int, ...]]:
         return {a.region: expanded(a.returning) for a in self.bench.assignments(self.uid) if a.returning}
@@ -78,15 +82,15 @@ class Story:
 
     def says(self, region: str, ready: int) -> Story:
         self.position += 1
-        counts = (Counted("any", ready, ready, ready),) if ready else ()
-        self.bench.accept(f"region/{region}", c.Report(region, self.position, (Seen(self.uid, 1, counts),)))
+        counts = (TemplateCounts("any", ready, ready, ready),) if ready else ()
+        self.bench.accept(f"region/{region}", c.Report(region, self.position, (WorkloadReport(self.uid, 1, counts),)))
         return self
 
     def is_heard(self, region: str) -> Story:
         self.position += 1
         self.bench.later(1)
-        cursor = revision(self.bench.state.facts.seq, INDEX_MAX)
-        command = c.Acknowledge(region, f"log-{region}", revision(self.position, 0), cursor, DIGEST)
+        cursor = pack_revision(self.bench.state.facts.seq, INDEX_MAX)
+        command = c.Acknowledge(region, f"log-{region}", pack_revision(self.position, 0), cursor, DIGEST)
         self.bench.accept(f"region/{region}", command)
         return self
 
@@ -102,7 +106,7 @@ def test_identities_are_granted_first_and_listed_by_the_next_look() -> None:
     assert {type(command) for command in story.asked()} == {c.Assign}
     story.send()
     assert sorted(len(ordinals) for ordinals in story.listed().values()) == [1, 1, 1]
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_an_identity_stays_where_its_right_is() -> None:
@@ -136,9 +140,9 @@ def test_what_was_asked_back_and_is_wanted_after_all_is_listed_again() -> None:
 
 def test_scaled_to_nothing_it_is_ended_once_everything_is_given_back() -> None:
     story = Story(replicas=2, placement=EU_ONLY).run().change(replicas=0).run()
-    assert story.in_region("eu").stage is Stage.ACTIVE
+    assert story.in_region("eu").stage is AssignmentStage.ACTIVE
     story.releases("eu").run()
-    assert story.in_region("eu").stage is Stage.ENDED
+    assert story.in_region("eu").stage is AssignmentStage.ENDED
 
 
 def test_a_region_that_holds_a_right_it_was_never_told_of_is_asked_for_it() -> None:
@@ -151,7 +155,7 @@ def test_a_region_that_holds_a_right_it_was_never_told_of_is_asked_for_it() -> N
     assert story.returning() == {"eu": (0,)}
     story.releases("eu").run()
     assert story.holders() == {0: "us"}
-    assert story.in_region("eu").stage is Stage.ENDED
+    assert story.in_region("eu").stage is AssignmentStage.ENDED
 
 
 # Moving
@@ -170,7 +174,7 @@ def test_identities_move_one_at_a_time_by_the_release_of_their_region() -> None:
     assert (story.listed(), story.returning()) == ({"eu": (0,), "us": (2,)}, {"eu": (1,)})
     story.releases("eu").run().releases("eu").run()
     assert story.listed() == {"us": (0, 1, 2)}
-    assert story.in_region("eu").stage is Stage.ENDED
+    assert story.in_region("eu").stage is AssignmentStage.ENDED
 
 
 def test_as_many_move_at_a_time_as_may_be_disrupted() -> None:
@@ -227,7 +231,7 @@ def test_acknowledged_identities_wait_for_their_region() -> None:
     story = Story(replicas=2, placement=Placement(primary="eu")).run()
     story.bench.lose("eu")
     story.bench.later(10_000_000)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 def test_leased_identities_move_when_their_lease_has_lapsed_for_certain() -> None:
@@ -285,15 +289,15 @@ def test_what_failover_runs_is_neither_granted_nor_listed_nor_asked_back() -> No
     story = Story(replicas=2, leased=True, placement=Placement(primary="eu"), budget="reserve").run()
     story.bench.lose("eu")
     story.bench.later(10_000_000)
-    story.bench.accept(FAILOVER, story.bench.assignment(story.uid, "us", purpose=Purpose.RECOVERY))
+    story.bench.accept(FAILOVER, story.bench.assignment(story.uid, "us", purpose=AssignmentPurpose.RECOVERY))
     for ordinal in (0, 1):
         story.bench.accept(FAILOVER, c.GrantRight(story.uid, ordinal, "us"))
         story.run()
-    running = story.bench.assignment(story.uid, "us", ordinals=(0, 1), purpose=Purpose.RECOVERY)
+    running = story.bench.assignment(story.uid, "us", ordinals=(0, 1), purpose=AssignmentPurpose.RECOVERY)
     story.bench.accept(FAILOVER, running)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
     assert story.listed() == {"eu": (), "us": (0, 1)}
-    assert story.in_region("us").purpose is Purpose.RECOVERY
+    assert story.in_region("us").purpose is AssignmentPurpose.RECOVERY
 
 
 # Leases
@@ -302,17 +306,17 @@ def test_what_failover_runs_is_neither_granted_nor_listed_nor_asked_back() -> No
 def test_a_lease_is_renewed_when_half_of_it_is_over() -> None:
     story = Story(replicas=1, leased=True, placement=EU_ONLY).run()
     lease = story.bench.state.facts.settings.right_lease
-    assert story.look() == Outcome((), story.bench.at + lease // 2)
+    assert story.look() == ReconcileResult((), story.bench.at + lease // 2)
     story.bench.later(lease // 2)
     assert story.run().in_region("eu").right_until == story.bench.at + lease
-    assert story.look() == Outcome((), story.bench.at + lease // 2)
+    assert story.look() == ReconcileResult((), story.bench.at + lease // 2)
 
 
 def test_a_lease_is_not_renewed_while_its_region_is_not_heard() -> None:
     story = Story(replicas=1, leased=True, placement=EU_ONLY).run()
     story.bench.judge("eu", SUSPECT)
     story.bench.later(50_000)
-    assert story.look() == NOTHING
+    assert story.look() == NO_CHANGES
 
 
 @pytest.mark.parametrize(
@@ -327,7 +331,7 @@ def test_a_lease_is_not_renewed_while_its_region_is_not_heard() -> None:
 def test_a_region_keeps_of_what_it_was_to_give_back_as_many_as_it_lacks(
     target: int, takes: bool, kept: Any, returning: Any
 ) -> None:
-    held = {"eu": Held(((0, 2),), ((5, 9),))}
+    held = {"eu": RegionIdentities(((0, 2),), ((5, 9),))}
     site: Any = SimpleNamespace(name="eu", place=SimpleNamespace(takes=takes))
     _take_back([site], held, {"eu": target})
     assert (held["eu"].kept, held["eu"].returning) == (kept, returning)

@@ -10,30 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.core.reconcilers.platform.assignment_candidates import sites_of
+from holdfast.core.reconcilers.platform.assignment_candidates import candidate_regions_of
 from holdfast.core.reconcilers.platform.assignment_split import (
     NO_LIMIT,
-    Place,
-    ideal,
+    SplitRegion,
+    by_weight,
+    first_index,
+    ideal_split,
     is_settled,
-    portions,
-    shaved,
-    stepped,
-    target,
-    turns,
+    next_step,
+    take_largest_first,
+    target_split,
 )
 from tests.support.ledgers.platform import a_workload, a_world
 
 
-def a_place(name: str, have: int = 0, **fields: Any) -> Place:
-    return Place(name, have, turn=ord(name[0]) - ord("a"), **fields)
+def a_place(name: str, have: int = 0, **fields: Any) -> SplitRegion:
+    return SplitRegion(name, have, turn=ord(name[0]) - ord("a"), **fields)
 
 
-def three(*haves: int, **fields: Any) -> list[Place]:
+def three(*haves: int, **fields: Any) -> list[SplitRegion]:
     return [a_place(name, have, **fields) for name, have in zip("abc", haves or (0, 0, 0), strict=True)]
 
 
-def silent(place: Place) -> Place:
+def silent(place: SplitRegion) -> SplitRegion:
     place.takes, place.shaky = False, True
     return place
 
@@ -43,21 +43,21 @@ def silent(place: Place) -> Place:
 
 @pytest.mark.parametrize(("replicas", "expected"), [(0, [0, 0, 0]), (2, [1, 1, 0]), (3, [1, 1, 1]), (10, [4, 3, 3])])
 def test_even_shares_differ_by_one_at_most(replicas: int, expected: list[int]) -> None:
-    assert ideal(three(), replicas) == expected
+    assert ideal_split(three(), replicas) == expected
 
 
 def test_what_does_not_divide_goes_first_to_who_has_it_then_by_rank_then_by_turn() -> None:
-    assert ideal(three(3, 3, 4), 10) == [3, 3, 4]
+    assert ideal_split(three(3, 3, 4), 10) == [3, 3, 4]
     places = three(3, 3, 3)
     places[0].rank = 1
-    assert ideal(places, 10) == [3, 4, 3]
+    assert ideal_split(places, 10) == [3, 4, 3]
     places[0].rank, places[1].turn = 0, -1
-    assert ideal(places, 10) == [3, 4, 3]
+    assert ideal_split(places, 10) == [3, 4, 3]
 
 
 def test_who_has_it_comes_before_who_is_nearer() -> None:
     near, far = a_place("a", 3), a_place("b", 4, rank=1)
-    assert ideal([near, far], 7) == [3, 4]
+    assert ideal_split([near, far], 7) == [3, 4]
 
 
 @pytest.mark.parametrize(
@@ -71,123 +71,130 @@ def test_who_has_it_comes_before_who_is_nearer() -> None:
 )
 def test_weights_are_met_by_the_largest_remainder(weights: tuple[int, ...], replicas: int, expected: list[int]) -> None:
     places = [a_place(name, weight=weight) for name, weight in zip("abc", weights, strict=True)]
-    assert ideal(places, replicas) == expected
+    assert ideal_split(places, replicas) == expected
 
 
 def test_what_does_not_divide_is_shared_among_those_alone_that_may_have_some() -> None:
     """With a third that may have none, one of four parts would be one of five, and its remainder the larger one."""
     places = [a_place("a", weight=3), a_place("b", weight=1), a_place("c", weight=1, cap=0)]
-    assert ideal(places, 2) == [*ideal(places[:2], 2), 0] == [2, 0, 0]
+    assert ideal_split(places, 2) == [*ideal_split(places[:2], 2), 0] == [2, 0, 0]
 
 
 def test_who_takes_just_its_part_has_its_part_of_what_does_not_divide() -> None:
-    assert ideal([a_place("a"), a_place("b", 4, cap=2), a_place("c", weight=3)], 8) == [1, 2, 5]
+    assert ideal_split([a_place("a"), a_place("b", 4, cap=2), a_place("c", weight=3)], 8) == [1, 2, 5]
 
 
 def test_remainders_of_many_workloads_do_not_pile_up_in_one_region() -> None:
-    first = [turns(uid << 20, 3) for uid in range(300)]
+    first = [first_index(uid << 20, 3) for uid in range(300)]
     assert all(60 < first.count(region) < 140 for region in range(3))
 
 
 def test_the_primary_has_it_all_and_without_it_the_best_of_the_others() -> None:
-    assert ideal(three(2, 2, 2), 6, "b") == [0, 6, 0]
+    assert ideal_split(three(2, 2, 2), 6, "b") == [0, 6, 0]
     gone = [a_place("a", rank=1), a_place("c")]
-    assert ideal(gone, 6, "b") == [0, 6]
-    assert ideal([a_place("a"), a_place("c")], 6, "b") == [6, 0]
+    assert ideal_split(gone, 6, "b") == [0, 6]
+    assert ideal_split([a_place("a"), a_place("c")], 6, "b") == [6, 0]
 
 
 def test_a_stand_in_is_not_changed_for_one_that_is_merely_first_by_name() -> None:
-    assert ideal([a_place("a"), a_place("c", 6)], 6, "b") == [0, 6]
+    assert ideal_split([a_place("a"), a_place("c", 6)], 6, "b") == [0, 6]
 
 
 def test_what_a_silent_primary_cannot_take_goes_to_the_next() -> None:
-    assert ideal([a_place("a"), silent(a_place("b", 4))], 6, "b") == [2, 4]
+    assert ideal_split([a_place("a"), silent(a_place("b", 4))], 6, "b") == [2, 4]
 
 
 def test_a_silent_region_is_not_given_more_and_a_strained_one_no_more_than_it_takes() -> None:
-    assert ideal([silent(a_place("a", 1)), a_place("b"), a_place("c")], 9) == [1, 4, 4]
-    assert ideal([a_place("a", 3, cap=2), a_place("b"), a_place("c")], 9) == [2, 4, 3]
+    assert ideal_split([silent(a_place("a", 1)), a_place("b"), a_place("c")], 9) == [1, 4, 4]
+    assert ideal_split([a_place("a", 3, cap=2), a_place("b"), a_place("c")], 9) == [2, 4, 3]
 
 
 def test_what_is_beyond_every_cap_has_to_be_somewhere() -> None:
-    assert ideal([a_place("a", 3, cap=1), a_place("b", 3, cap=1)], 6) == [3, 3]
+    assert ideal_split([a_place("a", 3, cap=1), a_place("b", 3, cap=1)], 6) == [3, 3]
 
 
 def test_where_nobody_takes_more_some_are_nowhere() -> None:
-    assert ideal([silent(a_place("a", 2))], 5) == [2]
+    assert ideal_split([silent(a_place("a", 2))], 5) == [2]
 
 
 # What each is to have
 
 
 def test_from_nothing_to_the_ideal() -> None:
-    assert target(three(), 10) == [4, 3, 3]
+    assert target_split(three(), 10) == [4, 3, 3]
 
 
 def test_more_goes_where_most_is_lacking_and_nobody_loses_any() -> None:
-    assert target(three(1, 3, 2), 9) == [3, 3, 3]
-    assert target(three(4, 2, 1), 9) == [4, 3, 2]
+    assert target_split(three(1, 3, 2), 9) == [3, 3, 3]
+    assert target_split(three(4, 2, 1), 9) == [4, 3, 2]
 
 
 def test_less_is_taken_where_most_is_over() -> None:
-    assert target(three(4, 3, 3), 9) == [3, 3, 3]
-    assert target(three(6, 3, 3), 9) == [3, 3, 3]
+    assert target_split(three(4, 3, 3), 9) == [3, 3, 3]
+    assert target_split(three(6, 3, 3), 9) == [3, 3, 3]
 
 
 def test_what_is_off_by_one_stays() -> None:
-    assert target(three(4, 2, 3), 9) == [4, 2, 3]
+    assert target_split(three(4, 2, 3), 9) == [4, 2, 3]
     assert is_settled(three(4, 2, 3), 9)
 
 
 def test_what_is_off_by_two_is_corrected() -> None:
-    assert target(three(5, 3, 1), 9) == [3, 3, 3]
+    assert target_split(three(5, 3, 1), 9) == [3, 3, 3]
     assert not is_settled(three(5, 3, 1), 9)
 
 
 def test_a_region_that_has_none_gets_its_share() -> None:
-    assert target(three(2, 1, 0), 3) == [1, 1, 1]
+    assert target_split(three(2, 1, 0), 3) == [1, 1, 1]
 
 
 def test_half_a_move_has_the_same_target() -> None:
-    assert target(three(5, 3, 1), 9) == target(three(5, 3, 3), 9) == target(three(4, 3, 3), 9) == [3, 3, 3]
+    assert (
+        target_split(three(5, 3, 1), 9)
+        == target_split(three(5, 3, 3), 9)
+        == target_split(three(4, 3, 3), 9)
+        == [3, 3, 3]
+    )
 
 
 def test_nothing_is_corrected_while_a_region_that_has_some_is_silent() -> None:
-    assert target([a_place("a", 5), silent(a_place("b", 3)), a_place("c", 1)], 9) == [5, 3, 1]
+    assert target_split([a_place("a", 5), silent(a_place("b", 3)), a_place("c", 1)], 9) == [5, 3, 1]
 
 
 def test_less_is_wanted_also_of_a_silent_region() -> None:
-    assert target([a_place("a", 3), silent(a_place("b", 3)), a_place("c", 3)], 3) == [1, 1, 1]
+    assert target_split([a_place("a", 3), silent(a_place("b", 3)), a_place("c", 3)], 3) == [1, 1, 1]
 
 
 def test_new_ones_go_where_there_is_room() -> None:
-    assert target([a_place("a", 3, room=0), a_place("b", 3), a_place("c", 3)], 15) == [3, 6, 6]
-    assert target([a_place("a", 3, room=1), a_place("b", 3, room=2), a_place("c", 3)], 15) == [4, 5, 6]
+    assert target_split([a_place("a", 3, room=0), a_place("b", 3), a_place("c", 3)], 15) == [3, 6, 6]
+    assert target_split([a_place("a", 3, room=1), a_place("b", 3, room=2), a_place("c", 3)], 15) == [4, 5, 6]
 
 
 def test_if_nobody_has_room_new_ones_go_by_the_ideal() -> None:
-    assert target(three(1, 1, 1, room=0), 6) == [2, 2, 2]
+    assert target_split(three(1, 1, 1, room=0), 6) == [2, 2, 2]
 
 
 @pytest.mark.parametrize("other", [silent(a_place("a", 1)), a_place("a", 1, weight=0)], ids=["silent", "no weight"])
-def test_if_nobody_has_room_none_goes_to_who_takes_no_more(other: Place) -> None:
-    assert target([other, a_place("b", 1, room=0)], 4) == [1, 3]
-    assert target([other], 4) == [1]
+def test_if_nobody_has_room_none_goes_to_who_takes_no_more(other: SplitRegion) -> None:
+    assert target_split([other, a_place("b", 1, room=0)], 4) == [1, 3]
+    assert target_split([other], 4) == [1]
 
 
 def test_up_to_a_cap_and_no_further_while_others_may_have_it() -> None:
-    assert target([a_place("a", 2, cap=3), a_place("b", room=2)], 8) == [3, 5]
-    assert target([a_place("a", 2, cap=3), a_place("b", 3)], 4, "a") == [3, 1]
-    assert target([a_place("a", 4, cap=4), a_place("b", 5, cap=5)], 10, "a") == [5, 5], "one of all that are beyond"
+    assert target_split([a_place("a", 2, cap=3), a_place("b", room=2)], 8) == [3, 5]
+    assert target_split([a_place("a", 2, cap=3), a_place("b", 3)], 4, "a") == [3, 1]
+    assert target_split([a_place("a", 4, cap=4), a_place("b", 5, cap=5)], 10, "a") == [5, 5], (
+        "one of all that are beyond"
+    )
 
 
 def test_what_came_new_has_taken_of_the_room_for_what_is_moved() -> None:
-    assert target([a_place("a", 4, room=1), a_place("b", 1)], 9, "a") == [5, 4]
+    assert target_split([a_place("a", 4, room=1), a_place("b", 1)], 9, "a") == [5, 4]
 
 
 def test_of_what_is_not_moved_less_is_taken_where_most_is_over() -> None:
     places = [a_place("a", 4, weight=3), a_place("b", 4)]
-    assert target(places, 4, stays=True) == [3, 1]
+    assert target_split(places, 4, stays=True) == [3, 1]
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=5), st.integers(0, 30), st.randoms())
@@ -198,47 +205,47 @@ def test_what_is_taken_is_taken_one_by_one_where_most_is_left(amounts: list[int]
         index = max(order, key=lambda index: (left[index], -order.index(index)))
         left[index] -= 1
         taken[index] += 1
-    assert shaved(amounts, order, count) == taken
+    assert take_largest_first(amounts, order, count) == taken
 
 
 def test_a_workload_has_its_turns_from_one_version_to_the_next() -> None:
     """Otherwise what does not divide would move with the program."""
-    assert [turns(uid << 20, 7) for uid in range(1, 9)] == [1, 5, 2, 6, 3, 0, 4, 5]
+    assert [first_index(uid << 20, 7) for uid in range(1, 9)] == [1, 5, 2, 6, 3, 0, 4, 5]
 
 
 def test_nothing_is_moved_to_where_there_is_no_room() -> None:
-    assert target([a_place("a", 6), a_place("b", 0, room=0)], 6) == [6, 0]
-    assert target([a_place("a", 6), a_place("b", 0, room=1)], 6) == [5, 1]
+    assert target_split([a_place("a", 6), a_place("b", 0, room=0)], 6) == [6, 0]
+    assert target_split([a_place("a", 6), a_place("b", 0, room=1)], 6) == [5, 1]
 
 
 def test_what_a_region_has_offered_back_goes_to_the_others() -> None:
     strained = a_place("a", 3, cap=1, strained=True)
-    assert target([strained, a_place("b", 3), a_place("c", 3)], 9) == [1, 4, 4]
+    assert target_split([strained, a_place("b", 3), a_place("c", 3)], 9) == [1, 4, 4]
 
 
 def test_what_nobody_else_takes_stays_where_it_was_offered_back() -> None:
     strained = a_place("a", 3, cap=1, strained=True)
-    assert target([strained, a_place("b", 3, room=0)], 6) == [3, 3]
-    assert target([strained, a_place("b", 3, cap=3, strained=True)], 6) == [3, 3]
+    assert target_split([strained, a_place("b", 3, room=0)], 6) == [3, 3]
+    assert target_split([strained, a_place("b", 3, cap=3, strained=True)], 6) == [3, 3]
 
 
 def test_nothing_is_moved_back_to_a_region_while_its_offer_lasts() -> None:
     places = [a_place("a", 1, cap=NO_LIMIT, strained=True), a_place("b", 4), a_place("c", 4)]
-    assert target(places, 9) == [1, 4, 4]
+    assert target_split(places, 9) == [1, 4, 4]
     places[0].strained = False
-    assert target(places, 9) == [3, 3, 3]
+    assert target_split(places, 9) == [3, 3, 3]
 
 
 def test_with_a_primary_any_difference_is_worth_a_move() -> None:
-    assert target([a_place("a", 1), a_place("b", 5)], 6, "b") == [0, 6]
+    assert target_split([a_place("a", 1), a_place("b", 5)], 6, "b") == [0, 6]
 
 
 @pytest.mark.parametrize("haves", [(0, 0, 0), (9, 0, 0), (2, 5, 1), (7, 7, 7)])
 @pytest.mark.parametrize("replicas", [0, 1, 5, 12])
 def test_the_target_of_a_target_is_itself(haves: tuple[int, ...], replicas: int) -> None:
-    found = target(three(*haves), replicas)
+    found = target_split(three(*haves), replicas)
     assert sum(found) == replicas
-    assert target(three(*found), replicas) == found
+    assert target_split(three(*found), replicas) == found
     assert is_settled(three(*found), replicas)
 
 
@@ -246,14 +253,14 @@ def test_the_target_of_a_target_is_itself(haves: tuple[int, ...], replicas: int)
 
 
 def test_the_largest_gives_first_then_the_order_decides() -> None:
-    assert shaved([5, 3, 1], [0, 1, 2], 3) == [3, 0, 0]
-    assert shaved([5, 3, 1], [0, 1, 2], 4) == [3, 1, 0]
-    assert shaved([2, 2, 2], [2, 1, 0], 1) == [0, 0, 1]
-    assert shaved([0, 0], [0, 1], 3) == [2, 1]
+    assert take_largest_first([5, 3, 1], [0, 1, 2], 3) == [3, 0, 0]
+    assert take_largest_first([5, 3, 1], [0, 1, 2], 4) == [3, 1, 0]
+    assert take_largest_first([2, 2, 2], [2, 1, 0], 1) == [0, 0, 1]
+    assert take_largest_first([0, 0], [0, 1], 3) == [2, 1]
 
 
 def test_portions_of_nothing_are_nothing() -> None:
-    assert portions(three(), 0) == [0, 0, 0]
+    assert by_weight(three(), 0) == [0, 0, 0]
 
 
 # What each is told now
@@ -262,7 +269,7 @@ def test_portions_of_nothing_are_nothing() -> None:
 def told(rows: list[tuple[int, int, int]], replicas: int, **fields: Any) -> list[int]:
     """Rows: how many it has, how many are ready, how many it is to have."""
     places = [a_place(name, have, ready=ready) for name, (have, ready, _) in zip("abcd", rows, strict=False)]
-    return stepped(places, [goal for _, _, goal in rows], replicas, **fields)
+    return next_step(places, [goal for _, _, goal in rows], replicas, **fields)
 
 
 def test_more_is_told_at_once_and_less_when_others_stand_in() -> None:
@@ -291,10 +298,10 @@ def test_what_waits_for_quota_that_others_hold_is_made_room_for() -> None:
 
 
 def test_down_to_its_floor_a_region_is_lowered_whatever_is_ready() -> None:
-    late = Place("a", 3, ready=3, floor=0)
-    assert stepped([late, a_place("b", 0)], [0, 3], 3) == [0, 3]
-    strained = Place("a", 5, ready=5, floor=3)
-    assert stepped([strained, a_place("b", 0)], [3, 2], 5) == [3, 2]
+    late = SplitRegion("a", 3, ready=3, floor=0)
+    assert next_step([late, a_place("b", 0)], [0, 3], 3) == [0, 3]
+    strained = SplitRegion("a", 5, ready=5, floor=3)
+    assert next_step([strained, a_place("b", 0)], [3, 2], 5) == [3, 2]
 
 
 @pytest.mark.parametrize(
@@ -309,14 +316,14 @@ def test_down_to_its_floor_a_region_is_lowered_whatever_is_ready() -> None:
     ],
 )
 def test_who_is_lowered_is_told_no_less_than_its_target(
-    places: list[Place], targets: list[int], replicas: int, told: list[int]
+    places: list[SplitRegion], targets: list[int], replicas: int, told: list[int]
 ) -> None:
-    assert stepped(places, targets, replicas) == told
+    assert next_step(places, targets, replicas) == told
 
 
 def test_a_floor_gives_nothing_to_others() -> None:
-    places = [Place("a", 3, ready=3, floor=0), a_place("b", 3, ready=3), a_place("c", 0)]
-    assert stepped(places, [0, 1, 5], 6) == [0, 3, 5]
+    places = [SplitRegion("a", 3, ready=3, floor=0), a_place("b", 3, ready=3), a_place("c", 0)]
+    assert next_step(places, [0, 1, 5], 6) == [0, 3, 5]
 
 
 def test_the_region_whose_turn_it_is_comes_first_and_the_others_follow_in_their_order() -> None:
@@ -326,10 +333,10 @@ def test_the_region_whose_turn_it_is_comes_first_and_the_others_follow_in_their_
     first = 1
     workload = bench.state.workloads[uid]
     for other in range(1, 400):
-        if turns(other, len(names)) == first:
+        if first_index(other, len(names)) == first:
             workload = replace(workload, meta=replace(workload.meta, uid=other))
             break
-    sites = sites_of(bench.state, workload, (), (), bench.at)
+    sites = candidate_regions_of(bench.state, workload, (), (), bench.at)
     assert {site.place.name: site.place.turn for site in sites.all} == {
         name: (number - first) % len(names) for number, name in enumerate(names)
     }

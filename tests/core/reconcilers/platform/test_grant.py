@@ -8,19 +8,19 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.overrides import EndOverride
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.reconciler import NOTHING as NO_OUTCOME
-from holdfast.core.ledger.reconciler import woken
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.reconciler import NO_CHANGES as NO_OUTCOME
+from holdfast.core.ledger.reconciler import keys_to_wake
 from holdfast.core.model.objects.tenants import PriorityClass, PriorityClassSpec, QuotaSpec
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
-from holdfast.core.model.records.grants import Demand, grant_key
-from holdfast.core.model.records.region_reports import Nodes, Summary
-from holdfast.core.model.values.resources import NOTHING, Resources, exceeded
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
+from holdfast.core.model.records.grants import AccountDemand, grant_key
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary
+from holdfast.core.model.values.resources import ZERO, Resources, first_exceeded
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT, REGION_HEALTH
-from holdfast.core.platform.queries.accounts import asked_of_quota, beyond
-from holdfast.core.reconcilers.platform.grant import MARGIN_MS, USES_MS, Grants, _cause
+from holdfast.core.platform.queries.accounts import demand_beyond, quota_demand
+from holdfast.core.reconcilers.platform.grant import MARGIN_MS, USES_MS, GrantReconciler, _cause
 from holdfast.core.reconcilers.platform.grant_targets import _is_near
 from tests.support.ledgers.platform import (
     DIGEST,
@@ -54,11 +54,11 @@ class World:
 
     def look(self, account: str = QUOTA) -> list[c.OfferGrant]:
         """What the controller offers now; all of it must be accepted."""
-        outcome = Grants().reconcile(self.state, account, self.bench.at)
+        outcome = GrantReconciler().reconcile(self.state, account, self.bench.at)
         commands = [wanted.command for wanted in outcome.send]
         for command in commands:
             answer = self.bench.send(GRANT, command)
-            assert isinstance(answer, Landed), (command, answer)
+            assert isinstance(answer, Committed), (command, answer)
         self.offers += len(commands)
         return commands
 
@@ -96,7 +96,7 @@ class World:
         nodes = Nodes("general", (), (), (), (), 1, amount, amount, (amount,), (amount,))
         charged = tuple((account.replace("_", "/"), cpu(milli)) for account, milli in sorted(uses.items()))
         position = len(self.bench.log)
-        self.bench.accept(f"region/{region}", c.Report(region, position, summary=Summary((nodes,), charged)))
+        self.bench.accept(f"region/{region}", c.Report(region, position, summary=RegionSummary((nodes,), charged)))
 
     def targets(self, account: str = QUOTA) -> tuple[int, ...]:
         found = (self.state.grants.get(grant_key(region, account)) for region in REGIONS)
@@ -107,7 +107,7 @@ def test_half_of_what_nobody_asks_for_is_lent_evenly_and_the_rest_stays_at_home(
     world = World()
     world.rest()
     assert world.targets() == (1_666, 1_666, 1_666)
-    assert Grants().reconcile(world.state, QUOTA, world.bench.at).send == ()
+    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).send == ()
 
 
 def test_a_region_is_lent_what_it_is_asked_for_and_its_part_of_what_is_left() -> None:
@@ -125,7 +125,7 @@ def test_demand_that_grows_step_by_step_takes_few_offers() -> None:
         world.bench.checked = count % 100 == 0
         world.bench.assign(uid, "eu", count)
         world.rest()
-        assert not exceeded(cpu(1_000 * count), world.bench.grant("eu").target)
+        assert not first_exceeded(cpu(1_000 * count), world.bench.grant("eu").target)
     assert world.offers < 50  # of three regions together, to the last unit of the quota
 
 
@@ -136,7 +136,7 @@ def test_a_raise_waits_for_the_answer_to_the_last_offer() -> None:
     assert world.look() == []
     world.answer("eu")
     (offer,) = world.look()
-    assert (offer.region, exceeded(cpu(4_000), offer.target)) == ("eu", "")
+    assert (offer.region, first_exceeded(cpu(4_000), offer.target)) == ("eu", "")
 
 
 def test_what_one_region_lacks_is_called_back_from_another_before_it_is_lent() -> None:
@@ -299,25 +299,25 @@ def test_reclaimable_work_asks_the_quota_for_what_its_share_does_not_pay() -> No
     world.rest("reclaimable/acme")
     uid = world.bench.put(a_workload(template=a_template(1_000), replicas=5, priority_class="spare"))
     world.bench.assign(uid, "eu", 5)
-    assert asked_of_quota(world.state, "acme", "eu") == cpu(3_000)
+    assert quota_demand(world.state, "acme", "eu") == cpu(3_000)
 
 
 def test_what_has_ended_or_is_recovery_is_not_asked_of_the_quota() -> None:
     world = World()
     web = world.bench.put(a_workload(budget="reserve"))
     world.bench.assign(web, "eu", 2)
-    world.bench.assign(web, "us", 2, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
-    asked = [asked_of_quota(world.state, "acme", region) for region in REGIONS]
-    assert asked == [cpu(1_000), NOTHING, NOTHING]
+    world.bench.assign(web, "us", 2, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
+    asked = [quota_demand(world.state, "acme", region) for region in REGIONS]
+    assert asked == [cpu(1_000), ZERO, ZERO]
     world.ask_no_more("eu")
-    assert asked_of_quota(world.state, "acme", "eu") == NOTHING
+    assert quota_demand(world.state, "acme", "eu") == ZERO
 
 
 def test_what_is_beyond_a_share_is_counted_in_replicas() -> None:
-    asked = Demand(20, Resources(cpu=20_000, memory=20_480))
-    assert beyond(asked, Resources(cpu=10_000, memory=100_000)) == Resources(cpu=10_000, memory=10_240)
-    assert beyond(asked, NOTHING) == asked.amount
-    assert beyond(asked, asked.amount) == NOTHING
+    asked = AccountDemand(20, Resources(cpu=20_000, memory=20_480))
+    assert demand_beyond(asked, Resources(cpu=10_000, memory=100_000)) == Resources(cpu=10_000, memory=10_240)
+    assert demand_beyond(asked, ZERO) == asked.amount
+    assert demand_beyond(asked, asked.amount) == ZERO
 
 
 def test_an_emergency_is_lent_to_its_region_until_it_ends_and_is_called_back_then() -> None:
@@ -327,11 +327,11 @@ def test_an_emergency_is_lent_to_its_region_until_it_ends_and_is_called_back_the
     (offer,) = world.look(account)
     assert (offer.region, offer.target, offer.ends) == ("us", cpu(3_000), world.state.overrides[uid].ends)
     world.answer(account=account)
-    assert Grants().reconcile(world.state, account, world.bench.at).again_at == offer.ends
+    assert GrantReconciler().reconcile(world.state, account, world.bench.at).again_at == offer.ends
     world.bench.later(HOUR)
-    assert Grants().reconcile(world.state, account, world.bench.at).again_at is None
+    assert GrantReconciler().reconcile(world.state, account, world.bench.at).again_at is None
     (back,) = world.look(account)
-    assert (back.target, back.ends) == (NOTHING, world.bench.at + MARGIN_MS)
+    assert (back.target, back.ends) == (ZERO, world.bench.at + MARGIN_MS)
     world.bench.accept("controller/override", EndOverride(uid, "its end has come"))
     world.answer(account=account)
     assert grant_key("us", account) not in world.state.grants
@@ -345,7 +345,7 @@ def test_an_emergency_that_a_person_ends_early_ends_in_its_region_within_a_secon
     world.answer(account=account)
     world.bench.accept(ROOT, EndOverride(uid, "the storm is over"))
     (back,) = world.look(account)
-    assert (back.target, back.ends) == (NOTHING, world.bench.at + MARGIN_MS)
+    assert (back.target, back.ends) == (ZERO, world.bench.at + MARGIN_MS)
 
 
 def test_an_emergency_everywhere_is_lent_evenly_to_those_who_are_heard() -> None:
@@ -363,7 +363,7 @@ def test_a_grant_is_renewed_when_half_of_its_life_is_over() -> None:
     world = World()
     world.rest()
     life = world.state.facts.settings.grant_life
-    again = Grants().reconcile(world.state, QUOTA, world.bench.at).again_at
+    again = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at
     ends = world.bench.grant("eu").ends
     assert ends == world.bench.at + life - 1_000
     assert again == ends - life // 2
@@ -377,7 +377,7 @@ def test_a_grant_is_renewed_when_half_of_its_life_is_over() -> None:
 def test_an_account_that_is_gone_and_was_never_lent_needs_nothing() -> None:
     world = World()
     for account in ("quota/nobody", "recovery/nothing", "reclaimable/nobody", "emergency/7"):
-        assert Grants().reconcile(world.state, account, world.bench.at) == NO_OUTCOME
+        assert GrantReconciler().reconcile(world.state, account, world.bench.at) == NO_OUTCOME
 
 
 def test_every_account_is_looked_at() -> None:
@@ -385,14 +385,14 @@ def test_every_account_is_looked_at() -> None:
     world.bench.put(a_share(10))
     uid = world.bench.emergency(1_000)
     wanted = [f"emergency/{uid}", "quota/acme", "quota/beta", "reclaimable/acme", "recovery/reserve"]
-    assert list(Grants().keys(world.state)) == wanted
+    assert list(GrantReconciler().keys(world.state)) == wanted
 
 
 def test_a_change_wakes_the_accounts_that_it_concerns() -> None:
     world = World()
     uid = world.bench.put(a_workload())
     assignment = world.bench.assign(uid, "eu", 1)
-    grants, state = Grants(), world.state
+    grants, state = GrantReconciler(), world.state
     assert list(grants.wake(state, ("assignment", assignment))) == ["quota/acme"]
     assert list(grants.wake(state, ("assignment", 7))) == []
     assert list(grants.wake(state, ("quota", "acme"))) == ["quota/acme", "reclaimable/acme"]
@@ -401,7 +401,7 @@ def test_a_change_wakes_the_accounts_that_it_concerns() -> None:
     assert list(grants.wake(state, ("grant", "eu|quota/acme"))) == ["quota/acme"]
     assert list(grants.wake(state, ("grant", "eu|reclaimable/acme"))) == ["reclaimable/acme", "quota/acme"]
     assert list(grants.wake(state, ("summary", "eu"))) == []
-    assert list(woken(grants, state, [("standing", "eu")])) == list(grants.keys(state))
+    assert list(keys_to_wake(grants, state, [("standing", "eu")])) == list(grants.keys(state))
     world.ask("us", 20_000)
     assert list(grants.wake(state, ("summary", "eu"))) == ["quota/acme"]
 
@@ -411,7 +411,7 @@ def test_what_turns_on_uses_is_looked_at_before_any_renewal() -> None:
     world.rest()
     world.ask("us", 20_000)
     world.rest()
-    assert Grants().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
+    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
 
 
 @pytest.mark.parametrize(("target", "limit", "near"), [(95, 100, True), (94, 100, False), (100, 95, True)])
@@ -425,11 +425,11 @@ def test_a_quota_is_looked_at_again_soon_as_long_as_what_others_use_keeps_somebo
     world.report("us2", quota_acme=10_001)
     world.rest()
     assert world.targets() == (0, 0, 0), "all of it is used, by one who was not lent it"
-    assert Grants().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
+    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
     world.report("us2")
     world.rest()
     assert world.targets() == (6_000, 1_000, 1_000)
-    renewal = Grants().reconcile(world.state, QUOTA, world.bench.at).again_at
+    renewal = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at
     assert renewal is not None
     assert renewal > world.bench.at + HOUR, "nothing but its renewal is left to wait for"
 
@@ -438,7 +438,7 @@ def test_what_is_done_of_batch_work_wakes_the_accounts_that_paid_for_it() -> Non
     world = World()
     service = world.bench.put(a_workload())
     job = world.bench.put(a_workload("job", batch=True))
-    grants, state = Grants(), world.state
+    grants, state = GrantReconciler(), world.state
     assert "observed" in grants.watches
     assert list(grants.wake(state, ("observed", job))) == ["reclaimable/acme", "quota/acme"]
     assert list(grants.wake(state, ("observed", service))) == [], "of a service nothing is ever done"

@@ -8,46 +8,55 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.model.values.resources import NOTHING, Resources, exceeded, greatest, least, total
-from holdfast.core.reconcilers.platform.grant_slices import Slice, cut, parts, turns_on_uses
-from holdfast.core.reconcilers.platform.grant_targets import Shield, is_far, spread
+from holdfast.core.model.values.resources import (
+    ZERO,
+    Resources,
+    elementwise_max,
+    elementwise_min,
+    first_exceeded,
+    total,
+)
+from holdfast.core.reconcilers.platform.grant_slices import GrantSlice, apportion, slice_targets, turns_on_uses
+from holdfast.core.reconcilers.platform.grant_targets import ProtectedShare, differs_much, spread_protection
 from tests.support.ledgers.platform import cpu
 
 AMOUNTS = st.builds(Resources, cpu=st.integers(0, 40), memory=st.integers(0, 40))
 
 
 @st.composite
-def slices(draw: st.DrawFn) -> Slice:
-    target, more = draw(AMOUNTS), draw(AMOUNTS | st.just(NOTHING))
-    return Slice(draw(AMOUNTS), draw(AMOUNTS), target, greatest(target, more), draw(st.booleans()), draw(st.booleans()))
+def slices(draw: st.DrawFn) -> GrantSlice:
+    target, more = draw(AMOUNTS), draw(AMOUNTS | st.just(ZERO))
+    return GrantSlice(
+        draw(AMOUNTS), draw(AMOUNTS), target, elementwise_max(target, more), draw(st.booleans()), draw(st.booleans())
+    )
 
 
-def answered(one: Slice, target: Resources) -> Slice:
+def answered(one: GrantSlice, target: Resources) -> GrantSlice:
     return one._replace(target=target, offered=target, has_answered=True)
 
 
 @given(AMOUNTS, st.lists(slices(), max_size=4))
 def test_what_is_raised_fits_and_goes_only_to_those_who_are_heard_and_have_answered(
-    limit: Resources, ones: list[Slice]
+    limit: Resources, ones: list[GrantSlice]
 ) -> None:
-    new = cut(limit, ones)
+    new = slice_targets(limit, ones)
     before = total(one.offered for one in ones)
-    after = total(greatest(one.offered, target) for one, target in zip(ones, new, strict=True))
-    assert not exceeded(after, greatest(limit, before))
+    after = total(elementwise_max(one.offered, target) for one, target in zip(ones, new, strict=True))
+    assert not first_exceeded(after, elementwise_max(limit, before))
     for one, target in zip(ones, new, strict=True):
-        if exceeded(target, one.target):
+        if first_exceeded(target, one.target):
             assert one.is_well
             assert one.has_answered
-            assert not exceeded(before, limit)
+            assert not first_exceeded(before, limit)
 
 
 @given(AMOUNTS, st.lists(slices(), max_size=4))
 def test_when_everybody_answers_cutting_comes_to_rest_and_all_have_what_there_is(
-    limit: Resources, ones: list[Slice]
+    limit: Resources, ones: list[GrantSlice]
 ) -> None:
-    ones = [one._replace(uses=NOTHING, is_well=True, has_answered=True, offered=one.target) for one in ones]
+    ones = [one._replace(uses=ZERO, is_well=True, has_answered=True, offered=one.target) for one in ones]
     for _ in range(12):
-        new = cut(limit, ones)
+        new = slice_targets(limit, ones)
         if new == [one.target for one in ones]:
             break
         ones = [answered(one, target) for one, target in zip(ones, new, strict=True)]
@@ -57,25 +66,27 @@ def test_when_everybody_answers_cutting_comes_to_rest_and_all_have_what_there_is
     for name in ("cpu", "memory"):
         if getattr(asked, name) <= getattr(limit, name):
             assert all(getattr(one.target, name) >= getattr(one.asked, name) for one in ones)
-    assert not exceeded(total(one.target for one in ones), limit)
+    assert not first_exceeded(total(one.target for one in ones), limit)
 
 
 @given(AMOUNTS, st.lists(slices(), max_size=4), st.data())
 def test_what_is_protected_is_within_the_slice_and_never_raised_above_the_whole(
-    whole: Resources, ones: list[Slice], data: st.DataObject
+    whole: Resources, ones: list[GrantSlice], data: st.DataObject
 ) -> None:
     shields = [
-        Shield(one.asked, one.target, least(data.draw(AMOUNTS), one.target), one.is_well, one.has_answered)
+        ProtectedShare(
+            one.asked, one.target, elementwise_min(data.draw(AMOUNTS), one.target), one.is_well, one.has_answered
+        )
         for one in ones
     ]
-    new = spread(whole, shields)
+    new = spread_protection(whole, shields)
     before = total(one.protected for one in shields)
-    assert not exceeded(total(new), greatest(whole, before))
+    assert not first_exceeded(total(new), elementwise_max(whole, before))
     for one, amount in zip(shields, new, strict=True):
-        assert not exceeded(amount, one.target)
+        assert not first_exceeded(amount, one.target)
         # Each offer is judged while the others are as they were.
-        if exceeded(amount, one.protected):
-            assert not exceeded(before, whole)
+        if first_exceeded(amount, one.protected):
+            assert not first_exceeded(before, whole)
 
 
 @pytest.mark.parametrize(
@@ -88,30 +99,30 @@ def test_what_is_protected_is_within_the_slice_and_never_raised_above_the_whole(
 def test_what_is_protected_is_spread_by_what_is_asked(
     whole: int, shields: list[tuple[int, int, int, bool]], new: list[int]
 ) -> None:
-    known = [Shield(cpu(asked), cpu(has), cpu(mine), is_well, True) for asked, has, mine, is_well in shields]
-    assert spread(cpu(whole), known) == [cpu(amount) for amount in new]
+    known = [ProtectedShare(cpu(asked), cpu(has), cpu(mine), is_well, True) for asked, has, mine, is_well in shields]
+    assert spread_protection(cpu(whole), known) == [cpu(amount) for amount in new]
 
 
 @given(st.integers(0, 1_000), st.lists(st.integers(0, 50), max_size=6))
 def test_parts_are_the_whole_to_the_last_unit(whole: int, weights: list[int]) -> None:
-    found = parts(whole, weights)
+    found = apportion(whole, weights)
     assert sum(found) == (whole if any(weights) else 0)
     assert all(part == 0 for part, weight in zip(found, weights, strict=True) if not weight)
 
 
 def test_a_quarter_is_near_and_more_is_far() -> None:
-    assert not is_far(cpu(100), cpu(75))
-    assert is_far(cpu(100), cpu(74))
-    assert is_far(NOTHING, cpu(1))
-    assert not is_far(NOTHING, NOTHING)
+    assert not differs_much(cpu(100), cpu(75))
+    assert differs_much(cpu(100), cpu(74))
+    assert differs_much(ZERO, cpu(1))
+    assert not differs_much(ZERO, ZERO)
 
 
 @pytest.mark.parametrize(("target", "raised"), [(44, 44), (43, 50)])
 def test_of_too_little_who_has_its_part_but_for_an_eighth_is_left_and_who_lacks_more_gets_it(
     target: int, raised: int
 ) -> None:
-    ones = [Slice(cpu(80), NOTHING, cpu(has), cpu(has), True, True) for has in (target, 50)]
-    assert cut(cpu(100), ones) == [cpu(raised), cpu(50)]
+    ones = [GrantSlice(cpu(80), ZERO, cpu(has), cpu(has), True, True) for has in (target, 50)]
+    assert slice_targets(cpu(100), ones) == [cpu(raised), cpu(50)]
 
 
 @pytest.mark.parametrize(
@@ -154,28 +165,28 @@ def test_a_whole_is_cut_by_what_is_asked_used_and_had(
     whole: int, ones: list[tuple[int | str, ...]], new: list[int], turns: bool
 ) -> None:
     slices = [told(*one) for one in ones]
-    assert cut(cpu(whole), slices) == [cpu(target) for target in new]
+    assert slice_targets(cpu(whole), slices) == [cpu(target) for target in new]
     assert turns_on_uses(cpu(whole), slices) is turns
 
 
-def told(*words: int | str) -> Slice:
+def told(*words: int | str) -> GrantSlice:
     asked, used, has, *more = [word for word in words if isinstance(word, int)]
     offered = more[0] if more else has
-    return Slice(cpu(asked), cpu(used), cpu(has), cpu(offered), "silent" not in words, "asked" not in words)
+    return GrantSlice(cpu(asked), cpu(used), cpu(has), cpu(offered), "silent" not in words, "asked" not in words)
 
 
 @pytest.mark.parametrize(("uses", "second"), [(0, 19), (24, 13)], ids=["it gives enough", "it uses all it has"])
 def test_who_holds_most_gives_back_first_and_the_next_only_if_that_is_not_enough(uses: int, second: int) -> None:
     has = ((18, 0, 17), (10, uses, 24), (10, 0, 19))
-    ones = [Slice(cpu(asked), cpu(used), cpu(target), cpu(target), True, True) for asked, used, target in has]
-    assert cut(cpu(60), ones) == [cpu(17), cpu(13), cpu(second)]
+    ones = [GrantSlice(cpu(asked), cpu(used), cpu(target), cpu(target), True, True) for asked, used, target in has]
+    assert slice_targets(cpu(60), ones) == [cpu(17), cpu(13), cpu(second)]
 
 
 @pytest.mark.parametrize(("whole", "kept"), [(30, 30), (31, 15)])
 def test_who_holds_twice_what_it_should_keeps_it_and_who_holds_more_gives_back(whole: int, kept: int) -> None:
     """Nobody asks for anything: half of what there is may stay lent."""
-    only = Slice(NOTHING, NOTHING, cpu(whole), cpu(whole), True, True)
-    assert cut(cpu(whole), [only]) == [cpu(kept)]
+    only = GrantSlice(ZERO, ZERO, cpu(whole), cpu(whole), True, True)
+    assert slice_targets(cpu(whole), [only]) == [cpu(kept)]
 
 
 def test_whatever_other_uses_change_about_slices_at_rest_turns_on_them() -> None:
@@ -184,7 +195,7 @@ def test_whatever_other_uses_change_about_slices_at_rest_turns_on_them() -> None
     for _ in range(5_000):
         limit, count = chance.choice((0, 500, 1_000, 1_350)), chance.randint(1, 3)
         ones = [
-            Slice(
+            GrantSlice(
                 cpu(chance.choice((0, 0, 250, 500, 900))),
                 cpu(chance.choice((0, 250, 500))),
                 cpu(chance.choice((0, 58, 250, 500, 558))),
@@ -198,12 +209,12 @@ def test_whatever_other_uses_change_about_slices_at_rest_turns_on_them() -> None
         for _ in range(6):  # let it come to rest
             ones = [
                 one._replace(target=new, offered=cpu(max(one.offered.cpu, new.cpu)))
-                for one, new in zip(ones, cut(cpu(limit), ones), strict=True)
+                for one, new in zip(ones, slice_targets(cpu(limit), ones), strict=True)
             ]
         others = [one._replace(uses=cpu(chance.choice((0, 250, 500)))) for one in ones]
-        is_at_rest = cut(cpu(limit), ones) == [one.target for one in ones]
+        is_at_rest = slice_targets(cpu(limit), ones) == [one.target for one in ones]
         resting += is_at_rest and not turns_on_uses(cpu(limit), others)
-        if is_at_rest and cut(cpu(limit), others) != [one.target for one in ones]:
+        if is_at_rest and slice_targets(cpu(limit), others) != [one.target for one in ones]:
             changed += 1
             assert turns_on_uses(cpu(limit), others), (limit, ones, others)
     assert changed > 100

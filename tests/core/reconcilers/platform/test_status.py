@@ -8,17 +8,30 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.reconciler import NOTHING, Outcome
+from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Purpose, Stage
-from holdfast.core.model.records.region_reports import Counted, Failing, Nodes, Seen, Summary, Waiting
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
+from holdfast.core.model.records.region_reports import (
+    Failing,
+    Nodes,
+    RegionSummary,
+    TemplateCounts,
+    Waiting,
+    WorkloadReport,
+)
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.definition import ASSIGNMENT, PLATFORM, STATUS
-from holdfast.core.platform.watch import KEYS
-from holdfast.core.reconcilers.platform.status import FRESH_MS, LOOK_AGAIN_MS, PATIENCE_MS, PLACED_SOON_MS, Statuses
+from holdfast.core.platform.watch import WATCH_KEYS
+from holdfast.core.reconcilers.platform.status import (
+    FRESH_MS,
+    LOOK_AGAIN_MS,
+    PATIENCE_MS,
+    PLACED_SOON_MS,
+    StatusReconciler,
+)
 from holdfast.core.reconcilers.platform.status_conditions import conditions_of
-from holdfast.core.reconcilers.platform.status_progress import Progress, WaitingIn
+from holdfast.core.reconcilers.platform.status_progress import RegionWaiting, WorkloadProgress
 from holdfast.core.reconcilers.platform.status_reasons import MESSAGE_MAX, reason_of, short
 from tests.support.ledgers.platform import (
     ACME,
@@ -46,18 +59,18 @@ class Story:
         self.position += 1
         digest = template_digest(self.bench.state.workloads[self.web].spec.template)
         generation = fields.pop("generation", max(a.generation for a in self.bench.assignments(self.web)))
-        counts = (Counted(digest, bound, ready, serving),) if bound else ()
-        seen = Seen(self.web, generation, counts, fields.pop("waiting", ()), fields.pop("failing", ()))
+        counts = (TemplateCounts(digest, bound, ready, serving),) if bound else ()
+        seen = WorkloadReport(self.web, generation, counts, fields.pop("waiting", ()), fields.pop("failing", ()))
         self.bench.accept(f"region/{region}", c.Report(region, self.position, (seen,)))
 
     def tells(self, region: str, milli: int) -> None:
         self.position += 1
         size = cpu(milli)
         row = Nodes("small", (), (), (), (), 1, size, size, (size,), (size,))
-        self.bench.accept(f"region/{region}", c.Report(region, self.position, (), Summary(nodes=(row,))))
+        self.bench.accept(f"region/{region}", c.Report(region, self.position, (), RegionSummary(nodes=(row,))))
 
-    def look(self, at: int = 0) -> Outcome:
-        return Statuses().reconcile(self.bench.state, self.web, at or self.bench.at)
+    def look(self, at: int = 0) -> ReconcileResult:
+        return StatusReconciler().reconcile(self.bench.state, self.web, at or self.bench.at)
 
     def report(self) -> c.ReportStatus:
         """What is sent; the ledger takes it, and then there is nothing more to say."""
@@ -70,7 +83,7 @@ class Story:
     def conditions(self) -> dict[str, Condition]:
         return {one.type: one for one in self.bench.state.workloads[self.web].status.conditions}
 
-    def says_of(self, type: str) -> tuple[Truth, Reason, str]:
+    def says_of(self, type: str) -> tuple[ConditionStatus, ConditionReason, str]:
         found = self.conditions()[type]
         return found.status, found.reason, found.message
 
@@ -88,10 +101,10 @@ def test_what_is_as_desired_is_said_once() -> None:
     report = story.report()
     assert (report.observed_generation, report.bound, report.ready, report.serving) == (1, 3, 3, 3)
     assert {name: one.status for name, one in story.conditions().items()} == {
-        "Assigned": Truth.TRUE,
-        "Available": Truth.TRUE,
-        "Fits": Truth.UNKNOWN,
-        "Placed": Truth.TRUE,
+        "Assigned": ConditionStatus.TRUE,
+        "Available": ConditionStatus.TRUE,
+        "Fits": ConditionStatus.UNKNOWN,
+        "Placed": ConditionStatus.TRUE,
     }
 
 
@@ -110,11 +123,11 @@ def test_counts_of_regions_add_up() -> None:
 
 def test_of_a_fresh_workload_nothing_is_said_before_a_region_has_spoken() -> None:
     story = Story()
-    assert story.look() == Outcome((), story.bench.at + PATIENCE_MS)
+    assert story.look() == ReconcileResult((), story.bench.at + PATIENCE_MS)
     story.bench.assign(story.web, "eu", 3)
-    assert story.look() == Outcome((), story.bench.at + PATIENCE_MS)
+    assert story.look() == ReconcileResult((), story.bench.at + PATIENCE_MS)
     story.says("eu")
-    assert story.look() == Outcome((), story.bench.at + PLACED_SOON_MS)
+    assert story.look() == ReconcileResult((), story.bench.at + PLACED_SOON_MS)
     story.bench.later(PLACED_SOON_MS)
     assert story.look().send
 
@@ -125,11 +138,11 @@ def test_of_a_fresh_workload_that_stands_nowhere_it_is_said_why_once_every_regio
     story.bench.assign(story.web, "us", 1)
     long, soon = story.bench.at + PATIENCE_MS, story.bench.at + PLACED_SOON_MS
     story.says("eu", waiting=(Waiting("capacity", 2, T0),))
-    assert story.look() == Outcome((), long), "us has not spoken yet"
+    assert story.look() == ReconcileResult((), long), "us has not spoken yet"
     story.says("us", waiting=(Waiting("not-yet-examined", 1, T0),))
-    assert story.look() == Outcome((), long), "what us says will be said anew in a moment"
+    assert story.look() == ReconcileResult((), long), "what us says will be said anew in a moment"
     story.says("us", waiting=(Waiting("capacity", 1, T0),))
-    assert story.look() == Outcome((), soon)
+    assert story.look() == ReconcileResult((), soon)
     story.bench.later(PLACED_SOON_MS)
     story.report()
     assert story.says_of("Placed")[2] == "eu: 2 wait; us: 1 wait: capacity"
@@ -141,7 +154,7 @@ def test_of_a_fresh_workload_that_stands_nowhere_it_is_said_after_long_that_regi
     story.says("eu", waiting=(Waiting("not-yet-examined", 3, T0),))
     story.bench.later(PATIENCE_MS)
     story.report()
-    assert story.says_of("Placed")[1] is Reason.NOT_YET_EXAMINED
+    assert story.says_of("Placed")[1] is ConditionReason.NOT_YET_EXAMINED
 
 
 def test_of_a_fresh_workload_the_words_of_late_regions_are_told_together() -> None:
@@ -152,7 +165,7 @@ def test_of_a_fresh_workload_the_words_of_late_regions_are_told_together() -> No
     story.report()
     said = story.bench.at
     story.says("eu", waiting=(Waiting("capacity", 2, T0),))
-    assert story.look() == Outcome((), said + PATIENCE_MS), "us has not spoken yet"
+    assert story.look() == ReconcileResult((), said + PATIENCE_MS), "us has not spoken yet"
     story.bench.later(PATIENCE_MS // 2)
     story.says("us", waiting=(Waiting("capacity", 1, T0),))
     story.report()
@@ -192,8 +205,12 @@ def test_a_workload_that_nobody_speaks_of_for_long_says_why() -> None:
     story.bench.later(PATIENCE_MS)
     report = story.report()
     assert (report.observed_generation, report.bound) == (0, 0)
-    assert story.says_of("Assigned") == (Truth.FALSE, Reason.WAITING_FOR_REGION, "0 of 3 are assigned")
-    assert story.says_of("Placed")[1] is Reason.WAITING_FOR_REGION
+    assert story.says_of("Assigned") == (
+        ConditionStatus.FALSE,
+        ConditionReason.WAITING_FOR_REGION,
+        "0 of 3 are assigned",
+    )
+    assert story.says_of("Placed")[1] is ConditionReason.WAITING_FOR_REGION
 
 
 def test_time_alone_changes_nothing_that_was_said() -> None:
@@ -204,7 +221,7 @@ def test_time_alone_changes_nothing_that_was_said() -> None:
 
 
 def test_what_is_gone_and_what_never_was_is_not_spoken_of() -> None:
-    assert Statuses().reconcile(a_world().state, 99, T0) == NOTHING
+    assert StatusReconciler().reconcile(a_world().state, 99, T0) == NO_CHANGES
 
 
 # Templates
@@ -227,9 +244,9 @@ def mixed(story: Story, region: str, old: int, new: int, *waiting: Waiting) -> N
     """A region that acts on the newest generation says how many run the template of before, and of now."""
     story.bench.send(ASSIGNMENT, story.bench.assignment(story.web, region, {"eu": 2, "us": 1}[region]))
     digest = template_digest(story.bench.state.workloads[story.web].spec.template)
-    counts = tuple(Counted(name, n, n, n) for name, n in (("before", old), (digest, new)) if n)
+    counts = tuple(TemplateCounts(name, n, n, n) for name, n in (("before", old), (digest, new)) if n)
     story.position += 1
-    seen = Seen(story.web, 2, counts, waiting)
+    seen = WorkloadReport(story.web, 2, counts, waiting)
     story.bench.accept(f"region/{region}", c.Report(region, story.position, (seen,)))
 
 
@@ -242,14 +259,18 @@ def test_a_change_of_template_is_unfinished_while_some_run_an_older_one_and_says
     story = changing()
     story.report()
     older = "of 3, an older template is run by 2 in eu, 1 in us"
-    assert story.says_of("Updated") == (Truth.FALSE, Reason.PROGRESSING, older)
+    assert story.says_of("Updated") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, older)
     mixed(story, "us", 0, 1)
     mixed(story, "eu", 1, 2)
     story.report()
-    assert story.says_of("Updated") == (Truth.FALSE, Reason.PROGRESSING, "of 4, an older template is run by 1 in eu")
+    assert story.says_of("Updated") == (
+        ConditionStatus.FALSE,
+        ConditionReason.PROGRESSING,
+        "of 4, an older template is run by 1 in eu",
+    )
     mixed(story, "eu", 0, 2)
     story.report()
-    assert story.says_of("Updated") == (Truth.TRUE, Reason.AS_DESIRED, "")
+    assert story.says_of("Updated") == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "")
     assert story.conditions()["Updated"].observed_generation == 2
 
 
@@ -258,12 +279,12 @@ def test_a_change_of_template_that_waits_for_room_says_so_though_all_are_placed(
     mixed(story, "us", 0, 1, Waiting("capacity", 1, 0, "other"))
     mixed(story, "eu", 2, 0, Waiting("capacity", 1, 0, "4 nodes lack cpu"))
     story.report()
-    assert story.says_of("Placed")[0] is Truth.TRUE
+    assert story.says_of("Placed")[0] is ConditionStatus.TRUE
     message = "of 3, an older template is run by 2 in eu; eu: 1 wait: 4 nodes lack cpu"
-    assert story.says_of("Updated") == (Truth.FALSE, Reason.WAITING_FOR_ROOM, message)
+    assert story.says_of("Updated") == (ConditionStatus.FALSE, ConditionReason.WAITING_FOR_ROOM, message)
     mixed(story, "eu", 2, 0, Waiting("not-yet-examined", 1, 0))
     story.report()
-    assert story.says_of("Updated")[1] is Reason.PROGRESSING, "it is looked at soon"
+    assert story.says_of("Updated")[1] is ConditionReason.PROGRESSING, "it is looked at soon"
 
 
 def test_a_change_of_template_waits_for_a_silent_region_and_does_without_a_lost_one() -> None:
@@ -272,10 +293,14 @@ def test_a_change_of_template_waits_for_a_silent_region_and_does_without_a_lost_
     story.bench.judge("us", RegionHealth.SUSPECT)
     story.report()
     message = "of 3, an older template is run by 1 in us; us is suspect"
-    assert story.says_of("Updated") == (Truth.FALSE, Reason.WAITING_FOR_REGION, message)
+    assert story.says_of("Updated") == (ConditionStatus.FALSE, ConditionReason.WAITING_FOR_REGION, message)
     story.bench.judge("us", RegionHealth.LOST)
     story.report()
-    assert story.says_of("Updated") == (Truth.TRUE, Reason.AS_DESIRED, "us is lost, 1 there are not counted")
+    assert story.says_of("Updated") == (
+        ConditionStatus.TRUE,
+        ConditionReason.AS_DESIRED,
+        "us is lost, 1 there are not counted",
+    )
 
 
 def test_identities_that_may_not_be_disrupted_say_why_they_keep_their_template() -> None:
@@ -283,10 +308,10 @@ def test_identities_that_may_not_be_disrupted_say_why_they_keep_their_template()
     story.report()
     workload = an_exclusive("db", disruption_max=0)
     workload = replace(workload, meta=replace(workload.meta, generation=2))
-    progress = Progress(2, 1, 1, 1, 1, 1, (), (), (("eu", 1),))
+    progress = WorkloadProgress(2, 1, 1, 1, 1, 1, (), (), (("eu", 1),))
     found = {one.type: one for one in conditions_of(story.bench.state, workload, progress, T0)}["Updated"]
     said = "disruptionMax is 0; of 1, an older template is run by 1 in eu"
-    assert (found.status, found.reason, found.message) == (Truth.FALSE, Reason.MAY_NOT_DISRUPT, said)
+    assert (found.status, found.reason, found.message) == (ConditionStatus.FALSE, ConditionReason.MAY_NOT_DISRUPT, said)
 
 
 # Generations
@@ -338,7 +363,7 @@ def test_where_none_is_wanted_there_is_nothing_to_wait_for() -> None:
     story = Story(replicas=0)
     story.bench.later(PATIENCE_MS)
     assert story.report().observed_generation == 1
-    assert {one.status for name, one in story.conditions().items() if name != "Fits"} == {Truth.TRUE}
+    assert {one.status for name, one in story.conditions().items() if name != "Fits"} == {ConditionStatus.TRUE}
 
 
 # Assigned
@@ -351,8 +376,8 @@ def test_too_few_assigned_wait_for_a_region_and_name_those_that_are_not_well() -
     story.bench.judge("eu", RegionHealth.SUSPECT)
     story.report()
     assert story.says_of("Assigned") == (
-        Truth.FALSE,
-        Reason.WAITING_FOR_REGION,
+        ConditionStatus.FALSE,
+        ConditionReason.WAITING_FOR_REGION,
         "2 of 3 are assigned: eu is suspect",
     )
 
@@ -363,10 +388,14 @@ def test_what_never_fits_is_not_said_to_wait_for_a_region() -> None:
     story.bench.later(PATIENCE_MS)
     story.report()
     why = "needs 64 cpu; the largest node of eu has 32"
-    assert story.says_of("Fits") == (Truth.FALSE, Reason.NEVER_FITS, why)
-    assert story.says_of("Assigned") == (Truth.FALSE, Reason.NEVER_FITS, f"0 of 3 are assigned: {why}")
-    assert story.says_of("Placed")[1] is Reason.NEVER_FITS
-    assert story.says_of("Available")[1] is Reason.NEVER_FITS
+    assert story.says_of("Fits") == (ConditionStatus.FALSE, ConditionReason.NEVER_FITS, why)
+    assert story.says_of("Assigned") == (
+        ConditionStatus.FALSE,
+        ConditionReason.NEVER_FITS,
+        f"0 of 3 are assigned: {why}",
+    )
+    assert story.says_of("Placed")[1] is ConditionReason.NEVER_FITS
+    assert story.says_of("Available")[1] is ConditionReason.NEVER_FITS
 
 
 def test_what_was_offered_back_waits_for_room() -> None:
@@ -376,29 +405,29 @@ def test_what_was_offered_back_waits_for_room() -> None:
     story.bench.assign(story.web, "eu", 2)
     story.report()
     assert story.says_of("Assigned") == (
-        Truth.FALSE,
-        Reason.WAITING_FOR_ROOM,
+        ConditionStatus.FALSE,
+        ConditionReason.WAITING_FOR_ROOM,
         "2 of 3 are assigned: no room for more in eu",
     )
     story.bench.later(story.bench.state.facts.settings.offer_life)
     story.bench.put(a_workload("other"))  # of what happened last the ledger knows the time
     story.report()
-    assert story.says_of("Assigned")[1] is Reason.WAITING_FOR_REGION, "its offer has just ended"
+    assert story.says_of("Assigned")[1] is ConditionReason.WAITING_FOR_REGION, "its offer has just ended"
 
 
 def test_more_than_wanted_is_on_its_way_down() -> None:
     story = serving()
     story.bench.put(a_workload(replicas=1))
     story.report()
-    assert story.says_of("Assigned") == (Truth.FALSE, Reason.PROGRESSING, "3 are assigned, 1 wanted")
+    assert story.says_of("Assigned") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, "3 are assigned, 1 wanted")
 
 
 def test_recovery_that_stands_by_is_not_counted_as_assigned() -> None:
     story = serving(budget="reserve")
-    story.bench.assign(story.web, "us", 3, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
+    story.bench.assign(story.web, "us", 3, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
     story.says("us")
     story.report()
-    assert story.says_of("Assigned")[0] is Truth.TRUE
+    assert story.says_of("Assigned")[0] is ConditionStatus.TRUE
 
 
 # Placed
@@ -407,28 +436,31 @@ def test_recovery_that_stands_by_is_not_counted_as_assigned() -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("over-grant", Reason.WAITING_FOR_QUOTA),
-        ("grant-ended", Reason.WAITING_FOR_QUOTA),
-        *((code, Reason.WAITING_FOR_ROOM) for code in ("capacity", "device", "port", "spread", "apart", "protected")),
-        *((code, Reason.WAITING_FOR_ROOM) for code in ("labels", "taint", "tenancy", "node-unavailable")),
-        ("paused", Reason.OVERRIDDEN),
-        ("policy", Reason.STALE_VIEW),
-        ("stale", Reason.STALE_VIEW),
-        ("not-yet-examined", Reason.NOT_YET_EXAMINED),
-        ("crashed", Reason.CRASHED),
-        ("exit", Reason.CRASHED),
-        ("gone", Reason.CRASHED),
-        ("cannot-start", Reason.CANNOT_START),
-        ("declined", Reason.CANNOT_START),
-        ("over-limit", Reason.OVER_LIMIT),
-        ("probe-failed", Reason.PROBE_FAILED),
-        ("probe-not-passed", Reason.PROBE_NOT_PASSED),
-        ("starting-slowly", Reason.STARTING_SLOWLY),
-        ("session-ended", Reason.SESSION_ENDED),
-        ("something-new", Reason.PROGRESSING),
+        ("over-grant", ConditionReason.WAITING_FOR_QUOTA),
+        ("grant-ended", ConditionReason.WAITING_FOR_QUOTA),
+        *(
+            (code, ConditionReason.WAITING_FOR_ROOM)
+            for code in ("capacity", "device", "port", "spread", "apart", "protected")
+        ),
+        *((code, ConditionReason.WAITING_FOR_ROOM) for code in ("labels", "taint", "tenancy", "node-unavailable")),
+        ("paused", ConditionReason.OVERRIDDEN),
+        ("policy", ConditionReason.STALE_VIEW),
+        ("stale", ConditionReason.STALE_VIEW),
+        ("not-yet-examined", ConditionReason.NOT_YET_EXAMINED),
+        ("crashed", ConditionReason.CRASHED),
+        ("exit", ConditionReason.CRASHED),
+        ("gone", ConditionReason.CRASHED),
+        ("cannot-start", ConditionReason.CANNOT_START),
+        ("declined", ConditionReason.CANNOT_START),
+        ("over-limit", ConditionReason.OVER_LIMIT),
+        ("probe-failed", ConditionReason.PROBE_FAILED),
+        ("probe-not-passed", ConditionReason.PROBE_NOT_PASSED),
+        ("starting-slowly", ConditionReason.STARTING_SLOWLY),
+        ("session-ended", ConditionReason.SESSION_ENDED),
+        ("something-new", ConditionReason.PROGRESSING),
     ],
 )
-def test_reasons_from_below_have_their_names_here(code: str, reason: Reason) -> None:
+def test_reasons_from_below_have_their_names_here(code: str, reason: ConditionReason) -> None:
     assert reason_of(code) is reason
 
 
@@ -440,18 +472,22 @@ def test_the_gravest_reason_from_below_is_told_with_its_region_and_count() -> No
     story.says("us", waiting=(Waiting("over-grant", 1, T0, "quota/acme has 100m left"),))
     story.report()
     said = "us: 1 wait: quota/acme has 100m left; eu: 1 wait: capacity"
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.WAITING_FOR_QUOTA, said)
+    assert story.says_of("Placed") == (ConditionStatus.FALSE, ConditionReason.WAITING_FOR_QUOTA, said)
     story.says("us", 1)
     story.report()
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.WAITING_FOR_ROOM, "eu: 1 wait: 2 nodes lack cpu")
-    assert story.says_of("Available")[1] is Reason.WAITING_FOR_ROOM
+    assert story.says_of("Placed") == (
+        ConditionStatus.FALSE,
+        ConditionReason.WAITING_FOR_ROOM,
+        "eu: 1 wait: 2 nodes lack cpu",
+    )
+    assert story.says_of("Available")[1] is ConditionReason.WAITING_FOR_ROOM
 
 
 def placed(*waiting: tuple[str, str, int], words: str = "too little cpu") -> str:
     """What `Placed` says of a workload that waits in these regions, for these codes, so many each."""
     story = Story()
-    held = tuple(WaitingIn(region, Waiting(code, count, T0, words)) for region, code, count in waiting)
-    progress = Progress(1, 9, 0, 0, 0, 0, (), held, ())
+    held = tuple(RegionWaiting(region, Waiting(code, count, T0, words)) for region, code, count in waiting)
+    progress = WorkloadProgress(1, 9, 0, 0, 0, 0, (), held, ())
     found = conditions_of(story.bench.state, a_workload(replicas=9), progress, T0)
     return next(one.message for one in found if one.type == "Placed")
 
@@ -480,7 +516,7 @@ def test_what_is_on_its_way_progresses() -> None:
     story.bench.assign(story.web, "eu", 3)
     story.says("eu", 1)
     story.report()
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.PROGRESSING, "1 of 3 have a node")
+    assert story.says_of("Placed") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, "1 of 3 have a node")
 
 
 def test_a_long_message_from_below_is_cut() -> None:
@@ -499,10 +535,10 @@ def test_the_disruption_budget_may_be_missing_and_no_more() -> None:
     story = serving()
     story.says("eu", 3, 2, 2)
     story.report()
-    assert story.says_of("Available") == (Truth.TRUE, Reason.AS_DESIRED, "")
+    assert story.says_of("Available") == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "")
     story.says("eu", 3, 1, 1)
     story.report()
-    assert story.says_of("Available") == (Truth.FALSE, Reason.PROGRESSING, "1 of 3 serve")
+    assert story.says_of("Available") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, "1 of 3 serve")
 
 
 def test_of_a_single_replica_one_must_serve_whatever_the_budget() -> None:
@@ -510,7 +546,7 @@ def test_of_a_single_replica_one_must_serve_whatever_the_budget() -> None:
     story.bench.assign(story.web, "eu", 1)
     story.says("eu", 1)
     story.report()
-    assert story.says_of("Available")[0] is Truth.FALSE
+    assert story.says_of("Available")[0] is ConditionStatus.FALSE
 
 
 def test_work_that_completes_is_not_there_to_be_available() -> None:
@@ -531,11 +567,11 @@ def test_what_fails_is_told_with_region_node_and_detail_and_that_it_is_over_too(
     assert "Healthy" not in story.conditions()
     story.says("eu", 3, 2, 2, failing=(EXIT,))
     story.report()
-    assert story.says_of("Healthy") == (Truth.FALSE, Reason.CRASHED, "eu: 1 on n1: exit code 3")
-    assert story.says_of("Available")[0] is Truth.TRUE
+    assert story.says_of("Healthy") == (ConditionStatus.FALSE, ConditionReason.CRASHED, "eu: 1 on n1: exit code 3")
+    assert story.says_of("Available")[0] is ConditionStatus.TRUE
     story.says("eu", 3, 3, 3)
     story.report()
-    assert story.says_of("Healthy") == (Truth.TRUE, Reason.AS_DESIRED, "")
+    assert story.says_of("Healthy") == (ConditionStatus.TRUE, ConditionReason.AS_DESIRED, "")
 
 
 def test_what_serves_too_few_for_its_failures_says_so() -> None:
@@ -543,8 +579,8 @@ def test_what_serves_too_few_for_its_failures_says_so() -> None:
     story.says("eu", 3, 0, 0, failing=(replace(EXIT, count=3), Failing("probe-not-passed", 1, "n2")))
     story.report()
     told = "0 of 3 serve; eu: 3, one on n1: exit code 3"
-    assert story.says_of("Available") == (Truth.FALSE, Reason.CRASHED, told)
-    assert story.says_of("Placed")[0] is Truth.TRUE
+    assert story.says_of("Available") == (ConditionStatus.FALSE, ConditionReason.CRASHED, told)
+    assert story.says_of("Placed")[0] is ConditionStatus.TRUE
 
 
 def test_the_gravest_failure_is_told_and_one_without_words_by_its_code() -> None:
@@ -554,15 +590,23 @@ def test_the_gravest_failure_is_told_and_one_without_words_by_its_code() -> None
     story.says("eu", 2, failing=(replace(EXIT, count=2),))
     story.says("us", 1, failing=(Failing("cannot-start", 1, "m1"),))
     story.report()
-    assert story.says_of("Healthy") == (Truth.FALSE, Reason.CANNOT_START, "us: 1 on m1: cannot-start")
+    assert story.says_of("Healthy") == (
+        ConditionStatus.FALSE,
+        ConditionReason.CANNOT_START,
+        "us: 1 on m1: cannot-start",
+    )
 
 
 def test_what_was_given_up_and_is_about_to_be_placed_anew_still_fails() -> None:
     story = serving()
     story.says("eu", 0, waiting=(Waiting("not-yet-examined", 3, T0),), failing=(replace(EXIT, count=3, node=""),))
     story.report()
-    assert story.says_of("Available") == (Truth.FALSE, Reason.CRASHED, "0 of 3 serve; eu: 3: exit code 3")
-    assert story.says_of("Placed")[1] is Reason.NOT_YET_EXAMINED
+    assert story.says_of("Available") == (
+        ConditionStatus.FALSE,
+        ConditionReason.CRASHED,
+        "0 of 3 serve; eu: 3: exit code 3",
+    )
+    assert story.says_of("Placed")[1] is ConditionReason.NOT_YET_EXAMINED
 
 
 def test_replicas_whose_agent_is_silent_have_no_node_for_that_reason() -> None:
@@ -570,22 +614,26 @@ def test_replicas_whose_agent_is_silent_have_no_node_for_that_reason() -> None:
     story.says("eu", 2, 2, 2, failing=(Failing("session-ended", 1, "n1"),))
     story.report()
     told = "2 of 3 have a node; eu: 1 on n1: session-ended"
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.SESSION_ENDED, told)
+    assert story.says_of("Placed") == (ConditionStatus.FALSE, ConditionReason.SESSION_ENDED, told)
 
 
 def test_what_fails_is_not_why_others_have_no_node() -> None:
     story = serving()
     story.says("eu", 2, 1, 1, failing=(EXIT,))
     story.report()
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.PROGRESSING, "2 of 3 have a node")
-    assert story.says_of("Available") == (Truth.FALSE, Reason.CRASHED, "1 of 3 serve; eu: 1 on n1: exit code 3")
+    assert story.says_of("Placed") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, "2 of 3 have a node")
+    assert story.says_of("Available") == (
+        ConditionStatus.FALSE,
+        ConditionReason.CRASHED,
+        "1 of 3 serve; eu: 1 on n1: exit code 3",
+    )
 
 
 def test_batch_work_that_fails_says_so() -> None:
     story = serving(batch=True)
     story.says("eu", 3, failing=(EXIT,))
     story.report()
-    assert story.says_of("Healthy")[1] is Reason.CRASHED
+    assert story.says_of("Healthy")[1] is ConditionReason.CRASHED
 
 
 # Regions that nobody hears
@@ -604,8 +652,8 @@ def test_the_last_word_of_a_lost_region_counts_as_bound_and_no_more_as_serving()
     report = story.report()
     assert (report.bound, report.ready, report.serving) == (3, 1, 1)
     lost = "eu is lost, 2 there are not counted"
-    assert story.says_of("Available") == (Truth.FALSE, Reason.LOST, f"1 of 3 serve; {lost}")
-    assert story.says_of("Placed") == (Truth.FALSE, Reason.LOST, f"1 of 3 have a node; {lost}")
+    assert story.says_of("Available") == (ConditionStatus.FALSE, ConditionReason.LOST, f"1 of 3 serve; {lost}")
+    assert story.says_of("Placed") == (ConditionStatus.FALSE, ConditionReason.LOST, f"1 of 3 have a node; {lost}")
 
 
 def test_work_that_serves_without_a_lost_region_says_that_it_is_not_counted() -> None:
@@ -616,7 +664,11 @@ def test_work_that_serves_without_a_lost_region_says_that_it_is_not_counted() ->
     story.says("us", 2, 2, 2)
     story.bench.lose("eu")
     story.report()
-    assert story.says_of("Available") == (Truth.TRUE, Reason.AS_DESIRED, "eu is lost, 1 there are not counted")
+    assert story.says_of("Available") == (
+        ConditionStatus.TRUE,
+        ConditionReason.AS_DESIRED,
+        "eu is lost, 1 there are not counted",
+    )
 
 
 def test_a_lost_region_that_is_heard_again_counts_again() -> None:
@@ -640,7 +692,7 @@ def test_of_what_is_being_deleted_only_its_end_is_told() -> None:
     story.says("eu", 1)
     report = story.report()
     assert (report.bound, [one.type for one in report.conditions]) == (1, ["Available"])
-    assert story.says_of("Available") == (Truth.FALSE, Reason.PROGRESSING, "it is being deleted")
+    assert story.says_of("Available") == (ConditionStatus.FALSE, ConditionReason.PROGRESSING, "it is being deleted")
 
 
 # Fits
@@ -651,8 +703,8 @@ def test_what_may_not_fit_is_looked_at_again_since_no_summary_wakes_it() -> None
     assert story.look().again_at == story.bench.at + LOOK_AGAIN_MS
     story.tells("eu", 32_000)
     story.report()
-    assert story.says_of("Fits")[0] is Truth.TRUE
-    assert story.look() == NOTHING
+    assert story.says_of("Fits")[0] is ConditionStatus.TRUE
+    assert story.look() == NO_CHANGES
 
 
 def test_what_fits_and_waits_is_looked_at_again_since_it_may_fit_no_more() -> None:
@@ -660,7 +712,7 @@ def test_what_fits_and_waits_is_looked_at_again_since_it_may_fit_no_more() -> No
     story.tells("eu", 32_000)
     story.says("eu", 1, waiting=(Waiting("capacity", 2, story.bench.at),))
     story.report()
-    assert story.says_of("Fits")[0] is Truth.TRUE
+    assert story.says_of("Fits")[0] is ConditionStatus.TRUE
     assert story.look().again_at == story.bench.at + LOOK_AGAIN_MS
 
 
@@ -668,7 +720,7 @@ def test_what_fits_and_waits_is_looked_at_again_since_it_may_fit_no_more() -> No
 
 
 def test_workloads_and_what_is_said_of_them_wake_themselves() -> None:
-    statuses, state = Statuses(), a_world().state
+    statuses, state = StatusReconciler(), a_world().state
     assert list(statuses.wake(state, ("workload", 5))) == [5]
     assert list(statuses.wake(state, ("observed", 5))) == [5]
 
@@ -677,7 +729,7 @@ def test_a_change_of_a_regions_health_wakes_what_is_there() -> None:
     story = serving()
     mail = story.bench.put(a_workload("mail"))
     story.bench.assign(mail, "us", 1)
-    statuses = Statuses()
+    statuses = StatusReconciler()
     assert list(statuses.wake(story.bench.state, ("standing", "eu"))) == [story.web]
     assert list(statuses.wake(story.bench.state, ("standing", "us2"))) == []
     assert list(statuses.keys(story.bench.state)) == [story.web, mail]
@@ -688,22 +740,26 @@ def test_a_change_of_a_regions_health_wakes_what_waits_for_a_region_though_nothi
     mail = story.bench.put(a_workload("mail", replicas=2))
     story.bench.assign(mail, "us", 1)
     story.bench.at += PATIENCE_MS
-    (said,) = Statuses().reconcile(story.bench.state, mail, story.bench.at).send
+    (said,) = StatusReconciler().reconcile(story.bench.state, mail, story.bench.at).send
     story.bench.accept(STATUS, said.command)
     story.bench.judge("eu", RegionHealth.SUSPECT)
-    assert Statuses().reconcile(story.bench.state, mail, story.bench.at).send, "what is said of it names that region"
-    assert mail in Statuses().wake(story.bench.state, ("standing", "eu"))
+    assert StatusReconciler().reconcile(story.bench.state, mail, story.bench.at).send, (
+        "what is said of it names that region"
+    )
+    assert mail in StatusReconciler().wake(story.bench.state, ("standing", "eu"))
 
 
 def touched(bench: PlatformBench) -> list[str]:
     """The kinds of what the last batch touched."""
     raw, digest = bench.log[-1]
     batch = PLATFORM.batches.read(raw, bench.log[-2][1], digest)
-    return [kind for record in batch.records for event in record.events for kind, _ in KEYS[type(event)](event, 1)]
+    return [
+        kind for record in batch.records for event in record.events for kind, _ in WATCH_KEYS[type(event)](event, 1)
+    ]
 
 
 def test_a_regions_acknowledgements_wake_nobody() -> None:
-    bench, watched = serving().bench, Statuses.watches
+    bench, watched = serving().bench, StatusReconciler.watches
     bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 50, 0, DIGEST))
     assert not any(kind in watched for kind in touched(bench))
     bench.judge("eu", RegionHealth.SUSPECT)

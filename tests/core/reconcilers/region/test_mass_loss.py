@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.reconcilers.region.mass_loss import GONE_LEAST, GONE_PERCENT, WINDOW_MS, gone_at
+from holdfast.core.reconcilers.region.mass_loss import GONE_LEAST, GONE_PERCENT, WINDOW_MS, counts_as_gone_at
 from holdfast.core.region.state.tables import RegionState
-from tests.support.ledgers.node_world import HEALTH, REPAIR, Noded
+from tests.support.ledgers.node_world import HEALTH, REPAIR, NodeWorld
 
 
 def turns(state: RegionState) -> dict[Revision, Instant]:
@@ -28,7 +28,7 @@ def turns(state: RegionState) -> dict[Revision, Instant]:
 
 @given(st.lists(st.tuples(st.integers(0, 11), st.sampled_from([0, 1, WINDOW_MS // 3, 2 * WINDOW_MS])), max_size=24))
 def test_every_node_has_its_turn_whoever_fell_silent_or_came_back_before(story: list[tuple[int, int]]) -> None:
-    nodes = Noded(12)
+    nodes = NodeWorld(12)
     for number, later in story:
         nodes.bench.at += later
         if nodes.node(number).session:
@@ -36,7 +36,7 @@ def test_every_node_has_its_turn_whoever_fell_silent_or_came_back_before(story: 
         else:
             nodes.come_back(number)
     state = nodes.state
-    found = {uid: gone_at(state, state.nodes[uid]) for uid in nodes.uids if not state.nodes[uid].session}
+    found = {uid: counts_as_gone_at(state, state.nodes[uid]) for uid in nodes.uids if not state.nodes[uid].session}
     assert found == turns(state)
     before = list(state.silent)
     state.rebuild()
@@ -46,7 +46,7 @@ def test_every_node_has_its_turn_whoever_fell_silent_or_came_back_before(story: 
 def test_that_a_whole_region_is_silent_costs_each_node_no_more_than_that_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    nodes = Noded(40)
+    nodes = NodeWorld(40)
     nodes.silence(*range(40))
     visited: list[Table[Any, Any]] = []
 

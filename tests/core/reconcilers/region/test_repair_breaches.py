@@ -9,23 +9,23 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.reconciler import NOTHING, Outcome, woken
+from holdfast.core.ledger.reconciler import NO_CHANGES, ReconcileResult, keys_to_wake
 from holdfast.core.ledger.state.table import Table
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.topology import Effect, Taint, Toleration
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.breaches import ALLOWED, CAPACITY, REGION_RESIDENCY, RIGHT
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.topology import Taint, TaintEffect, Toleration
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.breaches import REGION_ALLOWED, REGION_CAPACITY, REGION_RESIDENCY, REGION_RIGHT
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose, Reservation
+from holdfast.core.model.records.slots import Reservation, ReservationPurpose
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.reconcilers.region import repair_breaches
-from holdfast.core.reconcilers.region.repair import Repair
+from holdfast.core.reconcilers.region.repair import RepairReconciler
 from holdfast.core.reconcilers.region.repair_breaches import _taken
 from holdfast.core.region import commands as c
 from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 
-REPAIR = Repair()
-EVICTS = Taint("gpu", "", Effect.EVICT)
+REPAIR = RepairReconciler()
+EVICTS = Taint("gpu", "", TaintEffect.EVICT)
 
 
 class Broken:
@@ -39,7 +39,7 @@ class Broken:
         self.work = self.bench.a_workload(fields.pop("template", None), 4, **fields)
         gpus = self.bench.state.templates[self.work.shares[0].template].gpus
         devices = [(ordinal,) if gpus else () for ordinal in range(4)]
-        self.bench.place(self.work, *(c.Placement(ordinal, self.node, devices[ordinal]) for ordinal in range(4)))
+        self.bench.place(self.work, *(c.SlotPlacement(ordinal, self.node, devices[ordinal]) for ordinal in range(4)))
         for ordinal in range(4):
             self.bench.walk(phase, ordinal)
 
@@ -50,7 +50,7 @@ class Broken:
         assert (invariant, key) in self.bench.state.breaches
         return invariant, key
 
-    def look(self, key: Any) -> Outcome:
+    def look(self, key: Any) -> ReconcileResult:
         return REPAIR.reconcile(self.bench.state, key, self.bench.at)
 
     def repair(self) -> list[Any]:
@@ -82,9 +82,9 @@ def test_where_room_is_held_for_an_assignment_that_ended_is_looked_up_and_not_so
         work = bench.a_workload(a_template(cpu=10), 4, uid=uid, workload=workload)
         for node in held:
             ends, template = bench.at + 60_000, work.shares[0].template
-            hold = c.Hold(HoldPurpose.PLACEHOLDER, node, "quota/acme", ends, assignment=uid, template=template)
+            hold = c.Hold(ReservationPurpose.PLACEHOLDER, node, "quota/acme", ends, assignment=uid, template=template)
             bench.accept(SCHEDULER, hold)
-    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[100], stage=Stage.ENDED, shares=())))
+    bench.ship(c.ShippedAssignment(replace(bench.state.assignments[100], stage=AssignmentStage.ENDED, shares=())))
     state, read = bench.state.fork(), list[int]()
     state.holds = Counting(state.holds, read)
     assert [*REPAIR.wake(state, ("assignment", 100))] == nodes[:2]
@@ -114,25 +114,25 @@ class Counting(Table[int, Reservation]):
 def test_a_cured_breach_is_closed() -> None:
     region = Broken()
     region.bench.a_node(cpu=3000)
-    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
+    key = region.breach(REGION_CAPACITY, f"node/{region.node}/cpu")
     region.bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
     assert not region.look(key).send
     region.end(0)
     assert region.repair() == [c.CloseBreach(*key)]
     assert region.bench.state.breaches.is_empty()
-    assert region.look(key) == NOTHING
+    assert region.look(key) == NO_CHANGES
 
 
 @pytest.mark.parametrize("kind", ["node", "workload", "breach", "override"])
 def test_whatever_may_have_cured_a_breach_wakes_its_owner(kind: str) -> None:
     region = Broken()
     region.bench.a_node(cpu=3000)
-    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
-    region.bench.ship(c.AssignmentShipped(replace(region.work, jurisdictions=("us",))))
+    key = region.breach(REGION_CAPACITY, f"node/{region.node}/cpu")
+    region.bench.ship(c.ShippedAssignment(replace(region.work, jurisdictions=("us",))))
     lawless = region.breach(REGION_RESIDENCY, "assignment/100")
     named = f"{key[0]}/{key[1]}"
     touched: dict[str, Any] = {"node": region.node, "workload": 1, "breach": named, "override": 1}
-    found = {*woken(REPAIR, region.bench.state, [(kind, touched[kind])])}
+    found = {*keys_to_wake(REPAIR, region.bench.state, [(kind, touched[kind])])}
     assert (lawless if kind == "workload" else key) in found
 
 
@@ -154,7 +154,7 @@ def test_the_breach_of_a_node_that_is_gone_is_closed() -> None:
     region.repair()
     region.end(0, 1, 2, 3)
     region.bench.at += 1
-    key = region.breach(ALLOWED, f"node/{region.node}")
+    key = region.breach(REGION_ALLOWED, f"node/{region.node}")
     region.bench.accept("controller/sessions", _end(region))
     region.bench.accept(ROOT, c.RemoveNode(region.node))
     assert key in REPAIR.wake(region.bench.state, ("node", region.node))
@@ -174,7 +174,7 @@ def test_what_a_taint_evicts_is_stopped_at_once_and_waits_to_be_placed_elsewhere
 
 def test_what_tolerates_the_taint_stays() -> None:
     region = Broken(template=a_template(tolerate=(Toleration("gpu"),)))
-    region.taint(EVICTS, Taint("disk", "", Effect.REFUSE))
+    region.taint(EVICTS, Taint("disk", "", TaintEffect.REFUSE))
     assert region.repair() == []
     assert region.phases() == ["serving"] * 4
 
@@ -182,10 +182,10 @@ def test_what_tolerates_the_taint_stays() -> None:
 def test_a_paused_repair_evicts_nothing_before_the_pause_ends() -> None:
     region = Broken()
     end = region.bench.at + 60_000
-    region.bench.accept(ROOT, OpenOverride(Action.PAUSE_REPAIR, "eu", "", "an incident", end))
+    region.bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "eu", "", "an incident", end))
     region.taint(EVICTS)
-    key = region.breach(ALLOWED, f"node/{region.node}")
-    assert region.look(key) == Outcome((), end)
+    key = region.breach(REGION_ALLOWED, f"node/{region.node}")
+    assert region.look(key) == ReconcileResult((), end)
     region.bench.at = end
     assert region.look(key).send
 
@@ -193,8 +193,8 @@ def test_a_paused_repair_evicts_nothing_before_the_pause_ends() -> None:
 def test_what_stands_on_a_node_kept_for_others_has_until_the_deadline() -> None:
     region = Broken()
     region.bench.accept(ROOT, c.AdministerNode(region.node, tenancy=("other",)))
-    key = region.breach(ALLOWED, f"node/{region.node}")
-    assert region.look(key) == Outcome((), region.bench.at + DEFAULTS.breach_deadline)
+    key = region.breach(REGION_ALLOWED, f"node/{region.node}")
+    assert region.look(key) == ReconcileResult((), region.bench.at + DEFAULTS.breach_deadline)
     region.bench.at += DEFAULTS.breach_deadline
     region.repair()
     assert region.phases() == ["terminating"] * 4
@@ -203,8 +203,8 @@ def test_what_stands_on_a_node_kept_for_others_has_until_the_deadline() -> None:
 def test_of_a_node_that_stays_too_small_only_as_much_is_stopped_as_is_too_much() -> None:
     region = Broken()
     region.bench.a_node(cpu=2500)
-    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
-    assert region.look(key) == Outcome((), region.bench.at + DEFAULTS.breach_deadline)
+    key = region.breach(REGION_CAPACITY, f"node/{region.node}/cpu")
+    assert region.look(key) == ReconcileResult((), region.bench.at + DEFAULTS.breach_deadline)
     region.bench.at += DEFAULTS.breach_deadline
     assert region.repair() == [c.Stop(((1, 3), (1, 2)), "not-allowed")]
     region.end(2, 3)
@@ -216,7 +216,7 @@ def test_borrowed_room_is_given_back_first_then_that_of_the_lowest_priority() ->
     region = Broken()
     for uid, workload, cls in ((200, 2, "best-effort"), (300, 3, "critical")):
         other = region.bench.a_workload(count=1, uid=uid, workload=workload, priority_class=cls)
-        region.bench.place(other, c.Placement(0, region.node))
+        region.bench.place(other, c.SlotPlacement(0, region.node))
     region.bench.a_node(cpu=4000)
     region.bench.at += DEFAULTS.breach_deadline
     assert region.repair() == [c.Stop(((2, 0), (1, 3)), "not-allowed")]
@@ -224,9 +224,9 @@ def test_borrowed_room_is_given_back_first_then_that_of_the_lowest_priority() ->
 
 def test_what_the_law_forbids_here_is_stopped_at_the_deadline() -> None:
     region = Broken()
-    region.bench.ship(c.AssignmentShipped(replace(region.work, jurisdictions=("us",))))
+    region.bench.ship(c.ShippedAssignment(replace(region.work, jurisdictions=("us",))))
     key = region.breach(REGION_RESIDENCY, "assignment/100")
-    assert region.look(key) == Outcome((), region.bench.at + DEFAULTS.breach_deadline)
+    assert region.look(key) == ReconcileResult((), region.bench.at + DEFAULTS.breach_deadline)
     region.bench.at += DEFAULTS.breach_deadline
     region.repair()
     assert region.phases() == ["terminating"] * 4
@@ -234,7 +234,7 @@ def test_what_the_law_forbids_here_is_stopped_at_the_deadline() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "invariant", "stopped"),
-    [({"jurisdictions": ("us",)}, REGION_RESIDENCY, (0, 1)), ({"ordinals": (1,)}, RIGHT, (0,))],
+    [({"jurisdictions": ("us",)}, REGION_RESIDENCY, (0, 1)), ({"ordinals": (1,)}, REGION_RIGHT, (0,))],
     ids=("forbidden by law", "without a right"),
 )
 def test_the_law_stops_every_identity_and_a_lost_right_only_its_own(
@@ -243,10 +243,10 @@ def test_the_law_stops_every_identity_and_a_lost_right_only_its_own(
     region = Broken()
     template = region.work.shares[0].template
     owner = an_assignment(200, 2, template, 2, exclusive=True, ordinals=(0, 1))
-    region.bench.ship(c.AssignmentShipped(owner))
+    region.bench.ship(c.ShippedAssignment(owner))
     region.bench.accept(REPLICA, c.OpenSlots(200, template, (0, 1)))
-    region.bench.place(owner, *(c.Placement(ordinal, region.node) for ordinal in (0, 1)))
-    region.bench.ship(c.AssignmentShipped(replace(owner, generation=2, **changed)))
+    region.bench.place(owner, *(c.SlotPlacement(ordinal, region.node) for ordinal in (0, 1)))
+    region.bench.ship(c.ShippedAssignment(replace(owner, generation=2, **changed)))
     key = region.breach(invariant, "assignment/200")
     region.bench.at += DEFAULTS.breach_deadline
     assert [wanted.command for wanted in region.look(key).send] == [
@@ -257,7 +257,7 @@ def test_the_law_stops_every_identity_and_a_lost_right_only_its_own(
 def test_of_a_device_that_is_gone_what_used_it_is_stopped_and_nothing_else() -> None:
     region = Broken(template=a_template(gpus=1), node={"gpus": ("a10",) * 4})
     region.bench.a_node(cpu=8000, gpus=("a10",) * 2)
-    keys = [region.breach(CAPACITY, f"node/{region.node}/device/{index}") for index in (2, 3)]
+    keys = [region.breach(REGION_CAPACITY, f"node/{region.node}/device/{index}") for index in (2, 3)]
     region.bench.at += DEFAULTS.breach_deadline
     sent = [wanted.command for key in keys for wanted in region.look(key).send]
     assert sent == [c.Stop(((1, 2),), "not-allowed"), c.Stop(((1, 3),), "not-allowed")]
@@ -267,7 +267,7 @@ def test_room_held_on_a_node_that_is_too_small_is_given_back_when_the_node_has_h
     region = Broken()
     bench, template = region.bench, region.work.shares[0].template
     held = c.Hold(
-        HoldPurpose.PLACEHOLDER, region.node, "quota/acme", bench.at + 10**7, assignment=100, template=template
+        ReservationPurpose.PLACEHOLDER, region.node, "quota/acme", bench.at + 10**7, assignment=100, template=template
     )
     bench.accept(SCHEDULER, held)
     uid = next(uid for uid, _ in bench.state.holds.items())
@@ -275,7 +275,7 @@ def test_room_held_on_a_node_that_is_too_small_is_given_back_when_the_node_has_h
     deadline = bench.at + DEFAULTS.breach_deadline
     bench.at += 1_000
     bench.a_node(cpu=3000, memory=2048)
-    assert region.look(region.node) == Outcome((), deadline)
+    assert region.look(region.node) == ReconcileResult((), deadline)
     bench.at = deadline
     assert [wanted.command for wanted in region.look(region.node).send] == [c.DropHold(uid)]
 
@@ -295,7 +295,7 @@ def test_of_a_device_that_nobody_uses_nothing_is_taken_and_one_that_is_gone_has_
     bench.a_grant()
     node = bench.a_node(gpus=("a100", "a100"))
     work = bench.a_workload(a_template(gpus=1, gpu_milli=500), count=1)
-    bench.place(work, c.Placement(0, node, (0,)))
+    bench.place(work, c.SlotPlacement(0, node, (0,)))
     assert _taken(bench.state, bench.state.nodes[node], f"device/{device}") == taken
 
 
@@ -304,12 +304,12 @@ def test_of_several_that_may_stay_for_a_while_the_first_says_when_to_look_again(
 ) -> None:
     region = Broken()
     region.bench.a_node(cpu=3000)
-    key = region.breach(CAPACITY, f"node/{region.node}/cpu")
+    key = region.breach(REGION_CAPACITY, f"node/{region.node}/cpu")
     slots = [region.bench.slot(ordinal) for ordinal in range(4)]
     ends = [region.bench.at + later for later in (9_000, 5_000, 0, 7_000)]
     monkeypatch.setattr(repair_breaches, "_excluded", lambda *_: zip(slots, ends, strict=True))
-    found = repair_breaches.mended(region.bench.state, key, region.bench.at, 0)
+    found = repair_breaches.reconcile_breach(region.bench.state, key, region.bench.at, 0)
     assert [wanted.command for wanted in found.send] == [c.Stop(((1, 2),), "not-allowed")]
     assert found.again_at == region.bench.at + 5_000
-    paused = repair_breaches.mended(region.bench.state, key, region.bench.at, region.bench.at + 6_000)
+    paused = repair_breaches.reconcile_breach(region.bench.state, key, region.bench.at, region.bench.at + 6_000)
     assert (paused.send, paused.again_at) == ((), region.bench.at + 6_000)

@@ -6,44 +6,44 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ledger.reconciler import NOTHING
+from holdfast.core.ledger.reconciler import NO_CHANGES
 from holdfast.core.ledger.state.table import Table
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.bitsets import masks
-from holdfast.core.reconcilers.region.replica import Replicas, _cause
-from holdfast.core.reconcilers.region.replica_plan import Plan
-from holdfast.core.reconcilers.region.rollout import Rollout
-from holdfast.core.reconcilers.region.slot_groups import Kind
+from holdfast.core.reconcilers.region.replica import ReplicaReconciler, _cause
+from holdfast.core.reconcilers.region.replica_plan import ReplicaPlan
+from holdfast.core.reconcilers.region.rollout import RolloutReconciler
+from holdfast.core.reconcilers.region.slot_groups import SlotGroup
 from holdfast.core.region import commands as c
 from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
-from tests.support.ledgers.assignment_world import UID, WORKLOAD, Assigned, opened, serving, stopped, withdrawn
+from tests.support.ledgers.assignment_world import UID, WORKLOAD, AssignmentWorld, opened, serving, stopped, withdrawn
 from tests.support.ledgers.region import T0, an_assignment
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
-REPLICAS = Replicas()
+REPLICAS = ReplicaReconciler()
 
 
 # How many
 
 
 def test_ordinals_are_opened_from_the_smallest_and_then_it_is_silent() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 3})
     assert web.send(REPLICAS) == [opened(0, 1, 2)]
-    assert web.look(REPLICAS) == NOTHING
+    assert web.look(REPLICAS) == NO_CHANGES
 
 
 def test_a_command_is_because_of_the_assignment() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 1})
     [wanted] = web.look(REPLICAS).send
     assert wanted.cause == wanted.expect == web.assignment.revision
 
 
 def test_no_command_names_more_than_a_command_may() -> None:
-    web = Assigned(checked=False)
+    web = AssignmentWorld(checked=False)
     web.ask({"one": 2_500})
     assert [len(command.ordinals) for command in web.send(REPLICAS)] == [1_000, 1_000, 500]
     web.ask({"one": 0})
@@ -78,12 +78,12 @@ COSTS = (
 
 
 def test_what_costs_least_goes_first() -> None:
-    web = Assigned(nodes=2)
+    web = AssignmentWorld(nodes=2)
     web.ask({"one": 9})
     web.settle(REPLICAS)
     # The lowest ordinals are the ones that cost least: were ordinals asked alone, they would stay.
     node = web.nodes[1]
-    group = c.Group(UID, web.slot(1).template, (c.Placement(1, node),))
+    group = c.PlacementGroup(UID, web.slot(1).template, (c.SlotPlacement(1, node),))
     web.bench.accept("scheduler/main", c.Propose((group,), web.bench.at + 1_000, bind=False))
     web.work([4], Phase.BOUND)
     web.cut(0)
@@ -131,7 +131,7 @@ def test_one_that_is_drained_is_not_wanted_any_more_once_fewer_are() -> None:
 
 
 def test_identities_are_exactly_those_it_has_the_right_to() -> None:
-    store = Assigned()
+    store = AssignmentWorld()
     store.ask({"one": 3}, exclusive=True, ordinals=(2, 5, 7))
     assert store.settle(REPLICAS) == [opened(2, 5, 7)]
     store.work()
@@ -140,7 +140,7 @@ def test_identities_are_exactly_those_it_has_the_right_to() -> None:
 
 
 def test_an_identity_that_is_ending_and_wanted_again_comes_back_as_itself() -> None:
-    store = Assigned()
+    store = AssignmentWorld()
     store.ask({"one": 2}, exclusive=True, ordinals=(0, 1))
     store.settle(REPLICAS)
     store.work()
@@ -154,10 +154,10 @@ def test_an_identity_that_is_ending_and_wanted_again_comes_back_as_itself() -> N
 
 
 def test_an_identity_waits_for_the_assignment_that_had_it_before() -> None:
-    store = Assigned()
+    store = AssignmentWorld()
     store.ask({"one": 1}, exclusive=True, ordinals=(0,))
     store.settle(REPLICAS)
-    store.ask({}, stage=Stage.ENDED, exclusive=True)
+    store.ask({}, stage=AssignmentStage.ENDED, exclusive=True)
     store.ask({"one": 2}, uid=200, exclusive=True, ordinals=(0, 1))
     assert store.settle(REPLICAS, uid=200) == [opened(1, uid=200)]
     store.settle(REPLICAS)
@@ -165,7 +165,7 @@ def test_an_identity_waits_for_the_assignment_that_had_it_before() -> None:
 
 
 def test_an_identity_whose_right_and_template_are_gone_is_stopped_though_the_others_do_not_serve_yet() -> None:
-    store = Assigned()
+    store = AssignmentWorld()
     store.ask({"one": 2}, exclusive=True, ordinals=(0, 1))
     store.settle(REPLICAS)
     store.work([1])
@@ -174,7 +174,7 @@ def test_an_identity_whose_right_and_template_are_gone_is_stopped_though_the_oth
 
 
 def test_ordinals_of_another_assignment_of_the_workload_are_left_to_it() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 2})
     web.settle(REPLICAS)
     web.ask({"one": 2}, uid=200)
@@ -182,8 +182,8 @@ def test_ordinals_of_another_assignment_of_the_workload_are_left_to_it() -> None
 
 
 def test_recovery_has_ordinals_of_its_own() -> None:
-    web = Assigned()
-    web.ask({"one": 2}, purpose=Purpose.RECOVERY)
+    web = AssignmentWorld()
+    web.ask({"one": 2}, purpose=AssignmentPurpose.RECOVERY)
     assert web.settle(REPLICAS) == [opened(1_000_000, 1_000_001)]
 
 
@@ -194,21 +194,21 @@ def test_what_has_ended_is_stopped_for_that_and_the_rest_withdrawn() -> None:
     web = serving(2)
     web.ask({"one": 3})
     web.settle(REPLICAS)
-    web.ask({}, stage=Stage.ENDED)
+    web.ask({}, stage=AssignmentStage.ENDED)
     assert web.settle(REPLICAS) == [withdrawn(2), stopped(0, 1, cause="deleted")]
     web.work()
     assert web.slots() == []
-    assert web.look(REPLICAS) == NOTHING, "the platform says when it is gone"
+    assert web.look(REPLICAS) == NO_CHANGES, "the platform says when it is gone"
 
 
 def test_what_stands_by_has_no_slots() -> None:
-    web = Assigned()
-    web.ask({"one": 2}, purpose=Purpose.RECOVERY, stage=Stage.STANDBY)
-    assert web.look(REPLICAS) == NOTHING
+    web = AssignmentWorld()
+    web.ask({"one": 2}, purpose=AssignmentPurpose.RECOVERY, stage=AssignmentStage.STANDBY)
+    assert web.look(REPLICAS) == NO_CHANGES
 
 
 def test_a_lapsed_right_opens_nothing_withdraws_what_waits_and_stops_nothing() -> None:
-    store = Assigned()
+    store = AssignmentWorld()
     until = store.bench.at + 1_000
     store.ask({"one": 2}, exclusive=True, ordinals=(0, 1), right_until=until)
     store.settle(REPLICAS)
@@ -217,13 +217,13 @@ def test_a_lapsed_right_opens_nothing_withdraws_what_waits_and_stops_nothing() -
     store.bench.at = until
     assert store.settle(REPLICAS) == [withdrawn(1)]
     assert store.phases() == {0: "serving"}
-    assert store.look(REPLICAS) == NOTHING
+    assert store.look(REPLICAS) == NO_CHANGES
     store.ask({"one": 2}, exclusive=True, ordinals=(0, 1), right_until=until + 1_000)
     assert store.settle(REPLICAS) == [opened(1)]
 
 
 def test_work_that_is_done_is_neither_opened_again_nor_given_up_while_it_stands() -> None:
-    job = Assigned()
+    job = AssignmentWorld()
     job.ask({"one": 3}, batch=True)
     job.settle(REPLICAS)
     job.work([1, 2], Phase.RUNNING)
@@ -239,7 +239,7 @@ def test_work_that_is_done_is_neither_opened_again_nor_given_up_while_it_stands(
 
 
 def test_a_change_of_a_workload_wakes_its_assignments_and_no_others() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 1})
     web.ask({"one": 1}, uid=200)
     assert list(REPLICAS.keys(web.state)) == [UID, 200]
@@ -249,7 +249,7 @@ def test_a_change_of_a_workload_wakes_its_assignments_and_no_others() -> None:
 
 
 def test_one_that_is_gone_needs_nothing() -> None:
-    assert Assigned().look(REPLICAS) == NOTHING
+    assert AssignmentWorld().look(REPLICAS) == NO_CHANGES
 
 
 # At the limit
@@ -265,15 +265,17 @@ class Unread(Table[Any, Any]):
         raise AssertionError("rows were read")
 
 
-@pytest.mark.parametrize("stage", [Stage.ACTIVE, Stage.ENDED])
-def test_of_an_assignment_whose_slots_all_wait_no_slot_is_looked_at(stage: Stage) -> None:
-    store = Assigned()
+@pytest.mark.parametrize("stage", [AssignmentStage.ACTIVE, AssignmentStage.ENDED])
+def test_of_an_assignment_whose_slots_all_wait_no_slot_is_looked_at(stage: AssignmentStage) -> None:
+    store = AssignmentWorld()
     store.ask({"one": 5}, exclusive=True, ordinals=(0, 1, 2, 5, 7))
     store.settle(REPLICAS)
-    more = {"one": 6} if stage is Stage.ACTIVE else {}
+    more = {"one": 6} if stage is AssignmentStage.ACTIVE else {}
     store.ask(more, exclusive=True, ordinals=(0, 1, 2, 5, 7, 8), stage=stage)
     expected = store.look(REPLICAS)
-    assert [one.command for one in expected.send] == [opened(8) if stage is Stage.ACTIVE else withdrawn(0, 1, 2, 5, 7)]
+    assert [one.command for one in expected.send] == [
+        opened(8) if stage is AssignmentStage.ACTIVE else withdrawn(0, 1, 2, 5, 7)
+    ]
     store.state.slots = Unread()
     assert store.look(REPLICAS) == expected
 
@@ -285,12 +287,12 @@ def test_a_look_takes_no_more_steps_where_thousands_run_and_wait_side_by_side() 
     runs, waits = masks(range(0, 20_000, 2)), masks(range(1, 20_000, 2))
     count_kinds(state, UID, None, ("serving", "t", "t", "quota/acme"), runs)
     count_kinds(state, UID, None, ("pending", "t", "t", ""), waits)
-    for controller in (REPLICAS, Rollout()):
-        with Steps() as steps:
-            assert controller.reconcile(state, UID, 0) == NOTHING
+    for controller in (REPLICAS, RolloutReconciler()):
+        with StepCounter() as steps:
+            assert controller.reconcile(state, UID, 0) == NO_CHANGES
         assert steps.calls < 2_000
     state.assignments.put(UID, an_assignment(UID, WORKLOAD, "t", 19_999))
-    with Steps() as steps:
+    with StepCounter() as steps:
         (sent,) = REPLICAS.reconcile(state, UID, 0).send
     assert sent.command == c.WithdrawSlots(UID, (19_999,))
     assert steps.calls < 4_000
@@ -320,5 +322,5 @@ def test_of_an_assignment_in_all_phases_no_slot_is_looked_at() -> None:
 def test_what_runs_or_is_to_run_what_is_asked_for_goes_since_fewer_are_wanted(
     template: str, future: str, cause: str
 ) -> None:
-    kind = Kind(Phase.SERVING, template, future)
-    assert _cause(an_assignment(template="kept"), Plan(), kind, T0) == cause
+    kind = SlotGroup(Phase.SERVING, template, future)
+    assert _cause(an_assignment(template="kept"), ReplicaPlan(), kind, T0) == cause

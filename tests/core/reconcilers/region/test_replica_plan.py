@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.ledger.reconciler import NOTHING
+from holdfast.core.ledger.reconciler import NO_CHANGES
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.reconcilers.region.replica import Replicas
+from holdfast.core.reconcilers.region.replica import ReplicaReconciler
 from holdfast.core.reconcilers.region.replica_plan import levelled
-from tests.support.ledgers.assignment_world import Assigned, opened, serving, stopped, withdrawn
+from tests.support.ledgers.assignment_world import AssignmentWorld, opened, serving, stopped, withdrawn
 
-REPLICAS = Replicas()
+REPLICAS = ReplicaReconciler()
 
 
 def test_another_template_retargets_what_stands_and_reopens_what_waits() -> None:
@@ -49,7 +49,7 @@ def test_new_ones_that_serve_beside_the_old_stop_nothing_by_themselves() -> None
     web.settle(REPLICAS)
     web.work([3, 4])
     assert web.serving() == 5
-    assert web.look(REPLICAS) == NOTHING, "the rollout decides when which of the old ones goes"
+    assert web.look(REPLICAS) == NO_CHANGES, "the rollout decides when which of the old ones goes"
 
 
 def test_once_none_is_old_what_is_too_much_goes_by_what_it_costs() -> None:
@@ -65,7 +65,7 @@ def test_once_none_is_old_what_is_too_much_goes_by_what_it_costs() -> None:
 
 
 def test_identities_have_no_surge() -> None:
-    store = Assigned()
+    store = AssignmentWorld()
     store.ask({"one": 2}, exclusive=True, ordinals=(0, 1))
     store.settle(REPLICAS)
     store.work()
@@ -87,7 +87,7 @@ def test_a_rollout_taken_back_leaves_the_old_ones_as_they_were_and_its_own_are_s
 
 
 def test_each_of_several_templates_has_its_count_with_few_changes() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 3, "two": 2})
     web.settle(REPLICAS)
     web.work()
@@ -105,7 +105,7 @@ def test_each_of_several_templates_has_its_count_with_few_changes() -> None:
 
 
 def test_fewer_of_one_template_stop_one_of_it_though_one_of_another_waits() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 2, "two": 1})
     web.settle(REPLICAS)
     web.work([0, 1])
@@ -127,7 +127,7 @@ def test_a_trial_that_becomes_the_rule_gives_up_nothing_that_serves() -> None:
 
 
 def test_a_rollout_of_two_templates_taken_back_leaves_each_what_it_runs() -> None:
-    web = Assigned()
+    web = AssignmentWorld()
     web.ask({"one": 1, "three": 1})
     web.settle(REPLICAS)
     web.work()

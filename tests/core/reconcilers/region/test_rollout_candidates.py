@@ -13,16 +13,16 @@ import pytest
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.ledger.reconciler import principal
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.topology import Taint
 from holdfast.core.model.objects.workloads import Apart, Spread, Template
 from holdfast.core.model.records.assignments import Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.reconcilers.region import rollout_candidates
-from holdfast.core.reconcilers.region.replica import Replicas
-from holdfast.core.reconcilers.region.rollout import Rollout
+from holdfast.core.reconcilers.region.replica import ReplicaReconciler
+from holdfast.core.reconcilers.region.rollout import RolloutReconciler
 from holdfast.core.region import commands as c
 from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 from tests.support.ledgers.scheduler_world import Follower
@@ -45,15 +45,15 @@ class Rolling:
         work = self.bench.state.assignments[UID]
         for ordinal in range(count):
             devices = (0,) if old.gpus else ()
-            self.bench.place(work, c.Placement(ordinal, self.uids[ordinal % len(self.uids)], devices))
+            self.bench.place(work, c.SlotPlacement(ordinal, self.uids[ordinal % len(self.uids)], devices))
             self.bench.walk(Phase.SERVING, ordinal)
 
     def _ask(self, template: Template) -> None:
         digest = template_digest(template)
         self.revision += 1
         asked = an_assignment(UID, WORKLOAD, shares=(Share(digest, self.count),), **self.fields)
-        self.bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(asked))
-        for wanted in Replicas().reconcile(self.bench.state, UID, self.bench.at).send:
+        self.bench.ship(c.ShippedTemplate(digest, template), c.ShippedAssignment(asked))
+        for wanted in ReplicaReconciler().reconcile(self.bench.state, UID, self.bench.at).send:
             self.bench.accept(principal("replica"), wanted.command)
 
     def roll(self, new: Template) -> list[str]:
@@ -62,13 +62,13 @@ class Rolling:
         self.follower.work()
         for one in self.follower.waits:
             assignment, template = one.entry.key
-            examined = revision(self.bench.state.facts.seq, INDEX_MAX)
+            examined = pack_revision(self.bench.state.facts.seq, INDEX_MAX)
             self.bench.accept(SCHEDULER, c.ReportPending(assignment, template, examined, one.reasons))
         return [reason.code for reason in self.follower.reasons()]
 
     def stopped(self) -> list[int]:
         """The ordinals that a rollout stops now."""
-        sent = [wanted.command for wanted in Rollout().reconcile(self.bench.state, UID, self.bench.at).send]
+        sent = [wanted.command for wanted in RolloutReconciler().reconcile(self.bench.state, UID, self.bench.at).send]
         assert all(isinstance(command, c.Stop) for command in sent)
         for command in sent:
             self.bench.accept(principal("rollout"), command)
@@ -119,7 +119,9 @@ def test_for_what_no_node_takes_nothing_that_serves_is_stopped(code: str, new: T
 
 def test_while_scheduling_is_paused_nothing_that_serves_is_stopped() -> None:
     rolling = Rolling([FULL, FULL], OLD)
-    rolling.bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "why", rolling.bench.at + 60_000))
+    rolling.bench.accept(
+        ROOT, OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "acme", "why", rolling.bench.at + 60_000)
+    )
     assert rolling.roll(a_new()) == ["paused"]
     assert rolling.stopped() == []
 
@@ -128,7 +130,7 @@ def test_while_scheduling_is_paused_nothing_that_serves_is_stopped() -> None:
 def test_for_what_the_end_of_a_replica_cures_not_none_is_stopped(code: str) -> None:
     rolling = Rolling([FULL, FULL], OLD)
     rolling.roll(a_new())
-    seen = revision(rolling.bench.state.facts.seq, INDEX_MAX)
+    seen = pack_revision(rolling.bench.state.facts.seq, INDEX_MAX)
     told = c.ReportPending(UID, template_digest(a_new()), seen, (PendingReason(code, 1),))
     rolling.bench.accept(SCHEDULER, told)
     assert rolling.stopped() == []
@@ -139,7 +141,7 @@ def test_where_the_new_one_may_not_go_no_old_one_makes_way() -> None:
     rolling = Rolling([FULL, FULL], OLD)
     taken = rolling.bench.a_node("ssd", cpu=1000, labels=SSD)
     other = rolling.bench.a_workload(a_template(900), 1, uid=200, workload=2)
-    rolling.bench.place(other, c.Placement(0, taken))
+    rolling.bench.place(other, c.SlotPlacement(0, taken))
     assert rolling.roll(a_new(require=SSD)) == ["labels", "capacity"]
     assert rolling.stopped() == []
 
@@ -154,7 +156,7 @@ def test_of_old_ones_those_make_way_on_whose_node_a_new_one_may_come(how: dict[s
 
 def test_in_a_zone_that_is_avoided_no_old_one_makes_way() -> None:
     rolling = Rolling([{**FULL, "zone": "b"}, FULL], OLD)
-    rolling.bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "b", "fire", rolling.bench.at + 60_000))
+    rolling.bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "b", "fire", rolling.bench.at + 60_000))
     assert "capacity" in rolling.roll(a_new())
     assert rolling.stopped() == [1]
 
@@ -176,7 +178,7 @@ def test_room_is_made_for_each_once() -> None:
 def test_devices_are_freed_by_who_has_them(models: tuple[str, ...], stopped: list[int]) -> None:
     rolling = Rolling([{"gpus": ("t4", "h100")}], a_template(100, gpus=1), count=1)
     other = rolling.bench.a_workload(a_template(100, gpus=1), 1, uid=200, workload=2)
-    rolling.bench.place(other, c.Placement(0, rolling.uids[0], (1,)))
+    rolling.bench.place(other, c.SlotPlacement(0, rolling.uids[0], (1,)))
     assert rolling.roll(a_template(100, gpus=1, gpu_models=models)) in (["device"], ["capacity"])
     assert rolling.stopped() == stopped
 
@@ -185,7 +187,7 @@ def test_devices_are_freed_by_who_has_them(models: tuple[str, ...], stopped: lis
 def test_places_that_rules_keep_are_freed_by_who_is_counted_there(group: str, stopped: list[int]) -> None:
     rolling = Rolling([{}], a_template(100, apart=(Apart("db", "zone"),)), count=1)
     web = rolling.bench.a_workload(a_template(100, apart=(Apart("web", "zone"),)), 1, uid=200, workload=2)
-    rolling.bench.place(web, c.Placement(0, rolling.uids[0]))
+    rolling.bench.place(web, c.SlotPlacement(0, rolling.uids[0]))
     assert rolling.roll(a_new(100, apart=(Apart(group, "zone"),))) == ["apart"]
     assert rolling.stopped() == stopped
 

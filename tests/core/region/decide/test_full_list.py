@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import encode, template_digest
-from holdfast.core.ledger.commit.draft import Landed, fold
+from holdfast.core.ledger.commit.draft import Committed, fold
 from holdfast.core.model.objects.tenants import PriorityClass, PriorityClassSpec
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.values.metadata import Meta
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform import commands as p
@@ -25,12 +25,12 @@ from tests.support.ledgers.platform import PlatformBench
 from tests.support.ledgers.region import CLASSES, LINK, REPLICA, RegionBench, a_principal, a_template, an_assignment
 
 TO = 50
-MACHINES = (c.PrincipalShipped(a_principal("agent/*")), c.PrincipalShipped(a_principal("scheduler/*")))
-PLACE = (c.RegionShipped("eu", "eu"), *(c.ClassShipped(cls) for cls in CLASSES))
+MACHINES = (c.ShippedPrincipal(a_principal("agent/*")), c.ShippedPrincipal(a_principal("scheduler/*")))
+PLACE = (c.ShippedRegion("eu", "eu"), *(c.ShippedPriorityClass(cls) for cls in CLASSES))
 
 
-def person(name: str) -> c.PrincipalShipped:
-    return c.PrincipalShipped(a_principal(f"person/{name}"))
+def person(name: str) -> c.ShippedPrincipal:
+    return c.ShippedPrincipal(a_principal(f"person/{name}"))
 
 
 def part(number: int, *puts: Any, last: bool = False, **fields: Any) -> c.Ship:
@@ -89,7 +89,7 @@ def test_while_a_list_is_under_way_steps_are_a_gap() -> None:
         (part(0, term=0), Code.STALE),
         (part(1, to=1), Code.ALREADY),
         (part(-1), Code.MALFORMED),
-        (part(2, gone=(c.Gone("token", "t"),)), Code.MALFORMED),
+        (part(2, gone=(c.RemovedObject("token", "t"),)), Code.MALFORMED),
         (part(2, full=False), Code.MALFORMED),
         (part(0, full=False, last=False), Code.MALFORMED),
     ],
@@ -154,7 +154,7 @@ def test_whoever_leads_next_knows_from_the_log_how_far_the_list_was() -> None:
 
 
 def test_more_than_one_record_holds_goes_by_and_by_with_the_last_part_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full_list, "GONE_MAX", 2)
+    monkeypatch.setattr(full_list, "REMOVED_MAX", 2)
     bench = a_bench(*"abcde")
     cursor = bench.state.place.cursor
     last = part(1, *MACHINES, person("new"), last=True)
@@ -176,14 +176,14 @@ def test_more_than_one_record_holds_goes_by_and_by_with_the_last_part_again(monk
 def test_what_stays_because_something_stands_on_it_does_not_keep_a_list_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(full_list, "GONE_MAX", 1)
+    monkeypatch.setattr(full_list, "REMOVED_MAX", 1)
     bench = RegionBench()
     bench.a_scheduler()
     node = bench.a_node()
     bench.a_grant()
     work = [bench.a_workload(count=1, uid=uid, workload=uid) for uid in (100, 200)]
     for one in work:
-        bench.place(one, c.Placement(0, node))
+        bench.place(one, c.SlotPlacement(0, node))
     bench.accept(LINK, part(0, *PLACE))
     last = part(1, *MACHINES, last=True)
     taken = 0
@@ -191,7 +191,7 @@ def test_what_stays_because_something_stands_on_it_does_not_keep_a_list_from_end
         bench.accept(LINK, last)
         taken += 1
     assert taken == 4  # two assignments, a grant, a template
-    assert {one.stage for one in bench.state.assignments.values()} == {Stage.ENDED}
+    assert {one.stage for one in bench.state.assignments.values()} == {AssignmentStage.ENDED}
     bench.accept(REPLICA, c.WithdrawSlots(100, (0,)))
 
 
@@ -199,8 +199,8 @@ def test_what_an_assignment_needs_may_have_come_in_an_earlier_part() -> None:
     bench = a_bench()
     template = a_template()
     digest = template_digest(template)
-    bench.accept(LINK, part(0, *PLACE, c.TemplateShipped(digest, template)))
-    bench.accept(LINK, part(1, *MACHINES, c.AssignmentShipped(an_assignment(template=template)), last=True))
+    bench.accept(LINK, part(0, *PLACE, c.ShippedTemplate(digest, template)))
+    bench.accept(LINK, part(1, *MACHINES, c.ShippedAssignment(an_assignment(template=template)), last=True))
     assert digest in bench.state.templates
     assert bench.state.leaving.is_empty()
 
@@ -210,7 +210,7 @@ def test_grants_of_another_log_count_anew_in_every_part() -> None:
     for _ in range(3):
         bench.a_grant()
     fields: dict[str, Any] = {"log_id": "log-restored", "to": 3}
-    grant = c.GrantShipped("quota/acme", 1, Resources(500), bench.at + 60_000)
+    grant = c.ShippedGrant("quota/acme", 1, Resources(500), bench.at + 60_000)
     bench.accept(LINK, part(0, *PLACE, **fields))
     bench.accept(LINK, part(1, grant, **fields))
     assert bench.state.allowances["quota/acme"].target == Resources(500)
@@ -230,7 +230,7 @@ def the_largest_class() -> PriorityClass:
         meta = Meta(name="normal", annotations=(*annotations, ("rest", "\U0001f4a1" * (rest // 4) + "x" * (rest % 4))))
         envelope = bench.envelope(OPERATOR, p.Put(PriorityClass(meta, PriorityClassSpec(50))))
         is_read = PLATFORM.envelopes.read(encode(envelope)) == envelope
-        if is_read and isinstance(bench.give(envelope), Landed):
+        if is_read and isinstance(bench.give(envelope), Committed):
             small, taken = size, bench.state.priority_classes["normal"]
         else:
             large = size
@@ -239,7 +239,7 @@ def the_largest_class() -> PriorityClass:
 
 
 def test_the_largest_object_that_the_platform_takes_is_taken_by_a_region_in_a_step_and_in_a_list() -> None:
-    largest, bench = c.ClassShipped(the_largest_class()), RegionBench(checked=False)
+    largest, bench = c.ShippedPriorityClass(the_largest_class()), RegionBench(checked=False)
     bench.ship(largest)
     bench.ship_list((*PLACE, *MACHINES), (largest,))
     assert bench.state.classes["normal"] == largest.priority_class
@@ -252,9 +252,9 @@ def test_what_a_list_leaves_out_ends_however_much_is_left_of_it_and_however_larg
     for uid in range(900, 1_100):
         bench.a_workload(**named, count=1, uid=uid, workload=uid)
     large = an_assignment(uid=2_000, workload=2_000, exclusive=True, shares=(), returning=scattered(50_000))
-    bench.ship_list(PLACE, MACHINES, (c.AssignmentShipped(large),))
+    bench.ship_list(PLACE, MACHINES, (c.ShippedAssignment(large),))
     stages = {one.uid: one.stage for one in bench.state.assignments.values()}
-    assert stages == {**dict.fromkeys(range(900, 1_100), Stage.ENDED), 2_000: Stage.ACTIVE}
+    assert stages == {**dict.fromkeys(range(900, 1_100), AssignmentStage.ENDED), 2_000: AssignmentStage.ACTIVE}
 
 
 def scattered(count: int) -> tuple[tuple[int, int], ...]:
@@ -266,9 +266,9 @@ def test_an_assignment_that_the_platform_has_no_more_gives_nothing_back() -> Non
     bench, template = RegionBench(), a_template()
     digest = template_digest(template)
     assignment = replace(an_assignment(template=template, count=1), exclusive=True, ordinals=((0, 1),))
-    bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(assignment))
+    bench.ship(c.ShippedTemplate(digest, template), c.ShippedAssignment(assignment))
     bench.accept(REPLICA, c.OpenSlots(assignment.uid, digest, (0,)))
-    bench.ship(c.AssignmentShipped(replace(assignment, ordinals=(), shares=(), returning=((0, 100_000),))))
-    bench.ship(gone=(c.Gone("assignment", str(assignment.uid)),))
+    bench.ship(c.ShippedAssignment(replace(assignment, ordinals=(), shares=(), returning=((0, 100_000),))))
+    bench.ship(gone=(c.RemovedObject("assignment", str(assignment.uid)),))
     (ended,) = bench.state.assignments.values()
-    assert (ended.stage, ended.returning) == (Stage.ENDED, ())
+    assert (ended.stage, ended.returning) == (AssignmentStage.ENDED, ())

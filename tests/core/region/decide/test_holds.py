@@ -11,23 +11,23 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.state.invariants import check
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.topology import Effect, Taint, Toleration
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.topology import Taint, TaintEffect, Toleration
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.nodes import NodeHealth
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.settings import DEFAULTS
-from holdfast.core.reconcilers.region.node_health import FORGOTTEN_MS, NodesHealth
-from holdfast.core.reconcilers.region.repair import Repair
+from holdfast.core.reconcilers.region.node_health import FORGOTTEN_MS, NodeHealthReconciler
+from holdfast.core.reconcilers.region.repair import RepairReconciler
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.limits import HOLDS_MAX
 from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench, a_template
 
-REPAIR, HEALTH = Repair(), NodesHealth()
-TAINT = Taint("gpu", "", Effect.EVICT)
+REPAIR, HEALTH = RepairReconciler(), NodeHealthReconciler()
+TAINT = Taint("gpu", "", TaintEffect.EVICT)
 
 
 class Held:
@@ -38,18 +38,18 @@ class Held:
         self.bench.a_scheduler()
         self.node = self.bench.a_node(**node)
         self.bench.a_grant()
-        self.standby = self.bench.a_workload(template, 1, stage=Stage.STANDBY)
+        self.standby = self.bench.a_workload(template, 1, stage=AssignmentStage.STANDBY)
 
     def placeholder(self, **fields: Any) -> c.Hold:
         share = self.standby.shares[0].template
         ends = self.bench.at + 3_600_000
         defaults = {"assignment": self.standby.uid, "template": share}
-        return c.Hold(HoldPurpose.PLACEHOLDER, self.node, "quota/acme", ends, **{**defaults, **fields})
+        return c.Hold(ReservationPurpose.PLACEHOLDER, self.node, "quota/acme", ends, **{**defaults, **fields})
 
     def dated(self, cpu: int = 1000, **fields: Any) -> c.Hold:
         ends = self.bench.at + 3_600_000
         need = fields.pop("need", Resources(cpu))
-        return c.Hold(HoldPurpose.DATED, self.node, "quota/acme", ends, need, tenant="acme", **fields)
+        return c.Hold(ReservationPurpose.DATED, self.node, "quota/acme", ends, need, tenant="acme", **fields)
 
     def hold(self, command: c.Hold) -> int:
         return self.bench.accept(SCHEDULER, command).revision
@@ -107,15 +107,15 @@ def test_a_dated_hold_is_refused_by_taints_and_tenancy(gate: dict[str, Any]) -> 
 
 def test_a_placeholder_is_refused_where_the_law_forbids_its_workload() -> None:
     region = Held()
-    region.bench.ship(c.AssignmentShipped(replace(region.standby, jurisdictions=("us",))))
+    region.bench.ship(c.ShippedAssignment(replace(region.standby, jurisdictions=("us",))))
     assert region.bench.refuse(SCHEDULER, region.placeholder()).code is Code.RESIDENCY
 
 
 @pytest.mark.parametrize(
     ("action", "target", "code"),
-    [(Action.AVOID_ZONE, "a", Code.NODE_UNAVAILABLE), (Action.PAUSE_SCHEDULING, "acme", Code.PAUSED)],
+    [(OverrideAction.AVOID_ZONE, "a", Code.NODE_UNAVAILABLE), (OverrideAction.PAUSE_SCHEDULING, "acme", Code.PAUSED)],
 )
-def test_overrides_hold_for_what_is_held(action: Action, target: str, code: Code) -> None:
+def test_overrides_hold_for_what_is_held(action: OverrideAction, target: str, code: Code) -> None:
     region = Held()
     region.bench.accept(ROOT, OpenOverride(action, "eu", target, "an incident", region.bench.at + 60_000))
     assert region.bench.refuse(SCHEDULER, region.dated()).code is code
@@ -176,7 +176,7 @@ def test_what_is_held_where_nothing_of_it_may_stand_is_given_back(gate: dict[str
 def test_what_is_held_for_an_ended_assignment_is_given_back_so_that_it_can_leave() -> None:
     region = Held()
     uid = region.hold(region.placeholder())
-    region.bench.ship(c.AssignmentShipped(replace(region.standby, stage=Stage.ENDED, shares=())))
+    region.bench.ship(c.ShippedAssignment(replace(region.standby, stage=AssignmentStage.ENDED, shares=())))
     assert region.bench.refuse("controller/link", c.ForgetAssignment(region.standby.uid)).code is Code.IN_USE
     assert region.node in REPAIR.wake(region.bench.state, ("assignment", region.standby.uid))
     assert region.repair() == [c.DropHold(uid)]
@@ -205,10 +205,10 @@ def test_a_device_that_is_held_is_nobody_elses_until_the_hold_ends() -> None:
     work = bench.a_workload(template, 2, uid=200, workload=2)
     uid = region.hold(region.dated(devices=(1,), need=Resources(0, 0, 0, 1000)))
     assert [room.held for room in bench.state.rooms[region.node].devices] == [0, 1000]
-    assert bench.refuse_place(work, c.Placement(0, region.node, devices=(1,))).code is Code.DEVICE
+    assert bench.refuse_place(work, c.SlotPlacement(0, region.node, devices=(1,))).code is Code.DEVICE
     plain = region.hold(region.dated())
     assert [room.held for room in bench.state.rooms[region.node].devices] == [0, 1000], "this one holds none"
     for one in (plain, uid):
         bench.accept(SCHEDULER, c.DropHold(one))
     assert bench.state.rooms[region.node].devices == ()
-    bench.place(work, c.Placement(0, region.node, devices=(1,)))
+    bench.place(work, c.SlotPlacement(0, region.node, devices=(1,)))

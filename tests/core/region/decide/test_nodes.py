@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.model.records.nodes import MACHINE_NAME_MAX, Device, Machine, NodeReport
 from holdfast.core.model.values.limits import NODE_PORTS_MAX
 from holdfast.core.model.values.resources import Resources
@@ -79,7 +79,7 @@ def test_a_node_registers_with_a_name_a_place_and_amounts_within_their_bounds(
     node["capacity"] = Resources(1000, 1000, 1000, sum(device.milli for device in node["devices"]))
     bench.open_session(f"agent/{node['name']}")
     answer = bench.send(f"agent/{node['name']}", c.RegisterNode(**node))
-    assert isinstance(answer, Landed) if is_taken else isinstance(answer, Refused) and answer.code is Code.MALFORMED
+    assert isinstance(answer, Committed) if is_taken else isinstance(answer, Refused) and answer.code is Code.MALFORMED
 
 
 def test_a_report_is_kept_with_its_time_and_leaves_the_node_as_it_is() -> None:

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
 from holdfast.core.model.records.nodes import Node, ports_of
 from holdfast.core.model.values.limits import NODE_PORTS_MAX
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.feasibility import fits_ports
-from holdfast.core.scheduling.nodes.devices import Devices
+from holdfast.core.scheduling.nodes.devices import DeviceColumns
 from tests.support.ledgers.region import RegionBench, a_template
 
 
@@ -26,8 +26,8 @@ def a_node(first: int, last: int) -> Node:
 def test_a_node_hands_out_its_range_without_port_0(named: tuple[int, int], there: list[int]) -> None:
     node = a_node(*named)
     assert list(ports_of(node)) == there
-    assert [port for port in (0, 1, 2, 3, 65_535) if fits_ports(node, EMPTY_ROOM, 1, (port,)) is None] == there
-    assert list(Devices().pick_ports(node, EMPTY_ROOM, 9)) == there
+    assert [port for port in (0, 1, 2, 3, 65_535) if fits_ports(node, EMPTY_USAGE, 1, (port,)) is None] == there
+    assert list(DeviceColumns().pick_ports(node, EMPTY_USAGE, 9)) == there
 
 
 def test_port_0_is_refused_on_a_node_without_ports() -> None:
@@ -36,7 +36,7 @@ def test_port_0_is_refused_on_a_node_without_ports() -> None:
     bench.a_grant()
     node = bench.a_node("n1", ports=(0, 0))
     work = bench.a_workload(a_template(ports=1), count=1)
-    refused = bench.refuse_place(work, c.Placement(0, node, ports=(0,)))
+    refused = bench.refuse_place(work, c.SlotPlacement(0, node, ports=(0,)))
     assert (refused.code, "0 is none of a node that has no ports" in refused.message) == (Code.PORT, True)
 
 

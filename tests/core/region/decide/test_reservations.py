@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from holdfast.core.ledger.answers import Refused
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.region import commands as c
 from tests.support.ledgers.region import SCHEDULER, RegionBench
 
@@ -22,13 +22,13 @@ def a_reserved_slot() -> tuple[RegionBench, int]:
     bench.a_scheduler()
     bench.a_grant()
     node = bench.a_node()
-    bench.place(bench.a_workload(count=2), c.Placement(0, node), bind=False)
+    bench.place(bench.a_workload(count=2), c.SlotPlacement(0, node), bind=False)
     return bench, node
 
 
 def lost(answer: Any) -> list[tuple[int, int, str]]:
-    assert isinstance(answer, Landed), answer
-    found = msgspec.msgpack.decode(answer.answer, type=list[Unmet]) if answer.answer else []
+    assert isinstance(answer, Committed), answer
+    found = msgspec.msgpack.decode(answer.answer, type=list[RefusedPart]) if answer.answer else []
     return [(one.group, one.index, one.code) for one in found]
 
 
@@ -48,7 +48,7 @@ def test_a_reservation_expires_at_its_end_and_not_before_and_cannot_be_bound_the
     ends = bench.slot().ends
     bench.at = ends - early_by
     bound = bench.branch().send(SCHEDULER, c.Bind(((1, 0),)))
-    assert isinstance(bound, Landed if code else Refused)
+    assert isinstance(bound, Committed if code else Refused)
     answer = bench.send("ledger", c.Expire(NAMED))
     if code:
         assert isinstance(answer, Refused)

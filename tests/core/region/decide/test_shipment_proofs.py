@@ -21,7 +21,7 @@ def test_a_proof_comes_with_the_end_of_a_list_and_that_of_another_log_is_gone() 
     bench.ship(proof="of the platform's log")
     cursor = bench.state.place.cursor
     for number, last in enumerate((False, True)):
-        puts = (c.RegionShipped("eu", "eu"),) if number == 0 else ()
+        puts = (c.ShippedRegion("eu", "eu"),) if number == 0 else ()
         part = c.Ship("log-restored", 1, 0, cursor + 9, puts, full=True, part=number, last=last)
         assert proof_in(bench) == "of the platform's log"
         bench.accept(LINK, part)

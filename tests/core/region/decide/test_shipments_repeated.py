@@ -12,23 +12,23 @@ POLICY = SchedulerPolicy(
 )
 
 
-def stored(bench: RegionBench, *puts: c.Shipped) -> list[str]:
+def stored(bench: RegionBench, *puts: c.ShippedItem) -> list[str]:
     """What is stored of these, by the names of the events."""
     bench.ship(*puts)
     (_, before), (raw, digest) = bench.log[-2:]
     events = [one for record in REGION.batches.read(raw, before, digest).records for one in record.events]
-    return [name for one in events if (name := type(one).__name__).endswith("Stored")]
+    return [name for one in events if (name := type(one).__name__).endswith("Received")]
 
 
 def test_a_class_that_comes_with_every_assignment_is_stored_once() -> None:
     bench = RegionBench()
-    urgent = c.ClassShipped(a_class("urgent", 70))
-    assert stored(bench, urgent) == ["ClassStored"]
+    urgent = c.ShippedPriorityClass(a_class("urgent", 70))
+    assert stored(bench, urgent) == ["PriorityClassReceived"]
     assert stored(bench, urgent) == []
-    assert stored(bench, c.ClassShipped(a_class("urgent", 71))) == ["ClassStored"]
+    assert stored(bench, c.ShippedPriorityClass(a_class("urgent", 71))) == ["PriorityClassReceived"]
 
 
 def test_a_policy_that_comes_with_every_validity_is_stored_once() -> None:
     bench = RegionBench()
-    assert stored(bench, c.PolicyShipped(POLICY)) == ["PolicyStored"]
-    assert stored(bench, c.PolicyShipped(POLICY)) == []
+    assert stored(bench, c.ShippedPolicy(POLICY)) == ["PolicyReceived"]
+    assert stored(bench, c.ShippedPolicy(POLICY)) == []

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.ledger.partial import Unmet, answer
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.ledger.partial import RefusedPart, partial_answer
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
-from holdfast.core.region.decide.stops import is_pressing
+from holdfast.core.region.decide.stops import is_urgent_stop
 from holdfast.core.region.limits import ORDINAL_MAX
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 
@@ -27,7 +27,7 @@ def a_bench() -> tuple[RegionBench, int, str]:
     bench.a_grant()
     node = bench.a_node()
     work = bench.a_workload(count=3, disruption=1)
-    bench.place(work, c.Placement(0, node))
+    bench.place(work, c.SlotPlacement(0, node))
     return bench, work.uid, work.shares[0].template
 
 
@@ -111,14 +111,14 @@ def test_of_several_that_are_stopped_or_moved_each_is_refused_by_its_own_code() 
 
 @pytest.mark.parametrize(("cause", "pressing"), [("right-lapsed", True), ("deleted", False)])
 def test_only_the_end_of_a_right_that_has_lapsed_is_pressing(cause: str, pressing: bool) -> None:
-    assert is_pressing(c.Stop(((1, 0),), cause)) is pressing
+    assert is_urgent_stop(c.Stop(((1, 0),), cause)) is pressing
 
 
 def test_a_refusal_says_what_to_wait_for_only_where_waiting_helps() -> None:
-    plain, stale = Unmet(0, 0, Code.CAPACITY, "node/1"), Unmet(0, 0, Code.STALE, "node/1", 700)
-    refused = answer((), [plain], view=600)
+    plain, stale = RefusedPart(0, 0, Code.CAPACITY, "node/1"), RefusedPart(0, 0, Code.STALE, "node/1", 700)
+    refused = partial_answer((), [plain], view=600)
     assert set(refused.facts) == {"refused"}  # type: ignore[union-attr]
-    refused = answer((), [stale], view=600)
+    refused = partial_answer((), [stale], view=600)
     told = {key: refused.facts[key] for key in ("key", "seen", "catch_up_to")}  # type: ignore[union-attr]
     assert told == {"key": "node/1", "seen": 600, "catch_up_to": 700}
 
@@ -128,16 +128,16 @@ def test_a_victim_stands_on_the_node_that_its_heir_is_to_have() -> None:
     other = bench.a_node("n2")
     heir = bench.a_workload(a_template(cpu=8_000), 1, uid=200, workload=2, priority_class="critical")
     for node, victim in ((other, (1, 0)), (bench.slot().node, (1, 9))):
-        assert bench.refuse_place(heir, c.Placement(0, node, after=(victim,))).code is Code.NOT_FOUND
-    assert isinstance(bench.place(heir, c.Placement(0, bench.slot().node, after=((1, 0),))), Landed)
+        assert bench.refuse_place(heir, c.SlotPlacement(0, node, after=(victim,))).code is Code.NOT_FOUND
+    assert isinstance(bench.place(heir, c.SlotPlacement(0, bench.slot().node, after=((1, 0),))), Committed)
 
 
 def test_an_assignment_is_forgotten_when_it_has_ended_and_nothing_of_it_is_left() -> None:
     bench, uid, _ = a_bench()
     assert bench.refuse("controller/link", c.ForgetAssignment(UNKNOWN)).code is Code.NOT_FOUND
     assert bench.refuse("controller/link", c.ForgetAssignment(uid)).code is Code.WRONG_PHASE
-    ended = replace(bench.state.assignments[uid], stage=Stage.ENDED, revision=101)
-    bench.ship(c.AssignmentShipped(ended))
+    ended = replace(bench.state.assignments[uid], stage=AssignmentStage.ENDED, revision=101)
+    bench.ship(c.ShippedAssignment(ended))
     assert bench.refuse("controller/link", c.ForgetAssignment(uid)).code is Code.IN_USE
 
 
@@ -147,7 +147,7 @@ def test_an_assignment_is_forgotten_when_it_has_ended_and_nothing_of_it_is_left(
 def test_what_was_decided_by_an_assignment_that_has_changed_is_refused() -> None:
     bench, uid, template = a_bench()
     read = bench.state.assignments[uid].revision
-    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[uid], revision=read + 50)))
+    bench.ship(c.ShippedAssignment(replace(bench.state.assignments[uid], revision=read + 50)))
     for command in (c.OpenSlots(uid, template, (7,)), c.WithdrawSlots(uid, (1,)), c.Stop(((1, 0),), "scaled-down")):
         refused = bench.refuse(REPLICA, command, expect=read)
         assert (refused.code, refused.facts["seen"]) == (Code.STALE, read)
@@ -158,7 +158,7 @@ def test_what_was_decided_by_an_assignment_that_has_changed_is_refused() -> None
 def test_slots_are_stopped_by_the_assignment_of_the_first_that_is_there() -> None:
     bench, uid, _ = a_bench()
     read = bench.state.assignments[uid].revision
-    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[uid], revision=read + 50)))
+    bench.ship(c.ShippedAssignment(replace(bench.state.assignments[uid], revision=read + 50)))
     stop = c.Stop(((1, 900), (1, 0)), "scaled-down")
     assert bench.refuse(REPLICA, stop, expect=read).code is Code.STALE
     bench.branch().accept(REPLICA, stop, expect=read + 50)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.answers import Accepted, Code
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.decide.shipments import stand_down
-from holdfast.core.region.events import AssignmentStored
+from holdfast.core.region.events import AssignmentReceived
 from holdfast.core.region.state.tables import RegionState
 from tests.support.ledgers.region import LINK, REPLICA, RegionBench, an_assignment
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 
 def running() -> RegionBench:
@@ -22,7 +22,7 @@ def running() -> RegionBench:
     bench.a_scheduler()
     node = bench.a_node()
     bench.a_grant()
-    bench.place(bench.a_workload(count=2), c.Placement(0, node))
+    bench.place(bench.a_workload(count=2), c.SlotPlacement(0, node))
     return bench
 
 
@@ -30,9 +30,9 @@ def test_everything_assigned_ends_and_nothing_new_is_paid_for() -> None:
     bench = running()
     bench.accept(LINK, c.StandDown("its log is tombstoned"))
     (assignment,) = bench.state.assignments.values()
-    assert (assignment.stage, assignment.shares) == (Stage.ENDED, ())
+    assert (assignment.stage, assignment.shares) == (AssignmentStage.ENDED, ())
     allowance = bench.state.allowances["quota/acme"]
-    assert (allowance.target, allowance.ends) == (NOTHING, bench.at)
+    assert (allowance.target, allowance.ends) == (ZERO, bench.at)
     assert allowance.limit == bench.state.uses["quota/acme"].charged != Resources()
 
 
@@ -59,8 +59,8 @@ def test_a_thousand_assignments_with_the_longest_names_end_in_as_many_records_as
     for first in range(0, 1_000, 250):
         named: dict[str, Any] = {"workload_name": name, "tenant": name, "accounts": accounts, "shares": ()}
         numbers = range(first, first + 250)
-        bench.ship(*(c.AssignmentShipped(an_assignment(uid=900 + n, workload=900 + n, **named)) for n in numbers))
-    while any(one.stage is not Stage.ENDED for one in bench.state.assignments.values()):
+        bench.ship(*(c.ShippedAssignment(an_assignment(uid=900 + n, workload=900 + n, **named)) for n in numbers))
+    while any(one.stage is not AssignmentStage.ENDED for one in bench.state.assignments.values()):
         bench.accept(LINK, c.StandDown("its log is tombstoned"))
 
 
@@ -69,14 +69,14 @@ def test_what_has_not_ended_is_found_in_no_more_steps_where_very_much_has() -> N
     for ended in (100, 10_000):
         state = RegionState()
         for uid in range(1, ended + 11):
-            stage = Stage.ENDED if uid <= ended else Stage.ACTIVE
+            stage = AssignmentStage.ENDED if uid <= ended else AssignmentStage.ACTIVE
             state.assignments.put(uid, an_assignment(uid=uid, workload=uid, stage=stage, shares=()))
         state.rebuild()
         envelope = Envelope(LINK, c.StandDown("its log is tombstoned"), 0)
-        with Steps() as counted:
-            answer = stand_down(state, envelope.command, Case(envelope, 0, 1))
+        with StepCounter() as counted:
+            answer = stand_down(state, envelope.command, CommandContext(envelope, 0, 1))
         assert isinstance(answer, Accepted)
-        assert [event.assignment.uid for event in answer.events if isinstance(event, AssignmentStored)] == [
+        assert [event.assignment.uid for event in answer.events if isinstance(event, AssignmentReceived)] == [
             *range(ended + 1, ended + 11)
         ]
         steps[ended] = counted.calls

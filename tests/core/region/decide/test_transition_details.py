@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.objects.workloads import Restart
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.objects.workloads import RestartPolicy
 from holdfast.core.model.records.assignments import Assignment, Share
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Failure
@@ -26,13 +26,13 @@ def a_bench(**fields: Any) -> tuple[RegionBench, Assignment, int]:
     bench.a_grant()
     node = bench.a_node("n1")
     work = bench.a_workload(a_template(**fields), count=1)
-    bench.place(work, c.Placement(0, node))
+    bench.place(work, c.SlotPlacement(0, node))
     return bench, work, node
 
 
 def fail(bench: RegionBench, cause: str = "exit", detail: str = "exit code 3") -> None:
     answer = bench.move(AGENT, Phase.FAILED, cause, detail=detail)
-    assert isinstance(answer, Landed), answer
+    assert isinstance(answer, Committed), answer
 
 
 def test_a_move_says_more_and_the_next_one_clears_it() -> None:
@@ -59,7 +59,7 @@ def test_how_it_failed_last_is_known_while_it_is_started_again_and_placed_anew()
     assert (bench.slot().phase, bench.slot().detail, bench.slot().failure) == (
         Phase.PENDING, "restarted once", failure,
     )  # fmt: skip
-    bench.place(work, c.Placement(0, node))
+    bench.place(work, c.SlotPlacement(0, node))
     assert (bench.slot().phase, bench.slot().detail, bench.slot().failure) == (Phase.BOUND, "", failure)
 
 
@@ -69,7 +69,7 @@ def test_with_another_template_it_has_not_failed_yet() -> None:
     fail(bench)
     better = a_template(cpu=900)
     digest = template_digest(better)
-    bench.ship(c.TemplateShipped(digest, better), c.AssignmentShipped(replace(work, shares=(Share(digest, 1),))))
+    bench.ship(c.ShippedTemplate(digest, better), c.ShippedAssignment(replace(work, shares=(Share(digest, 1),))))
     bench.accept(REPLICA, c.OpenSlots(work.uid, digest, (0,)))
     bench.move(AGENT, Phase.RELEASED, "given-up")
     assert (bench.slot().template, bench.slot().failure) == (digest, None)
@@ -102,16 +102,16 @@ def test_a_detail_is_one_short_line(detail: str) -> None:
 
 
 def test_what_is_never_to_be_restarted_is_given_up() -> None:
-    bench, _, _ = a_bench(restart=Restart.NEVER)
+    bench, _, _ = a_bench(restart=RestartPolicy.NEVER)
     bench.walk(Phase.RUNNING)
     fail(bench)
     answer = bench.move(AGENT, Phase.STARTING, "restarted")
     assert isinstance(answer, Refused)
     assert answer.code is Code.CONTRADICTORY
-    assert isinstance(bench.move(AGENT, Phase.RELEASED, "given-up"), Landed)
+    assert isinstance(bench.move(AGENT, Phase.RELEASED, "given-up"), Committed)
 
 
 def test_a_probe_that_is_lost_ends_serving_at_once() -> None:
     bench, _, _ = a_bench()
     bench.walk(Phase.SERVING)
-    assert isinstance(bench.move(AGENT, Phase.RUNNING, "probe-lost", detail="503"), Landed)
+    assert isinstance(bench.move(AGENT, Phase.RUNNING, "probe-lost", detail="503"), Committed)

@@ -9,11 +9,11 @@ import pytest
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.state.invariants import check
-from holdfast.core.model.objects.principals import Right
-from holdfast.core.model.records.assignments import Assignment, Purpose
-from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, EDGES, STOP_CAUSES, Edge, Phase
+from holdfast.core.model.objects.principals import Permission
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose
+from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, EDGES, STOP_CAUSES, Phase, PhaseEdge
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
@@ -36,14 +36,14 @@ for _edge in EDGES:
 TEMPLATE = a_template(cpu=1000)
 WORK = an_assignment(template=TEMPLATE, count=1, disruption=1, batch=True, priority_class="best-effort")
 URGENT = an_assignment(200, 2, TEMPLATE, 1, priority_class="critical")
-VITAL = an_assignment(300, 3, TEMPLATE, 1, priority_class="critical", purpose=Purpose.RECOVERY)
+VITAL = an_assignment(300, 3, TEMPLATE, 1, priority_class="critical", purpose=AssignmentPurpose.RECOVERY)
 
 
-def edge_id(edge: Edge) -> str:
+def edge_id(edge: PhaseEdge) -> str:
     return f"{edge.source}->{edge.target}:{edge.cause}"
 
 
-def by_a_move(edge: Edge) -> bool:
+def by_a_move(edge: PhaseEdge) -> bool:
     return edge.cause not in STOP_CAUSES
 
 
@@ -55,7 +55,7 @@ def _scene(phase: Phase) -> RegionBench:
     bench = RegionBench(checked=False)
     bench.a_scheduler()
     bench.a_grant()
-    bench.ship(c.PrincipalShipped(a_principal("tenant/acme", *Right)))
+    bench.ship(c.ShippedPrincipal(a_principal("tenant/acme", *Permission)))
     bench.a_node("n2")
     bench.a_node("n1")
     for assignment in (WORK, URGENT, VITAL):
@@ -70,7 +70,7 @@ def _scene(phase: Phase) -> RegionBench:
 def _bring_to(bench: RegionBench, phase: Phase) -> None:
     if phase is Phase.PENDING:
         return
-    bench.place(WORK, c.Placement(0, _n1(bench)), bind=phase is not Phase.RESERVED)
+    bench.place(WORK, c.SlotPlacement(0, _n1(bench)), bind=phase is not Phase.RESERVED)
     if phase in (Phase.RESERVED, Phase.BOUND):
         return
     straight = phase in (Phase.STARTING, Phase.RUNNING, Phase.READY, Phase.SERVING)
@@ -92,9 +92,9 @@ def _n1(bench: RegionBench) -> int:
     return uid
 
 
-def a_slot_in(phase: Phase, for_: Edge | tuple[str, str]) -> RegionBench:
+def a_slot_in(phase: Phase, for_: PhaseEdge | tuple[str, str]) -> RegionBench:
     """A bench whose slot 1/0 is in this phase, with all else as the owner and the cause of an edge need it."""
-    owner, cause = (for_.owner, for_.cause) if isinstance(for_, Edge) else for_
+    owner, cause = (for_.owner, for_.cause) if isinstance(for_, PhaseEdge) else for_
     bench = _scene(phase).branch()
     settings, alive = bench.state.facts.settings, bench.state.nodes[_n1(bench)].session
     if cause in ("session-ended", "fenced"):
@@ -113,7 +113,7 @@ def command_for(bench: RegionBench, target: Phase, cause: str) -> Any:
     """The command that takes the slot to this phase for this cause."""
     key, node = (1, 0), _n1(bench)
     if cause == "placed":
-        return bench.proposal(WORK, c.Placement(0, node), bind=False)
+        return bench.proposal(WORK, c.SlotPlacement(0, node), bind=False)
     if cause == "bound":
         return c.Bind((key,))
     if (target, cause) == (Phase.PENDING, "refused"):
@@ -124,7 +124,7 @@ def command_for(bench: RegionBench, target: Phase, cause: str) -> Any:
         return c.WithdrawSlots(WORK.uid, (0,))
     if cause in ("preempted", "reclaimed"):
         successor: Assignment = URGENT if cause == "preempted" else VITAL
-        return bench.proposal(successor, c.Placement(0, node, after=(key,)))
+        return bench.proposal(successor, c.SlotPlacement(0, node, after=(key,)))
     if cause in STOP_CAUSES:
         return c.Stop((key,), cause)
     return c.Move((c.MoveSlot(key, bench.slot().epoch, target, cause),))
@@ -165,11 +165,11 @@ def test_every_phase_can_be_reached() -> None:
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=edge_id)
-def test_an_edge_is_taken_by_its_owner(edge: Edge) -> None:
+def test_an_edge_is_taken_by_its_owner(edge: PhaseEdge) -> None:
     bench = a_slot_in(edge.source, edge)
     actor = principal_of(edge.owner)
     answer = bench.send(actor, command_for(bench, edge.target, edge.cause))
-    assert isinstance(answer, Landed), answer
+    assert isinstance(answer, Committed), answer
     assert answer.answer == b""
     after = slot_of(bench)
     if edge.target is Phase.RELEASED:
@@ -182,7 +182,7 @@ def test_an_edge_is_taken_by_its_owner(edge: Edge) -> None:
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=edge_id)
-def test_an_edge_is_refused_to_everybody_else(edge: Edge) -> None:
+def test_an_edge_is_refused_to_everybody_else(edge: PhaseEdge) -> None:
     bench = a_slot_in(edge.source, edge)
     before, command = slot_of(bench), command_for(bench, edge.target, edge.cause)
     for actor in EVERYBODY:
@@ -214,7 +214,7 @@ def test_an_edge_is_not_taken_from_any_other_phase(phase: Phase, target: Phase, 
     # Two commands do more than take an edge: what is not waiting is wanted no more, who is ending can be waited for.
     unwanted = (target, cause) == (Phase.RELEASED, "withdrawn")
     waited_for = cause in ("preempted", "reclaimed") and phase is Phase.TERMINATING
-    assert isinstance(answer, Landed if unwanted or waited_for else Refused), answer
+    assert isinstance(answer, Committed if unwanted or waited_for else Refused), answer
 
 
 @pytest.mark.parametrize("mover", [AGENT, ENDPOINTS, HEALTH, REPAIR])
@@ -234,7 +234,7 @@ def test_what_is_not_in_the_table_is_refused(phase: Phase, mover: str) -> None:
 @pytest.mark.parametrize(
     "edge", [edge for edge in EDGES if edge.source is Phase.READY and by_a_move(edge)], ids=edge_id
 )
-def test_a_move_of_another_epoch_is_stale(edge: Edge) -> None:
+def test_a_move_of_another_epoch_is_stale(edge: PhaseEdge) -> None:
     bench = a_slot_in(edge.source, edge)
     one = c.MoveSlot((1, 0), bench.slot().epoch - 1, edge.target, edge.cause)
     answer = bench.send(principal_of(edge.owner), c.Move((one,)))

@@ -9,19 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.ledger.state.invariants import Violation, check
-from holdfast.core.model.objects.topology import Effect, Taint
+from holdfast.core.model.objects.topology import Taint, TaintEffect
 from holdfast.core.model.objects.workloads import Spread
 from holdfast.core.model.records.assignments import Share
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import standing, with_key, without_key
+from holdfast.core.model.records.node_usage import slot_keys, with_key, without_key
 from holdfast.core.model.records.nodes import NodeReport
-from holdfast.core.model.records.slots import HoldPurpose
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.records.slots import ReservationPurpose
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
-from holdfast.core.region.state.tables import Listing, RegionState
+from holdfast.core.region.state.tables import FullListProgress, RegionState
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
 from tests.support.planted_bugs import Wrong, found_both_ways, names, told
 
@@ -41,25 +41,27 @@ def _scene() -> RegionBench:
     second = bench.a_node("n2", cpu=4000)
     spread = (Spread(key="zone", max_skew=9),)
     service = bench.a_workload(a_template(gpus=1, gpu_milli=500, ports=1, spread=spread), count=3)
-    places = [c.Placement(0, first, (0,), (30_000,)), c.Placement(1, first, (0,), (30_001,))]
+    places = [c.SlotPlacement(0, first, (0,), (30_000,)), c.SlotPlacement(1, first, (0,), (30_001,))]
     bench.place(service, *places)
     bench.walk(Phase.SERVING)
     victim = bench.a_workload(a_template(cpu=4000), 1, uid=200, workload=2, disruption=1, priority_class="best-effort")
-    bench.place(victim, c.Placement(0, second))
+    bench.place(victim, c.SlotPlacement(0, second))
     bench.walk(Phase.SERVING, 0, 2)
     heir = bench.a_workload(a_template(cpu=3000), 1, uid=300, workload=3, priority_class="critical")
-    bench.place(heir, c.Placement(0, second, after=(VICTIM,)))
+    bench.place(heir, c.SlotPlacement(0, second, after=(VICTIM,)))
     owner = an_assignment(400, 4, heir.shares[0].template, 1, exclusive=True, ordinals=(0,))
-    bench.ship(c.AssignmentShipped(owner))
+    bench.ship(c.ShippedAssignment(owner))
     bench.accept(REPLICA, c.OpenSlots(400, owner.shares[0].template, (0,)))
-    bench.place(owner, c.Placement(0, first))
+    bench.place(owner, c.SlotPlacement(0, first))
     bench.a_node("n3", cpu=2000, zone="b")
-    bench.place(bench.a_workload(a_template(cpu=1500), 1, uid=500, workload=5), c.Placement(0, node(bench.state, "n3")))
+    bench.place(
+        bench.a_workload(a_template(cpu=1500), 1, uid=500, workload=5), c.SlotPlacement(0, node(bench.state, "n3"))
+    )
     bench.a_node("n3", cpu=1000, zone="b")
     batch = bench.a_workload(a_template(cpu=10), 2, uid=BATCH, workload=6, batch=True)
-    bench.place(batch, c.Placement(0, first), c.Placement(1, first))
+    bench.place(batch, c.SlotPlacement(0, first), c.SlotPlacement(1, first))
     ends, template = bench.at + 60_000, batch.shares[0].template
-    held = c.Hold(HoldPurpose.PLACEHOLDER, first, "quota/acme", ends, assignment=BATCH, template=template)
+    held = c.Hold(ReservationPurpose.PLACEHOLDER, first, "quota/acme", ends, assignment=BATCH, template=template)
     bench.accept(SCHEDULER, held)
     bench.walk(Phase.RUNNING, 0, 6)
     bench.move("agent/n1", Phase.SUCCEEDED, "completed", 0, 6)
@@ -118,7 +120,7 @@ def give_a_port_twice(state: RegionState) -> None:
 
 
 def forget_what_a_list_named(state: RegionState) -> None:
-    state.place = replace(state.place, listing=Listing("log-platform", 1, 99, 1))
+    state.place = replace(state.place, listing=FullListProgress("log-platform", 1, 99, 1))
 
 
 def keep_names_of_no_list(state: RegionState) -> None:
@@ -139,7 +141,7 @@ def forget_to_return_a_charge(state: RegionState) -> None:
 
 
 def settle_below_what_is_charged(state: RegionState) -> None:
-    change(state, "allowances", "quota/acme", limit=NOTHING)
+    change(state, "allowances", "quota/acme", limit=ZERO)
 
 
 def lose_a_grant(state: RegionState) -> None:
@@ -147,7 +149,7 @@ def lose_a_grant(state: RegionState) -> None:
 
 
 def take_too_little(state: RegionState) -> None:
-    change(state, "rooms", node(state, "n1"), all=NOTHING)
+    change(state, "rooms", node(state, "n1"), all=ZERO)
 
 
 def come_from_the_future(state: RegionState) -> None:
@@ -237,7 +239,7 @@ def grow_a_breach(state: RegionState) -> None:
 
 
 def evict_without_a_breach(state: RegionState) -> None:
-    change_node(state, "n1", taints=(Taint("broken", "", Effect.EVICT),))
+    change_node(state, "n1", taints=(Taint("broken", "", TaintEffect.EVICT),))
 
 
 def keep_a_node_for_others(state: RegionState) -> None:
@@ -292,7 +294,7 @@ def miscount(table: str) -> Wrong:
 
 
 def forget_a_sum(state: RegionState) -> None:
-    state.sums = replace(state.sums, capacity=NOTHING)
+    state.sums = replace(state.sums, capacity=ZERO)
 
 
 def owe_protected_tenants_nothing(state: RegionState) -> None:
@@ -386,7 +388,7 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 def test_a_new_jurisdiction_is_looked_at_in_every_assignment() -> None:
     """The one act in a region that concerns rows which nobody has written."""
     bench = _scene().branch()
-    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[100], jurisdictions=("eu",))))
+    bench.ship(c.ShippedAssignment(replace(bench.state.assignments[100], jurisdictions=("eu",))))
 
     def move_abroad(state: RegionState) -> None:
         state.place = replace(state.place, jurisdiction="us")
@@ -398,9 +400,9 @@ def test_a_new_jurisdiction_is_looked_at_in_every_assignment() -> None:
 @pytest.mark.parametrize("lost", ["template", "next_template"])
 def test_what_is_or_is_to_be_of_a_template_that_is_lost_is_looked_at(lost: str) -> None:
     bench, later = _scene().branch(), a_template(cpu=1400)
-    bench.ship(c.TemplateShipped(template_digest(later), later))
+    bench.ship(c.ShippedTemplate(template_digest(later), later))
     shares = (Share(template_digest(later), 1),)
-    bench.ship(c.AssignmentShipped(replace(bench.state.assignments[500], generation=2, shares=shares)))
+    bench.ship(c.ShippedAssignment(replace(bench.state.assignments[500], generation=2, shares=shares)))
     bench.accept(REPLICA, c.OpenSlots(500, shares[0].template, (0,)))
     digest = getattr(bench.state.slots[5, 0], lost)
     near, _full = found_both_ways(REGION, bench.state, lambda state: state.templates.drop(digest))
@@ -410,7 +412,7 @@ def test_what_is_or_is_to_be_of_a_template_that_is_lost_is_looked_at(lost: str) 
 def test_the_scene_has_what_the_plants_need() -> None:
     state = a_scene()
     assert state.slots[VICTIM].heir == HEIR
-    assert standing(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
+    assert slot_keys(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
     assert [key for key, _ in state.breaches.items()] == [("region.capacity", f"node/{node(state, 'n3')}/cpu")]
 
 
@@ -427,7 +429,7 @@ def on_node(name: str, /, **fields: Any) -> Wrong:
 
 def head(state: RegionState) -> int:
     """The first revision that there is not yet, after the batch in which it goes wrong."""
-    return revision(state.facts.seq + 2)
+    return pack_revision(state.facts.seq + 2)
 
 
 FUTURE = 1 << 60
@@ -466,7 +468,7 @@ PARTS: dict[str, tuple[str, Wrong]] = {
     "a node for others by its agent's word": ("region.allowed", on_node("n1", tenant="other")),
     "a node for others by an operator's word": ("region.allowed", on_node("n1", tenancy=("other",))),
     "a taint of a value that nobody accepts": (
-        "region.allowed", on_node("n1", taints=(Taint("kept", "x", Effect.EVICT),)),
+        "region.allowed", on_node("n1", taints=(Taint("kept", "x", TaintEffect.EVICT),)),
     ),
 }  # fmt: skip
 
@@ -482,10 +484,10 @@ def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
 @pytest.mark.parametrize(
     "right",
     [
-        on_node("n1", taints=(Taint("kept", "x", Effect.REFUSE),)),
+        on_node("n1", taints=(Taint("kept", "x", TaintEffect.REFUSE),)),
         on_node("n1", tenancy=("acme", "other"), tenant="acme"),
-        lambda state: on_node("n1", revision=revision(state.facts.seq, INDEX_MAX))(state),
-        lambda state: slot(FIRST, revision=revision(state.facts.seq, INDEX_MAX))(state),
+        lambda state: on_node("n1", revision=pack_revision(state.facts.seq, INDEX_MAX))(state),
+        lambda state: slot(FIRST, revision=pack_revision(state.facts.seq, INDEX_MAX))(state),
     ],
     ids=["a taint that evicts nobody", "a node for its tenant", "the last revision", "the last revision of a slot"],
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.ledger.partial import NAMED_MAX
-from holdfast.core.model.values.resources import NOTHING, Resources
-from holdfast.core.region.commands import Placement
-from holdfast.core.region.queries.accounts import ENDED, PLENTY, affordable, leaves_protected
+from holdfast.core.ledger.partial import PARTS_MAX
+from holdfast.core.model.values.resources import ZERO, Resources
+from holdfast.core.region.commands import SlotPlacement
+from holdfast.core.region.queries.accounts import GRANT_ENDED, UNLIMITED, affordable_count, unprotected_count
 from tests.support.ledgers.region import RegionBench, a_template
 
 KINDS = ["cpu", "memory", "disk", "gpu", "fpga"]
@@ -42,7 +42,7 @@ def placed(
         template = a_template(need.cpu, need.memory, disk=need.disk, extended=need.extended, gpus=need.gpu // 1000)
         work = bench.a_workload(template, count=1, uid=100 * number, workload=number, tenant=tenant)
         devices = tuple(range(template.gpus)) if number == 1 else tuple(range(mine, mine + template.gpus))
-        bench.place(work, Placement(0, node, devices=devices))
+        bench.place(work, SlotPlacement(0, node, devices=devices))
     return bench
 
 
@@ -50,20 +50,20 @@ def placed(
 def test_an_account_affords_what_is_left_of_its_grant_after_what_it_is_charged_and_what_is_spent(kind: str) -> None:
     bench = placed(kind, 20, mine=3)
     need = some(kind, 2)
-    assert affordable(bench.state, ACME, bench.at, need) == 3
-    assert affordable(bench.state, ACME, bench.at, need, some(kind, 1)) == 3
-    assert affordable(bench.state, ACME, bench.at, need, some(kind, 2)) == 2
-    assert affordable(bench.state, ACME, bench.at, need, some(kind, 9)) == 0
-    assert affordable(bench.state, ACME, bench.at, some(kind, 2, others=1)) == 3, "the scarcest kind decides"
+    assert affordable_count(bench.state, ACME, bench.at, need) == 3
+    assert affordable_count(bench.state, ACME, bench.at, need, some(kind, 1)) == 3
+    assert affordable_count(bench.state, ACME, bench.at, need, some(kind, 2)) == 2
+    assert affordable_count(bench.state, ACME, bench.at, need, some(kind, 9)) == 0
+    assert affordable_count(bench.state, ACME, bench.at, some(kind, 2, others=1)) == 3, "the scarcest kind decides"
 
 
 def test_an_account_without_a_grant_affords_nothing_and_one_whose_grant_has_ended_says_so() -> None:
     bench = placed("cpu", 20, mine=3)
     ends = bench.state.allowances[ACME].ends
-    assert affordable(bench.state, "quota/nobody", bench.at, some("cpu", 1)) == 0
-    assert affordable(bench.state, ACME, ends - 1, some("cpu", 1)) == 7
-    assert affordable(bench.state, ACME, ends, some("cpu", 1)) == ENDED
-    assert affordable(bench.state, ACME, bench.at, NOTHING) == PLENTY
+    assert affordable_count(bench.state, "quota/nobody", bench.at, some("cpu", 1)) == 0
+    assert affordable_count(bench.state, ACME, ends - 1, some("cpu", 1)) == 7
+    assert affordable_count(bench.state, ACME, ends, some("cpu", 1)) == GRANT_ENDED
+    assert affordable_count(bench.state, ACME, bench.at, ZERO) == UNLIMITED
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,27 +72,27 @@ def test_what_others_are_still_owed_is_left_alone(kind: str) -> None:
     bench = placed(kind, 20, mine=3, theirs=2, my_protected=4, their_protected=6)
     need = some(kind, 2)
     assert bench.state.sums.shield == some(kind, 5)
-    assert leaves_protected(bench.state, ACME, NOTHING, need) == 5
-    assert leaves_protected(bench.state, ACME, some(kind, 2), need) == 4
-    assert leaves_protected(bench.state, ACME, some(kind, 20), need) == 0
-    assert leaves_protected(bench.state, "quota/nobody", NOTHING, some(kind, 5)) == 2
-    assert leaves_protected(bench.state, "quota/nobody", NOTHING, some(kind, 5), some(kind, 5)) == PLENTY
-    assert leaves_protected(bench.state, ACME, NOTHING, some(kind, 2, others=1)) == 5, "of the others nothing is owed"
+    assert unprotected_count(bench.state, ACME, ZERO, need) == 5
+    assert unprotected_count(bench.state, ACME, some(kind, 2), need) == 4
+    assert unprotected_count(bench.state, ACME, some(kind, 20), need) == 0
+    assert unprotected_count(bench.state, "quota/nobody", ZERO, some(kind, 5)) == 2
+    assert unprotected_count(bench.state, "quota/nobody", ZERO, some(kind, 5), some(kind, 5)) == UNLIMITED
+    assert unprotected_count(bench.state, ACME, ZERO, some(kind, 2, others=1)) == 5, "of the others nothing is owed"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_alone_is_owed_something_is_asked_nothing(kind: str) -> None:
     bench = placed(kind, 20, mine=1, my_protected=4)
-    assert leaves_protected(bench.state, ACME, NOTHING, some(kind, 2)) == PLENTY
-    assert leaves_protected(bench.state, BETA, NOTHING, some(kind, 2)) == 8
+    assert unprotected_count(bench.state, ACME, ZERO, some(kind, 2)) == UNLIMITED
+    assert unprotected_count(bench.state, BETA, ZERO, some(kind, 2)) == 8
 
 
 @pytest.mark.parametrize("kind", ["cpu", "memory", "disk", "gpu"])
 def test_room_for_the_largest_command_is_told_without_counting_and_one_unit_less_is_counted(kind: str) -> None:
     """Of 16,000 units 2,000 are taken and 4,000 owed: 10,000 are left, which is 1,000 times 10."""
     bench = placed(kind, 16, mine=2, their_protected=4)
-    ten = replace(NOTHING, **{kind: 10})
-    assert leaves_protected(bench.state, ACME, NOTHING, ten) == NAMED_MAX
-    assert leaves_protected(bench.state, ACME, ten, ten) == NAMED_MAX - 1
+    ten = replace(ZERO, **{kind: 10})
+    assert unprotected_count(bench.state, ACME, ZERO, ten) == PARTS_MAX
+    assert unprotected_count(bench.state, ACME, ten, ten) == PARTS_MAX - 1
     bench = placed(kind, 16, mine=3, their_protected=4)
-    assert leaves_protected(bench.state, ACME, NOTHING, ten) == 900
+    assert unprotected_count(bench.state, ACME, ZERO, ten) == 900

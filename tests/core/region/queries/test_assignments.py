@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.region.queries.assignments import is_given_up, is_late
+from holdfast.core.region.queries.assignments import is_abandoned, is_late
 from tests.support.ledgers.region import T0, an_assignment
 
 
@@ -15,5 +15,5 @@ def test_work_is_late_from_its_deadline_on_and_never_without_one(deadline: int, 
 
 @pytest.mark.parametrize("deadline", [0, T0, T0 + 1])
 def test_what_is_late_is_given_up_only_if_it_was_to_fail_then(deadline: int) -> None:
-    assert not is_given_up(an_assignment(deadline=deadline), T0)
-    assert is_given_up(an_assignment(deadline=deadline, fails_late=True), T0) is (deadline == T0)
+    assert not is_abandoned(an_assignment(deadline=deadline), T0)
+    assert is_abandoned(an_assignment(deadline=deadline, fails_late=True), T0) is (deadline == T0)

@@ -11,27 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import OpenOverride, in_force
+from holdfast.core.ledger.builtin.overrides import OpenOverride, active_overrides
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.model.objects.isolation import STRICT, Isolation
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.topology import Taint
 from holdfast.core.model.objects.workloads import Spread, Template
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.domains import domain
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.domains import domain_of
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.domains import Standing, in_reach
+from holdfast.core.region.queries.domains import DomainSubject, reachable_domains
 from holdfast.core.region.queries.feasibility import fits, picked
-from holdfast.core.region.queries.fence import unfenced
+from holdfast.core.region.queries.fence import why_unfenced
 from holdfast.core.region.queries.gates import refuse_node
-from holdfast.core.region.state.node_kinds import Amounts, counted, with_at_least
+from holdfast.core.region.state.node_kinds import Amounts, with_at_least, with_count
 from holdfast.core.scheduling.pending_reasons import domains_that_hold
 from tests.properties.scheduler.world import TENANTS, World
 from tests.support.ledgers.region import REPLICA, ROOT, SCHEDULER, RegionBench, a_template, an_assignment
 from tests.support.node_windows import an_ask, table_of
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 SSD, HDD = (("disk", "ssd"),), (("disk", "hdd"),)
 BOTH = (("arch", "arm"), *SSD)
@@ -54,7 +54,7 @@ class Zones:
         self.bench.accept(ROOT, c.AdministerNode(self.nodes[zone], **fields))
 
     def avoid(self, zone: str, for_ms: int = 10_000) -> None:
-        self.bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", zone, "fire", self.bench.at + for_ms))
+        self.bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", zone, "fire", self.bench.at + for_ms))
 
     def filled(self, template: Template, count: int = 6, **fields: Any) -> Counter[str]:
         """How many come to each zone, if each is placed in the first zone where the ledger takes it."""
@@ -65,10 +65,10 @@ class Zones:
         template = self.bench.state.templates[work.shares[0].template]
         for ordinal in range(count):
             for zone, uid in self.nodes.items():
-                node, room = self.bench.state.nodes[uid], self.bench.state.rooms.get(uid) or EMPTY_ROOM
+                node, room = self.bench.state.nodes[uid], self.bench.state.rooms.get(uid) or EMPTY_USAGE
                 taken = picked(node, room, template, firm=True)
-                answer = self.bench.send(SCHEDULER, self.bench.proposal(work, c.Placement(ordinal, uid, *taken)))
-                if isinstance(answer, Landed):
+                answer = self.bench.send(SCHEDULER, self.bench.proposal(work, c.SlotPlacement(ordinal, uid, *taken)))
+                if isinstance(answer, Committed):
                     found[zone] += 1
                     break
         return found
@@ -105,9 +105,9 @@ def test_that_no_node_of_a_zone_is_just_large_enough_is_told_without_a_walk_over
         zones = Zones({"cpu": 999})
         for number in range(count):
             zones.bench.a_node(f"c{number}", zone="c", cpu=990 - number % 7, labels=SSD, capabilities=STRICT)
-        standing = Standing(template, 1, "acme", False)
-        with Steps() as one:
-            reach = in_reach(zones.bench.state, standing, ())
+        standing = DomainSubject(template, 1, "acme", False)
+        with StepCounter() as one:
+            reach = reachable_domains(zones.bench.state, standing, ())
         assert reach == {"zone": ("a", "b")}
         steps.append(one.calls)
     assert steps[0] == steps[1]
@@ -118,11 +118,11 @@ def test_amounts_are_counted_as_nodes_come_and_go(came: list[int], left: list[in
     amounts: Amounts = ()
     there = Counter(came)
     for amount in came:
-        amounts = counted(amounts, amount, 1)
+        amounts = with_count(amounts, amount, 1)
     for amount in left:
         if there[amount]:
             there[amount] -= 1
-            amounts = counted(amounts, amount, -1)
+            amounts = with_count(amounts, amount, -1)
     assert amounts == tuple(sorted((+there).items()))
     assert with_at_least(amounts, need) == sum(count for amount, count in there.items() if amount >= need)
 
@@ -165,8 +165,8 @@ def test_a_zone_that_is_avoided_holds_nobody_back_while_it_is() -> None:
     work = zones.bench.a_workload(a_template(spread=EVEN), 5)
     assert zones.placed(work, 4) == {"a": 2, "b": 2}
     zones.bench.at += 10_000
-    assert zones.bench.refuse_place(work, c.Placement(4, zones.nodes["a"])).code is Code.SPREAD
-    zones.bench.place(work, c.Placement(4, zones.nodes["c"]))
+    assert zones.bench.refuse_place(work, c.SlotPlacement(4, zones.nodes["a"])).code is Code.SPREAD
+    zones.bench.place(work, c.SlotPlacement(4, zones.nodes["c"]))
 
 
 def test_a_pool_counts_by_its_nodes_in_zones_that_are_not_avoided() -> None:
@@ -180,7 +180,7 @@ def test_a_zone_whose_agents_end_exclusive_work_too_late_holds_none_of_it_back()
     template = a_template(spread=EVEN)
     identities = an_assignment(100, 1, template, 4, exclusive=True, ordinals=tuple(range(4)))
     digest = template_digest(template)
-    zones.bench.ship(c.TemplateShipped(digest, template), c.AssignmentShipped(identities))
+    zones.bench.ship(c.ShippedTemplate(digest, template), c.ShippedAssignment(identities))
     zones.bench.accept(REPLICA, c.OpenSlots(100, digest, tuple(range(4))))
     assert zones.placed(identities, 4) == {"a": 2, "b": 2}
     assert zones.filled(a_template(900, spread=EVEN), 4, uid=200, workload=2) == {"a": 2, "b": 1, "c": 1}
@@ -214,7 +214,7 @@ def test_a_full_zone_and_one_with_another_tenant_on_its_nodes_are_waited_for() -
     taken = Zones({"capabilities": (), "shares_user": False})
     taken.bench.a_grant("quota/beta", version=2)
     theirs = taken.bench.a_workload(count=1, uid=200, workload=2, tenant="beta")
-    taken.bench.place(theirs, c.Placement(0, taken.nodes["c"]))
+    taken.bench.place(theirs, c.SlotPlacement(0, taken.nodes["c"]))
     assert taken.filled(a_template(spread=EVEN)) == {"a": 1, "b": 1}
 
 
@@ -228,7 +228,7 @@ def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_fill_if_t
     for node in state.nodes.values():
         labels = tuple(one for one in BOTH if chance.random() < 0.5)
         world.bench.send(ROOT, c.AdministerNode(node.uid, taints=node.taints, tenancy=node.tenancy, labels=labels))
-    overrides = in_force(state, world.bench.at)
+    overrides = active_overrides(state, world.bench.at)
     for _ in range(10):
         template = a_template(
             spread=(Spread("zone"), Spread("pool")),
@@ -240,16 +240,16 @@ def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_fill_if_t
             gpus=chance.choice([0, 0, 1, 2]),
             ports=chance.choice([0, 1, 11]),
         )
-        standing = Standing(template, 1, chance.choice(TENANTS), chance.random() < 0.3)
+        standing = DomainSubject(template, 1, chance.choice(TENANTS), chance.random() < 0.3)
         able = [
             node
             for node in state.nodes.values()
             if refuse_node(overrides, node, template, standing.tenant, ()) is None
-            and not (standing.exclusive and unfenced(node, state.facts.settings))
-            and not fits(node, EMPTY_ROOM, template, *picked(node, EMPTY_ROOM, template, firm=True), firm=True)
+            and not (standing.exclusive and why_unfenced(node, state.facts.settings))
+            and not fits(node, EMPTY_USAGE, template, *picked(node, EMPTY_USAGE, template, firm=True), firm=True)
         ]
-        expected = {key: tuple(sorted({domain(node, key) for node in able})) for key in ("zone", "pool")}
-        assert in_reach(state, standing, overrides.zones) == expected
+        expected = {key: tuple(sorted({domain_of(node, key) for node in able})) for key in ("zone", "pool")}
+        assert reachable_domains(state, standing, overrides.zones) == expected
         ask = an_ask(template, tenant=standing.tenant, exclusive=standing.exclusive)
         told = domains_that_hold(table_of(world.bench), ask, overrides.zones)
         assert {key: tuple(sorted(names)) for key, names in told.items()} == expected, "as a scheduler tells it"

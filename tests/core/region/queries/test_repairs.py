@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.breaches import Breach, Repair
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
@@ -25,7 +25,7 @@ def running(count: int = 2) -> RegionBench:
     bench.a_grant()
     work = bench.a_workload(count=count)
     for ordinal in range(count):
-        bench.place(work, c.Placement(ordinal, bench.a_node(f"n{ordinal}")))
+        bench.place(work, c.SlotPlacement(ordinal, bench.a_node(f"n{ordinal}")))
         bench.walk(Phase.RUNNING, ordinal)
     return bench
 
@@ -64,7 +64,7 @@ def _unknown(bench: RegionBench, ordinal: int) -> c.MoveSlot:
 def test_an_ended_assignment_waits_for_its_replicas_and_then_for_the_platform() -> None:
     bench = running(1)
     (assignment,) = bench.state.assignments.values()
-    bench.ship(c.AssignmentShipped(replace(assignment, stage=Stage.ENDED, shares=(), revision=9)))
+    bench.ship(c.ShippedAssignment(replace(assignment, stage=AssignmentStage.ENDED, shares=(), revision=9)))
     (one,) = found(bench, "assignment")
     assert (one.key, one.owner) == ("assignment/acme/w1/eu/serving", "controller/replica")
     assert one.waits_for == "1 replicas to end"

@@ -13,7 +13,7 @@ from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.region_reports import Failing
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.replica_health import SLOW_MS, STEADY_MS
-from holdfast.core.region.queries.workload_report import Sight, at_once, counting
+from holdfast.core.region.queries.workload_report import TimedReport, run_to_end, workload_report_steps
 from tests.support.ledgers.region import RegionBench, a_template
 
 AGENT, HEALTH = "agent/n1", "controller/node-health"
@@ -25,12 +25,12 @@ def a_bench(count: int = 1, **fields: Any) -> tuple[RegionBench, Assignment]:
     bench.a_grant()
     node = bench.a_node("n1")
     work = bench.a_workload(fields.pop("template", None), count=count, **fields)
-    bench.place(work, *(c.Placement(ordinal, node) for ordinal in range(count)))
+    bench.place(work, *(c.SlotPlacement(ordinal, node) for ordinal in range(count)))
     return bench, work
 
 
-def looked(bench: RegionBench) -> Sight:
-    return at_once(counting(bench.state, 1, bench.at))
+def looked(bench: RegionBench) -> TimedReport:
+    return run_to_end(workload_report_steps(bench.state, 1, bench.at))
 
 
 def failing(bench: RegionBench) -> tuple[Failing, ...]:
@@ -87,7 +87,7 @@ def test_a_crash_loop_looks_the_same_at_every_moment_of_it() -> None:
         bench.at += SLOW_MS - 1
         bench.move(AGENT, target, cause, detail="exit code 3" if target is Phase.FAILED else "")
         assert [(one.code, one.detail) for one in failing(bench)] == [("exit", "exit code 3")]
-    bench.place(work, c.Placement(0, bench.state.node_names["n1"]))
+    bench.place(work, c.SlotPlacement(0, bench.state.node_names["n1"]))
     assert failing(bench) == crashed
 
 
@@ -103,7 +103,7 @@ def test_one_that_has_not_failed_for_a_while_is_well_and_that_is_known_beforehan
     bench.at = over - 1
     assert failing(bench)
     bench.at = over
-    assert looked(bench) == Sight(looked(bench).seen)
+    assert looked(bench) == TimedReport(looked(bench).seen)
     assert failing(bench) == ()
 
 
@@ -139,7 +139,7 @@ def test_batch_work_runs_as_long_as_it_takes() -> None:
     bench, _ = a_bench(batch=True)
     bench.walk(Phase.RUNNING)
     bench.at += 100 * SLOW_MS
-    assert looked(bench) == Sight(looked(bench).seen)
+    assert looked(bench) == TimedReport(looked(bench).seen)
     assert failing(bench) == ()
 
 

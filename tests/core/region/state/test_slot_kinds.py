@@ -23,7 +23,7 @@ def _apply(state: RegionState, event: Any) -> None:
 
 
 def _released(*ordinals: int) -> e.SlotsReleased:
-    return e.SlotsReleased(tuple(e.Released((1, ordinal), 0, "withdrawn", "", "") for ordinal in ordinals))
+    return e.SlotsReleased(tuple(e.SlotRelease((1, ordinal), 0, "withdrawn", "", "") for ordinal in ordinals))
 
 
 def _scattered(count: int) -> tuple[RegionState, list[int]]:

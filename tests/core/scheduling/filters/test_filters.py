@@ -14,26 +14,26 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.model.objects.topology import Taint, Toleration
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.feasibility import admits, fits
 from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.scheduling.builtin import BUILT_IN
 from holdfast.core.scheduling.fill import Rejected
-from holdfast.core.scheduling.filters.capacity import Capacity
-from holdfast.core.scheduling.filters.condition import Condition
-from holdfast.core.scheduling.filters.devices import Devices
-from holdfast.core.scheduling.filters.labels import Labels
-from holdfast.core.scheduling.filters.models import Models
-from holdfast.core.scheduling.filters.ports import Ports
-from holdfast.core.scheduling.filters.taints import Taints
-from holdfast.core.scheduling.filters.tenancy import Tenancy
-from holdfast.core.scheduling.filters.zones import Zones
-from holdfast.core.scheduling.framework import Rulebook
-from holdfast.core.scheduling.nodes.window import Window
-from holdfast.core.scheduling.selection import filtered
+from holdfast.core.scheduling.filters.capacity import CapacityFilter
+from holdfast.core.scheduling.filters.condition import ConditionFilter
+from holdfast.core.scheduling.filters.devices import DevicesFilter
+from holdfast.core.scheduling.filters.labels import LabelsFilter
+from holdfast.core.scheduling.filters.models import ModelsFilter
+from holdfast.core.scheduling.filters.ports import PortsFilter
+from holdfast.core.scheduling.filters.taints import TaintsFilter
+from holdfast.core.scheduling.filters.tenancy import TenancyFilter
+from holdfast.core.scheduling.filters.zones import ZonesFilter
+from holdfast.core.scheduling.framework import SchedulingProfile
+from holdfast.core.scheduling.nodes.window import NodeWindow
+from holdfast.core.scheduling.selection import apply_filters
 from tests.support.ledgers.region import ROOT, SCHEDULER, RegionBench, a_template
 from tests.support.node_windows import a_bench, an_ask, passing, seen, table_of
 
@@ -49,8 +49,8 @@ def a_varied_region() -> RegionBench:
     firm = bench.a_workload(a_template(3000, 1024), count=1)
     shared = a_template(3000, 1024, gpus=1, gpu_milli=600)
     loose = bench.a_workload(shared, count=1, uid=200, workload=2, priority_class="best-effort")
-    bench.place(firm, c.Placement(0, n5))
-    bench.place(loose, c.Placement(0, n4, (0,)))
+    bench.place(firm, c.SlotPlacement(0, n5))
+    bench.place(loose, c.SlotPlacement(0, n4, (0,)))
     return bench
 
 
@@ -76,26 +76,28 @@ def test_capacity_asks_for_every_resource_that_is_needed() -> None:
         (a_template(500, 512, extended=(("fpga", 3),)), ""),
         (a_template(500, 512, extended=(("never-heard-of", 1),)), ""),
     ):
-        assert passing(Capacity(), seen(bench, template)) == nodes, template.need
+        assert passing(CapacityFilter(), seen(bench, template)) == nodes, template.need
 
 
 def test_held_room_is_kept_from_firm_work_and_lent_to_what_can_be_taken_back() -> None:
     bench = a_bench()
     node, ends = bench.a_node("n1", cpu=4000), bench.at + 60_000
     need = a_template(3000, 1024).need
-    hold = c.Hold(HoldPurpose.ROOM, node, "quota/acme", ends, need=need, tenant="acme")
+    hold = c.Hold(ReservationPurpose.ROOM, node, "quota/acme", ends, need=need, tenant="acme")
     bench.accept(SCHEDULER, hold)
-    assert passing(Capacity(), seen(bench, a_template(2000, 1024))) == ""
-    assert passing(Capacity(), seen(bench, a_template(2000, 1024), firm=False)) == "n1"
+    assert passing(CapacityFilter(), seen(bench, a_template(2000, 1024))) == ""
+    assert passing(CapacityFilter(), seen(bench, a_template(2000, 1024), firm=False)) == "n1"
 
 
 def test_a_held_device_is_kept_from_firm_work_and_lent_to_what_can_be_taken_back() -> None:
     bench = a_bench()
     node, template = bench.a_node("n1", gpus=("t4",)), a_template(gpus=1)
-    hold = c.Hold(HoldPurpose.ROOM, node, "quota/acme", bench.at + 60_000, template.need, tenant="acme", devices=(0,))
+    hold = c.Hold(
+        ReservationPurpose.ROOM, node, "quota/acme", bench.at + 60_000, template.need, tenant="acme", devices=(0,)
+    )
     bench.accept(SCHEDULER, hold)
-    assert passing(Devices(), seen(bench, template)) == ""
-    assert passing(Devices(), seen(bench, template, firm=False)) == "n1"
+    assert passing(DevicesFilter(), seen(bench, template)) == ""
+    assert passing(DevicesFilter(), seen(bench, template, firm=False)) == "n1"
 
 
 def test_devices_are_counted_whole_or_in_shares_whatever_their_model() -> None:
@@ -108,7 +110,7 @@ def test_devices_are_counted_whole_or_in_shares_whatever_their_model() -> None:
         (a_template(gpus=1, gpu_milli=400), "n2 n4"),
         (a_template(gpus=1, gpu_milli=401), "n2"),
     ):
-        assert passing(Devices(), seen(bench, template)) == nodes, template
+        assert passing(DevicesFilter(), seen(bench, template)) == nodes, template
 
 
 def test_a_model_is_asked_for_among_the_devices_that_are_free() -> None:
@@ -120,14 +122,14 @@ def test_a_model_is_asked_for_among_the_devices_that_are_free() -> None:
         (("h100",), 2, ""),
         (("never-heard-of",), 1, ""),
     ):
-        assert passing(Models(), seen(bench, a_template(gpus=gpus, gpu_models=models))) == nodes, (models, gpus)
+        assert passing(ModelsFilter(), seen(bench, a_template(gpus=gpus, gpu_models=models))) == nodes, (models, gpus)
 
 
 def test_ports_are_counted() -> None:
     bench = a_varied_region()
-    assert passing(Ports(), seen(bench, a_template())) == "n1 n2 n3 n4 n5"
-    assert passing(Ports(), seen(bench, a_template(ports=1))) == "n1 n2 n3 n4 n5"
-    assert passing(Ports(), seen(bench, a_template(ports=2))) == "n1 n2 n4 n5"
+    assert passing(PortsFilter(), seen(bench, a_template())) == "n1 n2 n3 n4 n5"
+    assert passing(PortsFilter(), seen(bench, a_template(ports=1))) == "n1 n2 n3 n4 n5"
+    assert passing(PortsFilter(), seen(bench, a_template(ports=2))) == "n1 n2 n4 n5"
 
 
 def test_every_required_label_has_its_value() -> None:
@@ -139,7 +141,7 @@ def test_every_required_label_has_its_value() -> None:
         ((("disk", "ssd"), ("rack", "7")), ""),
         ((("rack", "7"),), ""),
     ):
-        assert passing(Labels(), seen(bench, a_template(require=require))) == nodes, require
+        assert passing(LabelsFilter(), seen(bench, a_template(require=require))) == nodes, require
 
 
 @pytest.mark.parametrize(
@@ -153,21 +155,21 @@ def test_every_required_label_has_its_value() -> None:
 )
 def test_a_taint_keeps_out_what_does_not_tolerate_it(tolerate: tuple[Toleration, ...], nodes: str) -> None:
     bench = administered(taints=(Taint("gpu", "yes"),))
-    assert passing(Taints(), seen(bench, a_template(tolerate=tolerate))) == nodes
+    assert passing(TaintsFilter(), seen(bench, a_template(tolerate=tolerate))) == nodes
 
 
 def test_a_node_that_is_kept_for_some_tenants_takes_no_others() -> None:
     bench = administered(tenancy=("acme", "gamma"))
-    assert passing(Tenancy(), seen(bench, a_template())) == "n1 n2"
-    assert passing(Tenancy(), seen(bench, a_template(), tenant="beta")) == "n1"
+    assert passing(TenancyFilter(), seen(bench, a_template())) == "n1 n2"
+    assert passing(TenancyFilter(), seen(bench, a_template(), tenant="beta")) == "n1"
 
 
 def test_a_node_that_is_cordoned_drains_or_has_no_session_is_not_used() -> None:
-    assert passing(Condition(), seen(administered(cordoned=True, note="disk"), a_template())) == "n1"
-    assert passing(Condition(), seen(administered(draining=True, note="disk"), a_template())) == "n1"
+    assert passing(ConditionFilter(), seen(administered(cordoned=True, note="disk"), a_template())) == "n1"
+    assert passing(ConditionFilter(), seen(administered(draining=True, note="disk"), a_template())) == "n1"
     bench = administered()
     bench.open_session("agent/n2")  # a new life that has not registered its node yet
-    assert passing(Condition(), seen(bench, a_template())) == "n1"
+    assert passing(ConditionFilter(), seen(bench, a_template())) == "n1"
 
 
 def test_a_node_whose_agent_does_not_keep_the_times_is_not_used_for_exclusive_work() -> None:
@@ -177,28 +179,28 @@ def test_a_node_whose_agent_does_not_keep_the_times_is_not_used_for_exclusive_wo
     bench.accept(ROOT, Configure(short))
     bench.a_node("n1", overrun=3_000)
     bench.a_node("n2")
-    assert passing(Condition(), seen(bench, a_template(), exclusive=True)) == "n1"
-    assert passing(Condition(), seen(bench, a_template())) == "n1 n2"
+    assert passing(ConditionFilter(), seen(bench, a_template(), exclusive=True)) == "n1"
+    assert passing(ConditionFilter(), seen(bench, a_template())) == "n1 n2"
     assert an_ask(a_template(), exclusive=True).kind != an_ask(a_template()).kind, "they are not looked for together"
 
 
 def test_a_node_that_is_left_alone_is_not_used() -> None:
     window = seen(administered(), a_template())
     window.table.shunned[window.table.nodes.index(next(one for one in window.table.nodes if one.name == "n1"))] = True
-    assert passing(Condition(), window) == "n2"
+    assert passing(ConditionFilter(), window) == "n2"
 
 
 def test_a_zone_is_avoided_while_people_say_so() -> None:
     bench = a_varied_region()
-    assert passing(Zones(), seen(bench, a_template())) == "n1 n2 n3 n4 n5"
-    assert passing(Zones(), seen(bench, a_template(), avoided=("a", "c", "never-heard-of"))) == "n2 n4"
+    assert passing(ZonesFilter(), seen(bench, a_template())) == "n1 n2 n3 n4 n5"
+    assert passing(ZonesFilter(), seen(bench, a_template(), avoided=("a", "c", "never-heard-of"))) == "n2 n4"
 
 
 def test_what_a_filter_kept_out_is_counted_by_its_code_and_detail_among_those_that_were_left() -> None:
     bench = a_varied_region()
     rejected: Rejected = {}
     template = a_template(3000, 4096, require=(("disk", "ssd"),))
-    passes = filtered(Rulebook(BUILT_IN.filters, (), True), seen(bench, template), rejected)
+    passes = apply_filters(SchedulingProfile(BUILT_IN.filters, (), True), seen(bench, template), rejected)
     assert not np.any(passes)
     assert rejected == {(Code.LABELS, "disk=ssd"): 4, (Code.CAPACITY, "cpu"): 1}
 
@@ -229,10 +231,10 @@ def test_filters_and_the_ledgers_gates_agree_on_every_node(
 ) -> None:
     bench = _administered_region(cordoned)
     table = table_of(bench)
-    window = Window(table, an_ask(template, tenant=tenant, firm=firm), slice(0, table.count))
-    passes = filtered(Rulebook(BUILT_IN.filters, (), True), window, {})
+    window = NodeWindow(table, an_ask(template, tenant=tenant, firm=firm), slice(0, table.count))
+    passes = apply_filters(SchedulingProfile(BUILT_IN.filters, (), True), window, {})
     for row, node in enumerate(table.nodes):
-        room = bench.state.rooms.get(node.uid) or EMPTY_ROOM
+        room = bench.state.rooms.get(node.uid) or EMPTY_USAGE
         devices = table.devices.pick(row, template, firm=firm) if template.gpus else ()
         ports = table.devices.pick_ports(node, room, template.ports)
         there = tenants_on(bench.state, node)

@@ -13,46 +13,48 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.commit.draft import Landed
-from holdfast.core.model.objects.policies import Action, PolicyDocument, Strategy
+from holdfast.core.ledger.commit.draft import Committed
+from holdfast.core.model.objects.policies import OverrideAction, PlacementStrategy, PolicyDocument
 from holdfast.core.model.objects.workloads import Apart, Near, Spread, Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling import cycle
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.framework import rulebook
+from holdfast.core.scheduling.framework import profile_for
 from holdfast.core.scheduling.nodes import window
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.pending_reasons import domains_that_hold
 from holdfast.core.scheduling.queue.unblocker import domain_counts
-from holdfast.core.scheduling.selection import Choice, Passing, choose
+from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower
 from tests.support.node_windows import a_bench, an_ask, table_of
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
-PACK, SPREAD = PolicyDocument(), PolicyDocument(Strategy.SPREAD)
+PACK, SPREAD = PolicyDocument(), PolicyDocument(PlacementStrategy.SPREAD)
 
 
-def chosen(bench: RegionBench, template: Template, count: int, policy: PolicyDocument = PACK, seed: int = 1) -> Choice:
+def chosen(
+    bench: RegionBench, template: Template, count: int, policy: PolicyDocument = PACK, seed: int = 1
+) -> NodeSelection:
     """What a pass of so many slots comes to."""
     ask = an_ask(template)
-    passing = Passing(table_of(bench), ask, rulebook(BUILT_IN, policy), seed, Domains(bench.state, ask, {}))
-    return choose(passing, count)
+    passing = PassContext(table_of(bench), ask, profile_for(BUILT_IN, policy), seed, DomainRules(bench.state, ask, {}))
+    return select_nodes(passing, count)
 
 
-def nodes_of(bench: RegionBench, choice: Choice) -> list[int]:
+def nodes_of(bench: RegionBench, choice: NodeSelection) -> list[int]:
     uids: list[int] = table_of(bench).uids[choice.rows].tolist() if choice.rows else []
     return uids
 
 
-def zones_of(bench: RegionBench, choice: Choice) -> Counter[str]:
+def zones_of(bench: RegionBench, choice: NodeSelection) -> Counter[str]:
     return Counter(bench.state.nodes[uid].zone for uid in nodes_of(bench, choice))
 
 
 def placed(bench: RegionBench, work: Assignment, nodes: list[int], first: int = 0) -> None:
-    bench.place(work, *(c.Placement(first + number, node) for number, node in enumerate(nodes)))
+    bench.place(work, *(c.SlotPlacement(first + number, node) for number, node in enumerate(nodes)))
 
 
 def a_region(nodes: int = 6, zones: int = 3, cpu: int = 4000) -> RegionBench:
@@ -182,7 +184,7 @@ def test_six_replicas_are_spread_evenly_over_the_two_zones_that_have_what_they_r
 
 def test_six_replicas_are_spread_evenly_over_the_two_zones_that_nobody_avoids() -> None:
     bench, follower = three_zones()
-    bench.accept("person/root", OpenOverride(Action.AVOID_ZONE, "eu", "c", "fire", bench.at + 60_000))
+    bench.accept("person/root", OpenOverride(OverrideAction.AVOID_ZONE, "eu", "c", "fire", bench.at + 60_000))
     bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=6)
     follower.work()
     assert standing_in(bench) == {"a": 3, "b": 3}
@@ -206,7 +208,7 @@ def test_a_plugin_is_told_how_many_stand_where() -> None:
     bench = a_region(nodes=3)
     template = a_template(100, spread=(rule,))
     placed(bench, bench.a_workload(template, count=2), [bench.state.node_names["n0"]] * 2)
-    domains = Domains(bench.state, an_ask(template), {("#1", "zone", "b"): 1})
+    domains = DomainRules(bench.state, an_ask(template), {("#1", "zone", "b"): 1})
     domains.choose(bench.state.nodes[bench.state.node_names["n2"]])
     assert [domains.replicas(rule, zone) for zone in "abcd"] == [2, 1, 1, 0]
 
@@ -214,7 +216,7 @@ def test_a_plugin_is_told_how_many_stand_where() -> None:
 def test_evenness_falls_in_step_from_the_emptiest_domain_to_the_fullest() -> None:
     bench = a_region(nodes=3)
     template = a_template(100, spread=(Spread("zone", 5),))
-    domains = Domains(bench.state, an_ask(template), {("#1", "zone", "b"): 1, ("#1", "zone", "c"): 4})
+    domains = DomainRules(bench.state, an_ask(template), {("#1", "zone", "b"): 1, ("#1", "zone", "c"): 4})
     assert [domains.evenness(0, zone) for zone in "abcd"] == [1000, 750, 0, 0]
     assert domains.evenness_of(("b",)) == 750
 
@@ -225,7 +227,7 @@ def test_what_is_kept_apart_comes_as_often_as_its_rule_allows(there: int, takes:
     node = bench.state.nodes[bench.state.node_names["n0"]]
     for key, name in (("node", "n0"), ("zone", "a")):
         ask = an_ask(a_template(100, apart=(Apart("db", key, 2),)))
-        domains = Domains(bench.state, ask, {("acme/db", key, name): there})
+        domains = DomainRules(bench.state, ask, {("acme/db", key, name): there})
         shut = domains.shut(domains.lane(node))
         assert (domains.takes(node) if key == "node" else 0 if shut else takes) == takes
         assert (shut == (Code.APART, "zone")) is (key == "zone" and not takes)
@@ -234,7 +236,7 @@ def test_what_is_kept_apart_comes_as_often_as_its_rule_allows(there: int, takes:
 def test_evenness_of_two_rules_is_the_mean_of_both() -> None:
     template = a_template(100, spread=(Spread("zone", 5), Spread("pool", 5)))
     taken = {("#1", "zone", "b"): 1, ("#1", "zone", "c"): 4, ("#1", "pool", "p1"): 2}
-    domains = Domains(a_region(nodes=3).state, an_ask(template), taken)
+    domains = DomainRules(a_region(nodes=3).state, an_ask(template), taken)
     assert [domains.evenness(1, pool) for pool in ("p0", "p1")] == [1000, 0]
     lanes = [("b", "p0"), ("b", "p1")] if domains.keys == ("zone", "pool") else [("p0", "b"), ("p1", "b")]
     assert [domains.evenness_of(lane) for lane in lanes] == [875, 375]
@@ -295,7 +297,7 @@ def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
     bench.checked = False
     avoided = ("a",) if avoids else ()
     for zone in avoided:
-        bench.accept("person/root", OpenOverride(Action.AVOID_ZONE, "eu", zone, "fire", bench.at + 60_000))
+        bench.accept("person/root", OpenOverride(OverrideAction.AVOID_ZONE, "eu", zone, "fire", bench.at + 60_000))
     if cordoned is not None:
         uid = bench.state.node_names[cordoned]
         bench.accept("person/root", c.AdministerNode(uid, cordoned=True, note="disk"))
@@ -304,8 +306,10 @@ def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
         template = a_template(**said)
         work = bench.a_workload(template, count=count, uid=100 * number, workload=number)
         ask = an_ask(template, workload=number)
-        domains = Domains(bench.state, ask, {}, avoided)
-        choice = choose(Passing(table_of(bench), ask, rulebook(BUILT_IN, policy), seed, domains, avoided), count)
+        domains = DomainRules(bench.state, ask, {}, avoided)
+        choice = select_nodes(
+            PassContext(table_of(bench), ask, profile_for(BUILT_IN, policy), seed, domains, avoided), count
+        )
         nodes = nodes_of(bench, choice)
         if nodes:
             placed(bench, work, nodes)  # accepted, even if only a part of it fits: so each slot is looked at
@@ -313,8 +317,8 @@ def test_the_ledger_takes_what_a_pass_chose_and_would_take_no_more_of_it(
         if len(nodes) < count:
             for node in bench.state.nodes.values():
                 other = bench.branch()
-                answer = other.send(SCHEDULER, other.proposal(work, c.Placement(len(nodes), node.uid)))
-                assert not isinstance(answer, Landed), (fields, node.name)
+                answer = other.send(SCHEDULER, other.proposal(work, c.SlotPlacement(len(nodes), node.uid)))
+                assert not isinstance(answer, Committed), (fields, node.name)
 
 
 # Where nodes alone can tell which domains count
@@ -341,8 +345,8 @@ def test_a_scheduler_tells_without_a_walk_over_nodes_that_none_of_a_zone_has_two
         table, ask = table_of(bench), an_ask(BOTH)
         told = partial(domains_that_hold, table, ask, ())
         assert told() == {"zone": ["a", "b"]}, "a column of each label is made"
-        with Steps() as one:
-            domains = Domains(bench.state, ask, {}, (), told)
+        with StepCounter() as one:
+            domains = DomainRules(bench.state, ask, {}, (), told)
             counts = domain_counts(bench.state, table, ask, {}, ())
         assert domains.shut(("c",)) is not None
         assert ("a", "b") in counts

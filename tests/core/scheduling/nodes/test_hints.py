@@ -7,8 +7,8 @@ import pytest
 from holdfast.core.region import commands as c
 from holdfast.core.region.limits import LOAD_EVERY_MS
 from holdfast.core.scheduling.nodes.hints import NAMES_MAX
-from holdfast.core.scheduling.scores.load import Load
-from holdfast.core.scheduling.scores.warm import Warm
+from holdfast.core.scheduling.scores.load import LoadScore
+from holdfast.core.scheduling.scores.warm import WarmScore
 from tests.support.ledgers.region import RegionBench, a_template
 from tests.support.ledgers.scheduler_world import a_region, placed_on
 from tests.support.node_windows import a_bench, scored, seen, table_of
@@ -30,15 +30,15 @@ def three_nodes() -> RegionBench:
 
 
 def test_load_is_best_where_nothing_is_used_and_counts_what_is_used_more() -> None:
-    assert scored(Load(), seen(three_nodes(), a_template())) == {"n1": 700, "n2": 200, "n3": 1000}
+    assert scored(LoadScore(), seen(three_nodes(), a_template())) == {"n1": 700, "n2": 200, "n3": 1000}
 
 
 def test_load_makes_no_difference_where_nobody_has_said_anything() -> None:
     bench = a_bench()
     bench.a_node("n1")
-    assert scored(Load(), seen(bench, a_template())) == {}
+    assert scored(LoadScore(), seen(bench, a_template())) == {}
     report(bench, "n1", 0, 0, "web")
-    assert scored(Load(), seen(bench, a_template())) == {}
+    assert scored(LoadScore(), seen(bench, a_template())) == {}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_load_makes_no_difference_where_nobody_has_said_anything() -> None:
     ],
 )
 def test_warm_is_the_share_of_what_is_used_that_lies_ready(uses: tuple[str, ...], found: dict[str, int]) -> None:
-    assert scored(Warm(), seen(three_nodes(), a_template(uses=uses))) == found
+    assert scored(WarmScore(), seen(three_nodes(), a_template(uses=uses))) == found
 
 
 def test_columns_follow_reports_and_nodes_that_come_and_go() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling.nodes.quarantine import SHUN_MOST_MS, SHUN_MS, STRIKES
+from holdfast.core.scheduling.nodes.quarantine import QUARANTINE_MAX_MS, QUARANTINE_MS, REFUSALS
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of
 
@@ -19,7 +19,7 @@ def refuse(bench: RegionBench, follower: Follower, code: str = "capacity", behin
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    unmet = [Unmet(0, index, code, "cpu", behind) for index in range(count)]
+    unmet = [RefusedPart(0, index, code, "cpu", behind) for index in range(count)]
     follower.scheduler.lost(attempt, Code(code), unmet, behind)
 
 
@@ -44,10 +44,10 @@ def test_a_node_that_keeps_refusing_is_left_alone_and_another_is_taken() -> None
 def test_three_strikes_in_a_row_and_no_fewer() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
-    for number in range(1, STRIKES + 1):
+    for number in range(1, REFUSALS + 1):
         assert shunned(follower) == []
         refuse(bench, follower)
-        assert len(follower.scheduler.shunned._strikes) == (number < STRIKES)
+        assert len(follower.scheduler.shunned._strikes) == (number < REFUSALS)
     assert shunned(follower) == ["n1"]
 
 
@@ -61,12 +61,12 @@ def test_many_slots_that_are_refused_at_once_are_one_refusal() -> None:
 def test_a_placement_that_is_accepted_ends_the_row() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(a_template(cpu=100), count=1)
-    for _ in range(STRIKES - 1):
+    for _ in range(REFUSALS - 1):
         refuse(bench, follower)
     bench.at += 40_000
     assert follower.work() == 1
     bench.a_workload(a_template(cpu=200), count=1, uid=101, workload=2)
-    for _ in range(STRIKES - 1):
+    for _ in range(REFUSALS - 1):
         refuse(bench, follower)
         assert shunned(follower) == []
 
@@ -77,7 +77,7 @@ def test_a_placement_that_is_accepted_ends_the_row() -> None:
 def test_a_refusal_that_is_not_about_the_node_or_that_its_age_explains_is_no_strike(code: str, behind: int) -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
-    for _ in range(STRIKES + 1):
+    for _ in range(REFUSALS + 1):
         refuse(bench, follower, code, behind)
         assert not follower.scheduler.shunned.any_strikes
         assert shunned(follower) == []
@@ -89,7 +89,7 @@ def test_it_is_tried_again_after_its_time_which_doubles() -> None:
     node = bench.state.node_names["n1"]
     lengths = []
     for _ in range(7):
-        for _ in range(STRIKES):
+        for _ in range(REFUSALS):
             shuns.strike(table, node, "capacity", bench.at)
         shuns.strike(table, node, "capacity", bench.at)
         assert table.shunned.tolist() == [True]
@@ -98,31 +98,31 @@ def test_it_is_tried_again_after_its_time_which_doubles() -> None:
         bench.at = shuns.now[node].until
         assert shuns.release(table, bench.at)
         assert table.shunned.tolist() == [False]
-    assert lengths[:3] == [SHUN_MS, 2 * SHUN_MS, 4 * SHUN_MS]
-    assert lengths[-1] == SHUN_MOST_MS
+    assert lengths[:3] == [QUARANTINE_MS, 2 * QUARANTINE_MS, 4 * QUARANTINE_MS]
+    assert lengths[-1] == QUARANTINE_MAX_MS
 
 
 def test_a_node_that_leaves_while_it_is_left_alone_is_forgotten_at_its_time() -> None:
     bench, follower = a_region(nodes=2)
     table, shuns = follower.scheduler.table, follower.scheduler.shunned
     node = bench.state.node_names["n1"]
-    for _ in range(STRIKES):
+    for _ in range(REFUSALS):
         shuns.strike(table, node, "capacity", bench.at)
     bench.accept("ledger", EndSession(bench.sessions["agent/n1"], "silent"))
     bench.accept(ROOT, c.RemoveNode(node))
     follower.catch_up()
     assert table.shunned.tolist() == [False]
     shuns.strike(table, node, "capacity", bench.at)
-    shuns.release(table, bench.at + SHUN_MS)
+    shuns.release(table, bench.at + QUARANTINE_MS)
     assert shuns.now == {}
 
 
 def test_refusals_of_a_node_that_has_left_are_forgotten() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=1)
-    for _ in range(STRIKES + 1):
+    for _ in range(REFUSALS + 1):
         refuse(bench, follower)
-        bench.at += SHUN_MOST_MS
+        bench.at += QUARANTINE_MAX_MS
     known = follower.scheduler.shunned
     assert known._strikes
     bench.accept("ledger", EndSession(bench.sessions["agent/n1"], "silent"))

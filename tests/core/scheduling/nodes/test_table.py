@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.nodes import Device
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources, times
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.nodes import table as table_module
-from holdfast.core.scheduling.nodes.attributes import STALE_MAX, Codes
-from holdfast.core.scheduling.nodes.devices import Taken
-from holdfast.core.scheduling.nodes.table import Given, NodeTable, Numbers, _place
+from holdfast.core.scheduling.nodes.attributes import STALE_MAX, CodedColumn
+from holdfast.core.scheduling.nodes.devices import DeviceClaim
+from holdfast.core.scheduling.nodes.table import NodeTable, Numbers, RowClaim, _place
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 
 def a_table(bench: RegionBench, uids: list[int] | None = None) -> NodeTable:
@@ -30,7 +30,7 @@ def a_table(bench: RegionBench, uids: list[int] | None = None) -> NodeTable:
 
 
 def refresh(table: NodeTable, bench: RegionBench, *uids: int) -> None:
-    table.refresh(bench.state, uids, revision(bench.state.facts.seq, INDEX_MAX))
+    table.refresh(bench.state, uids, pack_revision(bench.state.facts.seq, INDEX_MAX))
 
 
 def free(table: NodeTable, uid: int, name: str = "cpu") -> tuple[int, int]:
@@ -105,7 +105,7 @@ def test_the_rows_that_changed_last_are_known_though_another_changed_since(
     uids = [bench.a_node(f"n{number}") for number in range(5)]
     table, work = a_table(bench), bench.a_workload(a_template(cpu=100), count=5)
     for number in (3, 0, 4):
-        bench.place(work, c.Placement(number, uids[number]))
+        bench.place(work, c.SlotPlacement(number, uids[number]))
         refresh(table, bench, uids[number])
     assert sorted(table.uids[table.latest()].tolist()) == [uids[0], uids[4]]
 
@@ -173,7 +173,7 @@ def test_a_label_that_no_node_has_costs_no_column_and_no_walk_however_many_are_a
     for number in range(30):
         bench.a_node(f"n{number}", labels=(("disk", "ssd"),))
     table = a_table(bench)
-    with Steps() as steps:
+    with StepCounter() as steps:
         for number in range(10):
             column = table.marks.labels(f"mine-{number}", table.nodes)
             assert not (column.codes == column.code("yes")).any()
@@ -186,7 +186,7 @@ def test_a_label_that_no_node_has_costs_no_column_and_no_walk_however_many_are_a
 
 
 def test_values_that_no_node_has_any_more_are_let_go_and_the_others_stay_what_they_are() -> None:
-    column: Codes[str] = Codes(3)
+    column: CodedColumn[str] = CodedColumn(3)
     for row, value in enumerate(("first", "second", "third")):
         column.put(row, value)
     for number in range(1_000):
@@ -204,9 +204,9 @@ def test_what_is_free_is_counted_for_all_work_and_for_firm_work() -> None:
     uid = bench.a_node(cpu=8000)
     reclaimable = bench.a_workload(a_template(cpu=1000), count=1, priority_class="best-effort")
     firm = bench.a_workload(a_template(cpu=2000), count=1, uid=101, workload=2)
-    bench.place(reclaimable, c.Placement(0, uid))
-    bench.place(firm, c.Placement(0, uid))
-    held = c.Hold(HoldPurpose.DATED, uid, "quota/acme", bench.at + 10_000, Resources(500), tenant="acme")
+    bench.place(reclaimable, c.SlotPlacement(0, uid))
+    bench.place(firm, c.SlotPlacement(0, uid))
+    held = c.Hold(ReservationPurpose.DATED, uid, "quota/acme", bench.at + 10_000, Resources(500), tenant="acme")
     bench.accept(ROOT, held)
     assert free(a_table(bench), uid) == (8000 - 1000 - 2000, 8000 - 2000 - 500)
 
@@ -293,11 +293,11 @@ def test_a_proposal_that_stands_now_has_not_grown() -> None:
     table = a_table(bench)
     table.grown()
     need, at, one = work_need(), np.array([0]), np.array([1])
-    taken = Taken((), 1000, (30_000,), firm=True)
+    taken = DeviceClaim((), 1000, (30_000,), firm=True)
     table.take(at, one, need, firm=True)
     table.devices.take(0, uid, taken)
     table.grown()
-    bench.place(work, c.Placement(0, uid, ports=(30_000,)))
+    bench.place(work, c.SlotPlacement(0, uid, ports=(30_000,)))
     give(table, at, one, need, firm=True)
     table.devices.give(uid, taken)
     refresh(table, bench, uid)
@@ -308,7 +308,7 @@ def test_a_proposal_that_stands_now_has_not_grown() -> None:
 def give(table: NodeTable, rows: Numbers, counts: Numbers, need: Resources, *, firm: bool) -> None:
     """Count as many slots as proposed no more as `take` with these arguments counted as proposed."""
     named = zip(rows.tolist(), counts.tolist(), strict=True)
-    table.give([Given(row, times(need, count), count, firm, "") for row, count in named])
+    table.give([RowClaim(row, times(need, count), count, firm, "") for row, count in named])
 
 
 def work_need() -> Resources:
@@ -336,7 +336,7 @@ def test_devices_are_counted_each_by_itself() -> None:
     uid = bench.a_node(gpus=("t4", "h100", "h100"))
     half = a_template(gpus=1, gpu_milli=500)
     work = bench.a_workload(half, count=2)
-    bench.place(work, c.Placement(0, uid, (1,)))
+    bench.place(work, c.SlotPlacement(0, uid, (1,)))
     table = a_table(bench)
     assert table.devices.free_any[:, 0].tolist() == [1000, 500, 1000]
     assert table.devices.pick(0, half, firm=True) == (1,), "what is begun is used up first"
@@ -353,12 +353,12 @@ def test_what_the_devices_of_a_node_have_left_is_known_without_looking_at_each()
     table = a_table(bench)
     asked = [a_template(gpus=1, gpu_milli=milli) for milli in (1, 250, 500, 1000)]
     asked += [a_template(gpus=gpus) for gpus in (2, 3, 4)]
-    taken: list[tuple[int, int, Taken]] = []
+    taken: list[tuple[int, int, DeviceClaim]] = []
     for _ in range(200):
         row, firm, template = chance.randrange(4), chance.random() < 0.5, chance.choice(asked)
         picked = table.devices.pick(row, template, firm=firm)
         if len(picked) == template.gpus:
-            taken.append((row, int(table.uids[row]), Taken(picked, template.gpu_milli, (), firm)))
+            taken.append((row, int(table.uids[row]), DeviceClaim(picked, template.gpu_milli, (), firm)))
             table.devices.take(*taken[-1])
         elif taken:
             row, uid, one = taken.pop(chance.randrange(len(taken)))
@@ -386,8 +386,8 @@ def test_devices_and_ports_that_are_proposed_come_back_exactly() -> None:
     uid = bench.a_node(gpus=("t4", "t4"), ports=(30_000, 30_004))
     table = a_table(bench)
     before = content(table)
-    first = Taken((0,), 500, (30_000, 30_001), firm=True)
-    second = Taken((0,), 500, (30_002,), firm=False)
+    first = DeviceClaim((0,), 500, (30_000, 30_001), firm=True)
+    second = DeviceClaim((0,), 500, (30_002,), firm=False)
     table.devices.take(0, uid, first)
     table.devices.take(0, uid, second)
     assert table.devices.free_any[:, 0].tolist() == [0, 1000]
@@ -421,7 +421,7 @@ def test_ports_are_those_of_the_range_that_the_node_has_now(ports: tuple[int, in
     bench.a_grant()
     uid = bench.a_node(ports=(30_000, 30_004))
     work = bench.a_workload(a_template(ports=1), count=1)
-    bench.place(work, c.Placement(0, uid, ports=(30_000,)))
+    bench.place(work, c.SlotPlacement(0, uid, ports=(30_000,)))
     table = a_table(bench)
     assert table.devices.ports.tolist() == [4]
     register(bench, uid, ports=ports)
@@ -434,7 +434,7 @@ def test_ports_that_were_proposed_come_back_to_the_range_that_the_node_has_then(
     bench = RegionBench()
     uid = bench.a_node(ports=(30_000, 30_004))
     table = a_table(bench)
-    taken = Taken((), 1000, (30_000,), firm=True)
+    taken = DeviceClaim((), 1000, (30_000,), firm=True)
     table.devices.take(0, uid, taken)
     register(bench, uid, ports=(30_001, 30_002))
     refresh(table, bench, uid)

@@ -8,8 +8,8 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.region import commands as c
-from holdfast.core.scheduling.filters.isolation import Isolating
-from holdfast.core.scheduling.filters.one_tenant import OneTenant
+from holdfast.core.scheduling.filters.isolation import IsolationFilter
+from holdfast.core.scheduling.filters.one_tenant import OneTenantFilter
 from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, nodes_of
 from tests.support.node_windows import a_bench, passing, seen
@@ -32,8 +32,8 @@ def work_of(bench: RegionBench, tenant: str, number: int, count: int = 1, templa
 
 def test_strict_work_is_looked_for_a_place_where_agents_enforce_all_of_it() -> None:
     bench = a_region(n1={}, n2={"capabilities": STRICT}, n3={"capabilities": (Capability.USERS,)})
-    assert passing(Isolating(), seen(bench, STRICT_WORK)) == "n2"
-    assert passing(Isolating(), seen(bench, SMALL)) == "n1 n2 n3"
+    assert passing(IsolationFilter(), seen(bench, STRICT_WORK)) == "n2"
+    assert passing(IsolationFilter(), seen(bench, SMALL)) == "n1 n2 n3"
 
 
 def test_what_waits_for_isolation_says_which_of_it_how_many_nodes_lack() -> None:
@@ -116,7 +116,7 @@ def test_tenants_pass_where_users_are_their_own_or_shared() -> None:
     bench = a_region(n1={"shares_user": False}, n2={}, n3={"shares_user": False, "capabilities": (Capability.USERS,)})
     work_of(bench, "acme", 1, 3)
     for number, name in enumerate(("n1", "n2", "n3")):
-        placement = c.Placement(number, bench.state.node_names[name])
+        placement = c.SlotPlacement(number, bench.state.node_names[name])
         bench.place(bench.state.assignments[100], placement)
-    assert passing(OneTenant(), seen(bench, SMALL, tenant="beta")) == "n2 n3"
-    assert passing(OneTenant(), seen(bench, SMALL, tenant="acme")) == "n1 n2 n3"
+    assert passing(OneTenantFilter(), seen(bench, SMALL, tenant="beta")) == "n2 n3"
+    assert passing(OneTenantFilter(), seen(bench, SMALL, tenant="acme")) == "n1 n2 n3"

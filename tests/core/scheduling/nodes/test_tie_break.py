@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.core.scheduling.nodes.tie_break import BITS_MAX, bits_for, ranks, seed_of
+from holdfast.core.scheduling.nodes.tie_break import BITS_MAX, bits_for, seed_of, tie_ranks
 
 SEEDS = [0, 1, 0x1234_5678_9ABC, (1 << 48) - 1]
 
@@ -13,7 +13,7 @@ SEEDS = [0, 1, 0x1234_5678_9ABC, (1 << 48) - 1]
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bits", [2, 3, 8, 11])
 def test_no_two_rows_have_one_rank(seed: int, bits: int) -> None:
-    assert sorted(ranks(np.arange(1 << bits), seed, bits).tolist()) == list(range(1 << bits))
+    assert sorted(tie_ranks(np.arange(1 << bits), seed, bits).tolist()) == list(range(1 << bits))
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_no_two_rows_have_one_rank(seed: int, bits: int) -> None:
 )
 def test_ranks_stay_what_they_were_when_decisions_were_recorded(seed: int, few: list[int], many: list[int]) -> None:
     """A recorded decision is repeated by later versions, on other machines: these numbers may not change."""
-    assert ranks(np.arange(8), seed, 3).tolist() == few
-    assert ranks(np.arange(5), seed, BITS_MAX).tolist() == many
+    assert tie_ranks(np.arange(8), seed, 3).tolist() == few
+    assert tie_ranks(np.arange(5), seed, BITS_MAX).tolist() == many
 
 
 def test_a_seed_follows_from_what_is_decided_about() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.queue import backoff
-from holdfast.core.scheduling.queue.backoff import Backoff
+from holdfast.core.scheduling.queue.backoff import GroupBackoff
 from holdfast.core.scheduling.queue.request_groups import GroupKey
 from holdfast.core.scheduling.scheduler import BACKOFF_MS
 from tests.support.ledgers.region import RegionBench, a_class, a_template
@@ -59,13 +59,13 @@ def test_an_equal_request_that_comes_while_others_of_its_kind_pause_is_not_tried
     assert follower.look() is None
 
 
-@pytest.mark.parametrize("cure", [c.GrantShipped, c.ClassShipped])
+@pytest.mark.parametrize("cure", [c.ShippedGrant, c.ShippedPriorityClass])
 def test_a_pause_ends_with_what_its_account_was_granted_or_what_may_cure_anything(cure: type) -> None:
     def meanwhile(bench: RegionBench) -> None:
-        if cure is c.GrantShipped:
+        if cure is c.ShippedGrant:
             bench.a_grant(version=2)
         else:
-            bench.ship(c.ClassShipped(a_class("urgent", 200)))
+            bench.ship(c.ShippedPriorityClass(a_class("urgent", 200)))
 
     _, follower = reserved_and_declined(meanwhile)
     follower.catch_up()
@@ -79,7 +79,7 @@ def test_of_another_account_than_was_granted_nobody_s_pause_ends() -> None:
 
 
 def test_who_came_through_in_the_end_has_nothing_in_vain_behind_it() -> None:
-    known = Backoff()
+    known = GroupBackoff()
     known.leave(a_key(1), 3, 9_000)
     assert known.tries(a_key(1)) == 3
     known.come_back(a_key(1))
@@ -88,7 +88,7 @@ def test_who_came_through_in_the_end_has_nothing_in_vain_behind_it() -> None:
 
 def test_only_so_many_are_known_and_the_first_that_left_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "LEFT_MAX", 3)
-    known = Backoff()
+    known = GroupBackoff()
     for number in (1, 2, 3, 1, 4):
         known.leave(a_key(number), 1, 0)
     assert [known.tries(a_key(number)) for number in (1, 2, 3, 4)] == [1, 0, 1, 1]

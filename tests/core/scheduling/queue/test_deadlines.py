@@ -7,14 +7,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import RESYNC_MS, Sight
+from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
 from holdfast.core.scheduling.queue.fair_share import HURRY_MS, NEVER, urgency
-from holdfast.core.scheduling.queue.scheduling_queue import STALE_TURNS_MAX, Queue
-from holdfast.core.scheduling.scheduler import Attempt, Scheduler
+from holdfast.core.scheduling.queue.scheduling_queue import STALE_TURNS_MAX, SchedulingQueue
+from holdfast.core.scheduling.scheduler import Proposal, Scheduler
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template, an_assignment
 
 MINUTE = 60_000
@@ -43,14 +43,14 @@ class Story:
         )
         self.jobs[number] = found
 
-    def look(self) -> Attempt | None:
+    def look(self) -> Proposal | None:
         """Take everything anew, and look."""
         self.scheduler.load(self.bench.state)
         return self.look_on()
 
-    def look_on(self) -> Attempt | None:
+    def look_on(self) -> Proposal | None:
         """Look without having heard of anything."""
-        self.attempt, self.waits = self.scheduler.look(Sight(self.bench.state, self.bench.at))
+        self.attempt, self.waits = self.scheduler.look(SchedulerView(self.bench.state, self.bench.at))
         return self.attempt
 
     def order(self) -> list[int]:
@@ -156,7 +156,7 @@ def test_a_request_that_waits_no_more_wakes_nobody_at_its_deadline() -> None:
     story.job(1, due_in=MINUTE)
     story.scheduler.load(story.bench.state)
     assert story.scheduler.queue.next_due() == story.bench.at + MINUTE
-    story.bench.place(story.jobs[1], c.Placement(0, story.node))
+    story.bench.place(story.jobs[1], c.SlotPlacement(0, story.node))
     story.scheduler.load(story.bench.state)
     assert story.scheduler.queue.next_due() is None
 
@@ -164,9 +164,9 @@ def test_a_request_that_waits_no_more_wakes_nobody_at_its_deadline() -> None:
 def test_turns_of_deadlines_do_not_pile_up_however_often_a_request_comes_and_goes() -> None:
     story = Story()
     story.job(1, due_in=MINUTE)
-    queue, waiting = Queue(), story.bench.state
+    queue, waiting = SchedulingQueue(), story.bench.state
     gone = story.bench.branch()
-    gone.place(story.jobs[1], c.Placement(0, story.node))
+    gone.place(story.jobs[1], c.SlotPlacement(0, story.node))
     for _ in range(500):
         queue.update(waiting, 100)
         queue.update(gone.state, 100)
@@ -196,8 +196,8 @@ def test_a_deadline_that_is_raised_hurries_again() -> None:
     assert story.order() == [2]
     template = story.bench.state.templates[story.jobs[1].shares[0].template]
     later = an_assignment(100, 1, template, 1, batch=True, deadline=story.bench.at + MINUTE, fails_late=True)
-    story.bench.ship(c.AssignmentShipped(later))
-    seq = revision(story.bench.state.facts.seq, INDEX_MAX)
+    story.bench.ship(c.ShippedAssignment(later))
+    seq = pack_revision(story.bench.state.facts.seq, INDEX_MAX)
     story.scheduler.hear(story.bench.state, [("assignment", 100)], seq, story.bench.at)
     attempt = story.look_on()
     assert attempt is not None
@@ -209,7 +209,7 @@ def test_the_ledger_itself_begins_nothing_that_was_to_fail_by_now() -> None:
     story.job(1, due_in=MINUTE, fails_late=True)
     story.job(2, due_in=MINUTE)
     story.bench.at += MINUTE
-    placement = c.Placement(0, story.node)
+    placement = c.SlotPlacement(0, story.node)
     assert story.bench.refuse_place(story.jobs[1], placement).code is Code.DEADLINE_MISSED
     story.bench.place(story.jobs[2], placement)
 
@@ -217,7 +217,7 @@ def test_the_ledger_itself_begins_nothing_that_was_to_fail_by_now() -> None:
 def test_what_is_reserved_when_the_deadline_passes_is_not_bound() -> None:
     story = Story()
     story.job(1, due_in=1_000, fails_late=True)
-    story.bench.place(story.jobs[1], c.Placement(0, story.node), bind=False)
+    story.bench.place(story.jobs[1], c.SlotPlacement(0, story.node), bind=False)
     story.bench.at += 1_000
     refused = story.bench.refuse(SCHEDULER, c.Bind(((1, 0),)))
     assert refused.code is Code.DEADLINE_MISSED

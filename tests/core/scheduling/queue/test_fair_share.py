@@ -13,10 +13,10 @@ from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.queue import fair_share
 from holdfast.core.scheduling.queue.fair_share import NEVER
-from holdfast.core.scheduling.queue.request_groups import Group, GroupKey
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
+from holdfast.core.scheduling.queue.request_groups import GroupKey, RequestGroup
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from tests.support.ledgers.region import REPLICA, RegionBench, a_template
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 TENANTS = ("acme", "beta")
 
@@ -25,22 +25,22 @@ def work(bench: RegionBench, uid: int, cpu: int, **fields: Any) -> None:
     bench.a_workload(a_template(cpu=cpu), uid=uid, workload=uid, count=2, **fields)
 
 
-def a_queue(bench: RegionBench) -> Queue:
-    queue = Queue()
+def a_queue(bench: RegionBench) -> SchedulingQueue:
+    queue = SchedulingQueue()
     queue.load(bench.state)
     return queue
 
 
-def awake(queue: Queue) -> list[Group]:
+def awake(queue: SchedulingQueue) -> list[RequestGroup]:
     return [group for key, group in queue.groups.items() if key not in queue.asleep and group.has_open()]
 
 
-def anew(queue: Queue, bench: RegionBench) -> list[GroupKey]:
+def anew(queue: SchedulingQueue, bench: RegionBench) -> list[GroupKey]:
     """The order of everybody who is awake and has something to propose, as it is where nothing is kept."""
     return [place[-1] for place in sorted(queue.place(bench.state, group) for group in awake(queue))]
 
 
-def looked_at(queue: Queue, bench: RegionBench, most: int = 1_000) -> list[GroupKey]:
+def looked_at(queue: SchedulingQueue, bench: RegionBench, most: int = 1_000) -> list[GroupKey]:
     """The keys of the first so many groups of a look."""
     queue.begin(bench.state, {})
     found: list[GroupKey] = []
@@ -57,7 +57,7 @@ def test_a_look_takes_as_many_steps_as_it_takes_groups_however_many_wait() -> No
             work(bench, uid, 100 + uid)
         queue = a_queue(bench)
         looked_at(queue, bench, 5)  # the first orders all of them
-        with Steps() as one:
+        with StepCounter() as one:
             looked_at(queue, bench, 5)
         steps.append(one.calls)
     assert steps[1] <= steps[0] + 40, steps
@@ -72,7 +72,7 @@ def test_a_look_puts_no_deadlines_in_order_that_were_there_before() -> None:
             compared += 1
             return int(self) < int(other)
 
-    waits = fair_share.Turns(lambda _: True)
+    waits = fair_share.FairOrder(lambda _: True)
     for number in range(200):
         group: Any = SimpleNamespace(
             oldest=lambda number=number: (0, (number, "d")),
@@ -158,7 +158,7 @@ def test_looks_of_any_length_take_groups_in_the_order_that_they_have_anew(seed: 
             entry = chance.choice(list(group.entries.values()))
             match chance.randrange(5):
                 case 0:
-                    queue.sleep(group, Asleep(Why.NODES, 1, NEVER))
+                    queue.sleep(group, BlockedGroup(BlockReason.NODES, 1, NEVER))
                 case 1:
                     queue.wake(group.key)
                 case 2:

@@ -10,10 +10,10 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.model.objects.workloads import Apart, Spread, Template
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.resources import NOTHING, Resources, times
+from holdfast.core.model.values.resources import ZERO, Resources, times
 from holdfast.core.region import commands as c
 from holdfast.core.region.watch import NODE
-from holdfast.core.scheduling.scheduler import Attempt
+from holdfast.core.scheduling.scheduler import Proposal
 from tests.support.ledgers.region import REPLICA, ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
 
@@ -27,7 +27,7 @@ def seen(follower: Follower) -> tuple[object, ...]:
     return (*(column.tolist() for column in columns), flight.spent, flight.firm, flight.members, flight.parts)
 
 
-def proposed(template: Template = FULL, **fields: int) -> tuple[RegionBench, Follower, Attempt, tuple[object, ...]]:
+def proposed(template: Template = FULL, **fields: int) -> tuple[RegionBench, Follower, Proposal, tuple[object, ...]]:
     """A proposal of one slot under way; and what was seen before it."""
     bench, follower = a_region(nodes=1, cpu=4000, gpus=("t4",))
     bench.a_workload(template, count=fields.get("count", 1))
@@ -66,7 +66,7 @@ def test_a_proposal_that_landed_is_deducted_until_the_view_shows_it_and_then_onc
     assert follower.scheduler.flight.parts, "the view is older than the answer"
     follower.catch_up()
     assert seen(follower)[:5] == deducted, "now it stands there"
-    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    assert seen(follower)[5:] == ({}, ZERO, {}, {})
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -79,11 +79,11 @@ def test_what_a_view_shows_to_have_landed_is_deducted_once_though_no_answer_has_
     else:
         follower.catch_up()
     assert seen(follower)[:5] == deducted, "it stands there"
-    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    assert seen(follower)[5:] == ({}, ZERO, {}, {})
     follower.scheduler.landed(attempt, answer.revision, [])
     assert follower.look() is None
     assert seen(follower)[:5] == deducted, "the answer is no news"
-    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    assert seen(follower)[5:] == ({}, ZERO, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_slot_is_placed_beside_one_that_landed_before_the_answer_about_that_ha
 def test_of_a_proposal_that_landed_in_part_only_what_is_not_shown_is_deducted_until_the_answer_comes() -> None:
     bench, follower, attempt, _ = proposed(a_template(cpu=500, ports=1, apart=(Apart("db", "node", 9),)), count=3)
     need = attempt.asks[0].template.need
-    bench.place(bench.state.assignments[100], c.Placement(1, bench.state.node_names["n1"], (), (30_009,)))
+    bench.place(bench.state.assignments[100], c.SlotPlacement(1, bench.state.node_names["n1"], (), (30_009,)))
     follower.catch_up()
     table, flight = follower.scheduler.table, follower.scheduler.flight
     assert table.free_any[0, 0] == 4000 - 3 * 500
@@ -128,7 +128,7 @@ def test_of_a_proposal_that_landed_in_part_only_what_is_not_shown_is_deducted_un
     assert [one.code for one in follower.send(attempt)] != []
     follower.catch_up()
     assert table.free_any[0, 0] == 4000 - 3 * 500
-    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    assert seen(follower)[5:] == ({}, ZERO, {}, {})
 
 
 def test_a_state_that_shows_a_landing_nobody_has_told_of_does_not_make_its_room_seem_free() -> None:
@@ -154,7 +154,7 @@ def test_who_waits_beside_a_slot_that_the_view_shows_to_be_placed_does_not_wait_
     assert attempt is not None
     assert [one.ordinal for one in attempt.command.groups[0].placements] == [0], "the grant pays for one"
     if by_another:
-        bench.place(assignment, c.Placement(0, bench.state.node_names["n2"]))
+        bench.place(assignment, c.SlotPlacement(0, bench.state.node_names["n2"]))
     else:
         bench.accept(follower.name, attempt.command, view=attempt.view)
     follower.catch_up()
@@ -196,7 +196,7 @@ def test_a_node_that_leaves_with_a_proposal_under_way_leaves_nothing_behind(temp
     bench.accept(ROOT, c.RemoveNode(bench.state.node_names["n1"]))
     follower.catch_up()
     assert [one.code for one in follower.send(attempt)] == [Code.NOT_FOUND]
-    assert seen(follower)[5:] == ({}, NOTHING, {}, {})
+    assert seen(follower)[5:] == ({}, ZERO, {}, {})
     bench.a_node("n2", gpus=("t4",), zone="a")
     bench.at += 60_000
     assert follower.work() == 1
@@ -229,5 +229,5 @@ def test_reclaimable_work_under_way_takes_no_room_from_what_is_kept_for_others()
     bench.a_workload(a_template(cpu=1000), count=1, priority_class="best-effort")
     follower.catch_up()
     assert follower.look() is not None
-    assert follower.scheduler.flight.firm == NOTHING
+    assert follower.scheduler.flight.firm == ZERO
     assert follower.scheduler.flight.spent == {"quota/acme": Resources(1000, 1024)}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.workload_report import at_once, seen_of
+from holdfast.core.region.queries.workload_report import run_to_end, workload_report
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import Sight
+from holdfast.core.scheduling.cycle import SchedulerView
 from holdfast.core.scheduling.queue.fair_share import HURRY_MS
-from holdfast.core.scheduling.queue.queue_view import Queued, in_order
-from holdfast.core.scheduling.queue.scheduling_queue import Queue
+from holdfast.core.scheduling.queue.queue_view import Queued, queue_view
+from holdfast.core.scheduling.queue.scheduling_queue import SchedulingQueue
 from holdfast.core.scheduling.scheduler import Scheduler
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template, an_assignment
 
@@ -35,12 +35,12 @@ def wants(bench: RegionBench, number: int, cpu: int = 100, count: int = 2, **fie
 
 
 def queued(bench: RegionBench) -> list[Queued]:
-    return at_once(in_order(bench.state))
+    return run_to_end(queue_view(bench.state))
 
 
 def taken(bench: RegionBench) -> list[str]:
     """The workloads in the order in which a scheduler takes them."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.load(bench.state)
     queue.begin(bench.state, {})
     found = []
@@ -58,7 +58,9 @@ def test_it_has_the_order_in_which_a_scheduler_takes_it() -> None:
     wants(bench, 3, tenant="bank")
     wants(bench, 4, deadline=bench.at + 60_000)
     wants(bench, 5, priority_class="critical")
-    bench.place(bench.state.assignments[102], c.Placement(0, bench.state.node_names["n1"]))  # acme has something now
+    bench.place(
+        bench.state.assignments[102], c.SlotPlacement(0, bench.state.node_names["n1"])
+    )  # acme has something now
     found = queued(bench)
     assert [one.workload for one in found] == ["w5", "w4", "w3", "w2", "w1"]
     assert [one.workload for one in found] == taken(bench)
@@ -98,9 +100,9 @@ def looked_at(bench: RegionBench) -> None:
     """A scheduler looks, and tells why what it could not place waits."""
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(bench.state)
-    _, waits = scheduler.look(Sight(bench.state, bench.at))
+    _, waits = scheduler.look(SchedulerView(bench.state, bench.at))
     for one in waits:
-        examined = revision(bench.state.facts.seq, INDEX_MAX)
+        examined = pack_revision(bench.state.facts.seq, INDEX_MAX)
         bench.accept(SCHEDULER, c.ReportPending(*one.entry.key, examined, one.reasons))
 
 
@@ -108,7 +110,7 @@ def test_the_first_reason_says_the_nearest_fit_in_the_units_people_use_and_the_p
     bench = a_bench()
     wants(bench, 1, cpu=1_000, count=2)
     for ordinal, node in enumerate(("n1", "n2")):
-        bench.place(bench.state.assignments[101], c.Placement(ordinal, bench.state.node_names[node]))
+        bench.place(bench.state.assignments[101], c.SlotPlacement(ordinal, bench.state.node_names[node]))
     wants(bench, 2, cpu=700)
     looked_at(bench)
     (one,) = queued(bench)
@@ -116,7 +118,7 @@ def test_the_first_reason_says_the_nearest_fit_in_the_units_people_use_and_the_p
     assert one.message.startswith("nearest fit is n")
     assert one.message.endswith(": has cpu 0 of 700m")
     assert [(below.code, below.count) for below in one.reasons[0].below] == [("cpu", 2)]
-    (waiting,) = seen_of(bench.state, 2).waiting
+    (waiting,) = workload_report(bench.state, 2).waiting
     assert (waiting.code, waiting.count, waiting.message) == ("capacity", 2, one.message)
 
 
@@ -150,16 +152,16 @@ def test_evidence_names_the_requests_that_are_placed_now_not_those_that_were_pro
     bench.a_workload(template, 2, uid=102, workload=2)
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(bench.state)
-    first, _ = scheduler.look(Sight(bench.state, bench.at))
+    first, _ = scheduler.look(SchedulerView(bench.state, bench.at))
     assert first is not None
     assert first.decision.passes[0].requests == ((101, 1), (102, 1))  # three of four; no answer yet
     more = an_assignment(101, 1, template, 3)
-    bench.ship(c.AssignmentShipped(more))
+    bench.ship(c.ShippedAssignment(more))
     bench.accept(REPLICA, c.OpenSlots(web.uid, web.shares[0].template, (2,)))
     bench.a_node("n2", cpu=100)
     scheduler.load(bench.state)
     scheduler.waking.all()
-    second, _ = scheduler.look(Sight(bench.state, bench.at))
+    second, _ = scheduler.look(SchedulerView(bench.state, bench.at))
     assert second is not None
     assert [(group.assignment, len(group.placements)) for group in second.command.groups] == [(101, 1)]
     assert second.decision.passes[0].requests == ((101, 1),)

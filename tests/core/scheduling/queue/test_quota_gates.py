@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import OpenOverride, in_force
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.records.assignments import Purpose
+from holdfast.core.ledger.builtin.overrides import OpenOverride, active_overrides
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.records.assignments import AssignmentPurpose
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.resources import NOTHING, Resources
-from holdfast.core.region.queries.accounts import PLENTY
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.queue.quota_gates import OPEN, pause_of, paying, unprotected
+from holdfast.core.model.values.resources import ZERO, Resources
+from holdfast.core.region.queries.accounts import UNLIMITED
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.queue.quota_gates import OPEN, pause_gate, payer_gate, protected_gate
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, placed_on
 
 NEED = Resources(1000)
 
 
-def an_ask(tenant: str = "acme", *, firm: bool = True) -> Ask:
-    return Ask("d", a_template(cpu=1000, memory=0), tenant, firm)
+def an_ask(tenant: str = "acme", *, firm: bool = True) -> SlotAsk:
+    return SlotAsk("d", a_template(cpu=1000, memory=0), tenant, firm)
 
 
 # Payers
@@ -29,26 +29,26 @@ def test_accounts_pay_together_and_less_what_is_on_its_way() -> None:
     bench.a_grant(cpu=2500)
     bench.a_grant("recovery/r", cpu=1000)
     accounts = ("quota/acme", "recovery/r")
-    assert paying(bench.state, accounts, NEED, bench.at, {}).most == 3
-    assert paying(bench.state, accounts, NEED, bench.at, {"quota/acme": Resources(1600)}).most == 1
-    assert paying(bench.state, accounts, NEED, bench.at, {"quota/acme": Resources(9000)}).most == 1
-    assert paying(bench.state, ("quota/acme",), NOTHING, bench.at, {}).most == PLENTY
+    assert payer_gate(bench.state, accounts, NEED, bench.at, {}).most == 3
+    assert payer_gate(bench.state, accounts, NEED, bench.at, {"quota/acme": Resources(1600)}).most == 1
+    assert payer_gate(bench.state, accounts, NEED, bench.at, {"quota/acme": Resources(9000)}).most == 1
+    assert payer_gate(bench.state, ("quota/acme",), ZERO, bench.at, {}).most == UNLIMITED
 
 
 def test_who_has_no_grant_or_one_that_ended_does_not_pay() -> None:
     bench = RegionBench()
     bench.a_grant(ends=bench.at + 1_000)
     bench.at += 1_000
-    ended = paying(bench.state, ("quota/acme",), NEED, bench.at, {})
+    ended = payer_gate(bench.state, ("quota/acme",), NEED, bench.at, {})
     assert (ended.most, ended.code) == (0, Code.GRANT_ENDED)
-    unknown = paying(bench.state, ("quota/beta",), NEED, bench.at, {})
+    unknown = payer_gate(bench.state, ("quota/beta",), NEED, bench.at, {})
     assert (unknown.most, unknown.code) == (0, Code.OVER_GRANT)
-    nobody = paying(bench.state, (), NEED, bench.at, {})
+    nobody = payer_gate(bench.state, (), NEED, bench.at, {})
     assert (nobody.most, nobody.code) == (0, Code.OVER_GRANT)
-    both = paying(bench.state, ("quota/acme", "quota/beta"), NEED, bench.at, {})
+    both = payer_gate(bench.state, ("quota/acme", "quota/beta"), NEED, bench.at, {})
     assert both.code is Code.OVER_GRANT, "a grant that is raised would help"
     bench.a_grant("quota/beta", cpu=2000)
-    one_of_two = paying(bench.state, ("quota/acme", "quota/beta"), NEED, bench.at, {})
+    one_of_two = payer_gate(bench.state, ("quota/acme", "quota/beta"), NEED, bench.at, {})
     assert (one_of_two.most, one_of_two.each) == (2, (0, 2))
 
 
@@ -88,10 +88,10 @@ def test_what_is_kept_for_others_is_left_alone_by_firm_work_only() -> None:
     bench.a_node(cpu=5000)
     bench.a_grant()
     bench.a_grant("quota/beta", protected=Resources(3500))
-    assert unprotected(bench.state, an_ask(), NOTHING, {}).most == 1
-    assert unprotected(bench.state, an_ask(), Resources(600), {}).most == 0
-    assert unprotected(bench.state, an_ask("beta"), NOTHING, {}).most == PLENTY
-    assert unprotected(bench.state, an_ask(firm=False), NOTHING, {}) is OPEN
+    assert protected_gate(bench.state, an_ask(), ZERO, {}).most == 1
+    assert protected_gate(bench.state, an_ask(), Resources(600), {}).most == 0
+    assert protected_gate(bench.state, an_ask("beta"), ZERO, {}).most == UNLIMITED
+    assert protected_gate(bench.state, an_ask(firm=False), ZERO, {}) is OPEN
 
 
 def test_charged_work_under_way_leaves_less_beside_what_is_kept_for_others() -> None:
@@ -147,7 +147,7 @@ def test_recovery_is_not_charged_to_the_tenant_and_leaves_what_is_kept_for_other
     bench.a_grant(version=2, cpu=0)
     bench.a_grant("recovery/r")
     bench.a_grant("quota/beta", protected=Resources(1500))
-    bench.a_workload(a_template(cpu=1000), count=2, accounts=("recovery/r",), purpose=Purpose.RECOVERY)
+    bench.a_workload(a_template(cpu=1000), count=2, accounts=("recovery/r",), purpose=AssignmentPurpose.RECOVERY)
     follower.work()
     assert len(placed_on(bench)) == 1
     assert follower.codes() == [Code.PROTECTED]
@@ -159,14 +159,14 @@ def test_recovery_is_not_charged_to_the_tenant_and_leaves_what_is_kept_for_other
 def test_the_longest_of_several_overrides_is_heeded() -> None:
     bench = RegionBench()
     for target, ms in (("acme", 1_000), ("acme", 3_000), ("", 2_000)):
-        bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", target, "look", bench.at + ms))
-    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "a", "fire", bench.at + 500))
+        bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", target, "look", bench.at + ms))
+    bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", "fire", bench.at + 500))
     start = bench.at
-    now = in_force(bench.state, start)
-    assert pause_of("acme", now).opens == start + 3_000
-    assert pause_of("beta", now).opens == start + 2_000
+    now = active_overrides(bench.state, start)
+    assert pause_gate("acme", now).opens == start + 3_000
+    assert pause_gate("beta", now).opens == start + 2_000
     assert {zone: one.ends for zone, one in now.zones.items()} == {"a": start + 500}
-    later = in_force(bench.state, start + 2_000)
-    assert pause_of("beta", later) is OPEN
-    assert not pause_of("acme", later).most
+    later = active_overrides(bench.state, start + 2_000)
+    assert pause_gate("beta", later) is OPEN
+    assert not pause_gate("acme", later).most
     assert later.zones == {}

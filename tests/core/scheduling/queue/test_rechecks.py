@@ -7,17 +7,17 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.objects.topology import Taint
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.cycle import RESYNC_MS
-from holdfast.core.scheduling.queue.rechecks import DOUBT_MS, DOUBTED_MAX, STALE_MAX, Doubts
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
+from holdfast.core.scheduling.queue.rechecks import RECHECK_MS, RECHECKED_MAX, STALE_MAX, Rechecks
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from tests.support.ledgers.region import ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
 
-SOON_MS = 2 * DOUBT_MS
+SOON_MS = 2 * RECHECK_MS
 KEPT = (Taint("kept", "for-others"),)
 
 
@@ -53,7 +53,7 @@ def test_what_never_fits_is_told_otherwise_once_a_node_is_added_that_is_large_en
 def test_what_never_fits_is_told_otherwise_once_a_node_is_relabelled_that_is_full() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     full = bench.a_workload(a_template(cpu=1000), count=1, uid=900, workload=900)
-    bench.place(full, c.Placement(0, bench.state.node_names["n1"]))
+    bench.place(full, c.SlotPlacement(0, bench.state.node_names["n1"]))
     bench.a_workload(a_template(cpu=1000, require=(("disk", "ssd"),)), count=1)
     follower.work()
     assert follower.codes() == ["never-fits"]
@@ -65,7 +65,7 @@ def kept_by_two() -> tuple[RegionBench, Follower]:
     """A region with a full node and two that are kept for others, t1 and t2, in which something waits."""
     bench, follower = a_region(nodes=1, cpu=4000)
     full = bench.a_workload(a_template(cpu=4000), count=1, uid=900, workload=900)
-    bench.place(full, c.Placement(0, bench.state.node_names["n1"]))
+    bench.place(full, c.SlotPlacement(0, bench.state.node_names["n1"]))
     for name in ("t1", "t2"):
         bench.a_node(name, cpu=4000)
         administer(bench, name, taints=KEPT)
@@ -127,7 +127,7 @@ def test_what_never_fits_is_not_looked_at_for_a_node_that_could_not_hold_it_eith
 
 def test_not_many_are_looked_at_again_at_once_and_each_of_them_before_long() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
-    kinds = 2 * DOUBTED_MAX + 1
+    kinds = 2 * RECHECKED_MAX + 1
     for number in range(kinds):
         bench.a_workload(a_template(cpu=2000 + number), count=1, uid=200 + number, workload=200 + number)
     follower.work()
@@ -138,11 +138,11 @@ def test_not_many_are_looked_at_again_at_once_and_each_of_them_before_long() -> 
     follower.work()
     told = []
     for _ in range(4):
-        bench.at += DOUBT_MS
+        bench.at += RECHECK_MS
         follower.waits = []
         follower.work()
         told.append(len(follower.waits))
-    assert told == [DOUBTED_MAX, DOUBTED_MAX, 1, 0]
+    assert told == [RECHECKED_MAX, RECHECKED_MAX, 1, 0]
 
 
 @pytest.mark.parametrize("behind", [False, True])
@@ -154,12 +154,12 @@ def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_c
     for _ in range(1 if behind else 5):  # the fifth pause is longer than a doubt
         attempt = follower.look()
         assert attempt is not None
-        follower.scheduler.lost(attempt, Code.STALE, [], revision(bench.state.facts.seq + 9) if behind else 0)
+        follower.scheduler.lost(attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 9) if behind else 0)
         asleep = follower.asleep()
         assert asleep is not None
         began, bench.at = bench.at, asleep.until
     bench.at = began
-    bench.ship(c.AssignmentShipped(replace(work, revision=work.revision + 1, generation=work.generation + 1)))
+    bench.ship(c.ShippedAssignment(replace(work, revision=work.revision + 1, generation=work.generation + 1)))
     follower.catch_up()
     bench.at += SOON_MS
     assert follower.look() is None
@@ -167,21 +167,21 @@ def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_c
 
 
 def test_doubts_about_who_has_left_do_not_pile_up_behind_those_who_wait() -> None:
-    bench, queue = RegionBench(checked=False), Queue()
-    doubts = Doubts(queue)
+    bench, queue = RegionBench(checked=False), SchedulingQueue()
+    doubts = Rechecks(queue)
     for uid in range(1, 21):
         bench.a_workload(a_template(cpu=100 + uid), count=1, uid=uid, workload=uid)
     queue.load(bench.state)
     groups = list(queue.groups.values())
     for number in range(100):
         for group in groups:
-            queue.sleep(group, Asleep(Why.NODES, number, bench.at))
+            queue.sleep(group, BlockedGroup(BlockReason.NODES, number, bench.at))
             doubts.note(group.key, bench.at)
         for group in groups[1:]:
             queue.wake(group.key)
         for other in range(10):  # others come, are doubted, and leave
             key = (*groups[0].key[:2], f"tenant-{number}-{other}", *groups[0].key[3:])
-            queue.asleep[key] = Asleep(Why.NODES, number, bench.at)
+            queue.asleep[key] = BlockedGroup(BlockReason.NODES, number, bench.at)
             doubts.note(key, bench.at)
             queue.asleep.pop(key)
     assert len(doubts._doubted) <= 2 * len(groups) + STALE_MAX + 1

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.overrides import OpenOverride
-from holdfast.core.ledger.revision import INDEX_MAX, revision
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.workloads import Apart, Spread
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import Sums
+from holdfast.core.model.records.node_usage import RegionTotals
 from holdfast.core.model.records.slots import SchedulingRequest
 from holdfast.core.model.values.bitsets import masks
 from holdfast.core.model.values.resources import Resources
@@ -23,30 +23,32 @@ from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling import scheduler as scheduler_module
 from holdfast.core.scheduling.builtin import BUILT_IN
-from holdfast.core.scheduling.cycle import RESYNC_MS, Sight
+from holdfast.core.scheduling.cycle import RESYNC_MS, SchedulerView
 from holdfast.core.scheduling.queue import request_groups
 from holdfast.core.scheduling.queue import scheduling_queue as queue_module
 from holdfast.core.scheduling.queue.blocked_groups import STALE_MAX as SLEEPERS_STALE_MAX
-from holdfast.core.scheduling.queue.blocked_groups import Sleepers
-from holdfast.core.scheduling.queue.fair_share import NEVER, share
-from holdfast.core.scheduling.queue.request_groups import Entry, Group
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
+from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
+from holdfast.core.scheduling.queue.fair_share import NEVER, dominant_share
+from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 from holdfast.core.scheduling.scheduler import Scheduler
 from tests.properties.scheduler.world import World
 from tests.support.ledgers.region import REPLICA, ROOT, T0, RegionBench, a_class, a_template, an_assignment
 from tests.support.ledgers.scheduler_world import Follower
-from tests.support.step_counter import Steps
+from tests.support.step_counter import StepCounter
 
 NOTHING_SPENT: dict[str, Resources] = {}
 
 
-def a_queue(bench: RegionBench) -> Queue:
-    queue = Queue()
+def a_queue(bench: RegionBench) -> SchedulingQueue:
+    queue = SchedulingQueue()
     queue.load(bench.state)
     return queue
 
 
-def in_order(queue: Queue, state: RegionState, spent: Mapping[str, Resources] = NOTHING_SPENT) -> list[tuple[int, ...]]:
+def in_order(
+    queue: SchedulingQueue, state: RegionState, spent: Mapping[str, Resources] = NOTHING_SPENT
+) -> list[tuple[int, ...]]:
     """The groups as they are looked at, each with its assignments."""
     queue.begin(state, spent)
     found: list[tuple[int, ...]] = []
@@ -55,7 +57,7 @@ def in_order(queue: Queue, state: RegionState, spent: Mapping[str, Resources] = 
     return found
 
 
-def a_group(queue: Queue, assignment: int) -> Group:
+def a_group(queue: SchedulingQueue, assignment: int) -> RequestGroup:
     (group,) = queue.groups_of(assignment)
     return group
 
@@ -71,9 +73,9 @@ def work(bench: RegionBench, uid: int, cpu: int = 1000, **fields: Any) -> None:
 
 
 def test_requests_that_come_in_any_order_are_put_in_order_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[Entry] = []
+    looked: list[QueuedRequest] = []
 
-    def age(entry: Entry) -> object:
+    def age(entry: QueuedRequest) -> object:
         looked.append(entry)
         return entry.age
 
@@ -116,7 +118,7 @@ def test_then_the_tenant_with_the_smallest_share_and_then_the_oldest() -> None:
     bench.a_grant()
     bench.a_grant("quota/beta")
     node = bench.a_node(cpu=10_000, memory=1_000_000)
-    bench.place(bench.a_workload(a_template(cpu=1000), count=1, workload=9), c.Placement(0, node))
+    bench.place(bench.a_workload(a_template(cpu=1000), count=1, workload=9), c.SlotPlacement(0, node))
     work(bench, 1, cpu=101)
     bench.at += 1_000
     work(bench, 2, cpu=102)
@@ -154,11 +156,11 @@ def test_a_tenant_that_got_something_meanwhile_goes_behind_the_others() -> None:
 
 
 def test_a_share_is_of_the_resource_of_which_it_is_most() -> None:
-    sums = Sums(capacity=Resources(10_000, 1_000, 0, 0, (("fpga", 4),)))
-    assert share(sums, Resources(1_000, 500)) == 500_000
-    assert share(sums, Resources(1_000, 50, 0, 0, (("fpga", 3),))) == 750_000
-    assert share(sums, Resources(6_000, 500)) == 600_000
-    assert share(sums, Resources(disk=5)) == 0, "what the region has none of is nobody's share"
+    sums = RegionTotals(capacity=Resources(10_000, 1_000, 0, 0, (("fpga", 4),)))
+    assert dominant_share(sums, Resources(1_000, 500)) == 500_000
+    assert dominant_share(sums, Resources(1_000, 50, 0, 0, (("fpga", 3),))) == 750_000
+    assert dominant_share(sums, Resources(6_000, 500)) == 600_000
+    assert dominant_share(sums, Resources(disk=5)) == 0, "what the region has none of is nobody's share"
 
 
 # Groups
@@ -185,7 +187,7 @@ def test_equal_requests_wait_together_oldest_first() -> None:
 )
 def test_requests_that_differ_in_something_wait_apart(other: dict[str, Any]) -> None:
     bench = RegionBench()
-    bench.ship(c.ClassShipped(a_class("likewise", 50)))
+    bench.ship(c.ShippedPriorityClass(a_class("likewise", 50)))
     work(bench, 1, cpu=100)
     work(bench, 2, **{"cpu": 100, **other})
     assert len(a_queue(bench).groups) == 2
@@ -204,7 +206,7 @@ def test_an_older_request_that_comes_later_takes_its_place_among_many() -> None:
     for uid in (5, 3, 4):
         work(bench, uid, cpu=100)
         bench.at += 1_000
-    queue = Queue()
+    queue = SchedulingQueue()
     for uid in (4, 5, 3):
         queue.update(bench.state, uid)
     assert in_order(queue, bench.state) == [(5, 3, 4)]
@@ -233,7 +235,7 @@ def test_a_request_whose_assignment_changes_moves_with_what_is_proposed_of_it() 
     assert entry is not None
     entry.propose({0})
     changed = replace(bench.state.assignments[1], revision=50, generation=2, priority_class="critical")
-    bench.ship(c.AssignmentShipped(changed))
+    bench.ship(c.ShippedAssignment(changed))
     queue.update(bench.state, 1)
     assert in_order(queue, bench.state) == [(1,), (2,)]
     moved = queue.entry(key)
@@ -247,7 +249,7 @@ def test_a_request_whose_class_changes_moves() -> None:
     work(bench, 1, cpu=100, priority_class="best-effort")
     work(bench, 2, cpu=100)
     queue = a_queue(bench)
-    bench.ship(c.ClassShipped(a_class("best-effort", 90)))
+    bench.ship(c.ShippedPriorityClass(a_class("best-effort", 90)))
     queue.load(bench.state)
     assert in_order(queue, bench.state) == [(1,), (2,)]
     assert a_group(queue, 1).ask.firm
@@ -257,7 +259,7 @@ def test_a_request_without_slots_is_gone_and_so_is_its_group() -> None:
     bench = RegionBench()
     work(bench, 1, cpu=100)
     queue = a_queue(bench)
-    queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, NEVER))
+    queue.sleep(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, NEVER))
     bench.accept(REPLICA, c.WithdrawSlots(1, (0,)))
     queue.update(bench.state, 1)
     assert (len(queue), queue.groups, queue.asleep) == (0, {}, {})
@@ -284,19 +286,19 @@ def test_ordinals_are_looked_through_again_only_when_one_of_the_request_has_open
     bench.a_grant()
     node = bench.a_node(cpu=100_000, memory=1_000_000)
     assignment = bench.a_workload(a_template(cpu=100), count=20, uid=1, workload=1)
-    bench.place(assignment, *(c.Placement(number, node) for number in range(17)))
+    bench.place(assignment, *(c.SlotPlacement(number, node) for number in range(17)))
     queue = a_queue(bench)
     entry = queue.entry((1, assignment.shares[0].template))
     assert entry is not None
     assert entry.look_up(bench.state) == [17, 18, 19]
     found: list[Any] = []
-    find = Entry._find
+    find = QueuedRequest._find
 
-    def counted(entry: Entry, state: RegionState, assignment: Any) -> Any:
+    def counted(entry: QueuedRequest, state: RegionState, assignment: Any) -> Any:
         found.append(assignment)
         return find(entry, state, assignment)
 
-    monkeypatch.setattr(Entry, "_find", counted)
+    monkeypatch.setattr(QueuedRequest, "_find", counted)
     for number in range(17):
         bench.walk(Phase.RUNNING, number)
         queue.update(bench.state, 1)
@@ -304,7 +306,7 @@ def test_ordinals_are_looked_through_again_only_when_one_of_the_request_has_open
     entry.propose({17})
     assert entry.look_up(bench.state) == [18, 19]
     assert found == []
-    bench.place(assignment, c.Placement(17, node))
+    bench.place(assignment, c.SlotPlacement(17, node))
     queue.update(bench.state, 1)
     assert entry.look_up(bench.state) == [18, 19]
     assert len(found) == 1
@@ -314,9 +316,9 @@ def test_ordinals_to_which_the_region_has_no_right_do_not_wait_here() -> None:
     bench = RegionBench()
     bench.a_workload(count=2, ordinals=0, exclusive=True)
     held = replace(bench.state.assignments[100], revision=200, generation=2, ordinals=(3, 4))
-    bench.ship(c.AssignmentShipped(held))
+    bench.ship(c.ShippedAssignment(held))
     bench.accept(REPLICA, c.OpenSlots(100, held.shares[0].template, (3, 4)))
-    bench.ship(c.AssignmentShipped(replace(held, revision=201, generation=3, ordinals=(4,))))
+    bench.ship(c.ShippedAssignment(replace(held, revision=201, generation=3, ordinals=(4,))))
     entry = a_queue(bench).entry((100, held.shares[0].template))
     assert entry is not None
     assert entry.look_up(bench.state) == [4]
@@ -328,7 +330,7 @@ def test_charged_slots_are_told_apart() -> None:
     bench.a_grant()
     node = bench.a_node()
     assignment = bench.a_workload(count=2)
-    bench.place(assignment, c.Placement(1, node))
+    bench.place(assignment, c.SlotPlacement(1, node))
     bench.move("agent/n1", Phase.RELEASED, "declined", 1)
     entry = a_queue(bench).entry((100, assignment.shares[0].template))
     assert entry is not None
@@ -344,8 +346,8 @@ def test_what_waits_is_looked_up_in_few_steps_where_thousands_stand_and_wait_sid
     count_kinds(state, 100, None, ("pending", "t", "t", "quota/acme"), masks((1, 19_999)))
     request = SchedulingRequest(1, 100, "t", 9_999, 0)
     state.requests.put(100, (request,))
-    entry = Entry(request)
-    with Steps() as steps:
+    entry = QueuedRequest(request)
+    with StepCounter() as steps:
         found = entry.look_up(state)
     assert found == [*range(1, 2_001, 2), 19_999], "as many as one proposal may name, and all that are charged"
     assert entry.charged == {1, 19_999}
@@ -358,11 +360,11 @@ def test_what_waits_is_looked_up_in_few_steps_where_thousands_stand_and_wait_sid
 
 
 def test_what_is_heard_touches_nobody_who_sleeps_and_a_grant_those_for_whom_it_pays() -> None:
-    asleep = Sleepers()
+    asleep = BlockedIndex()
     keys = some_keys(5_000)
     for number, key in enumerate(keys):
-        asleep[key] = Asleep(Why.REFUSED if number % 2 else Why.NODES, 1, NEVER)
-    with Steps() as steps:
+        asleep[key] = BlockedGroup(BlockReason.REFUSED if number % 2 else BlockReason.NODES, 1, NEVER)
+    with StepCounter() as steps:
         asleep.begin_round()
         refused = asleep.refused_by("quota/7")
     assert refused == keys[7::100]
@@ -372,7 +374,7 @@ def test_what_is_heard_touches_nobody_who_sleeps_and_a_grant_those_for_whom_it_p
         asked.append(key)
         if len(asked) == 1:
             asleep.pop(keys[2])
-            asleep[keys[4]] = Asleep(Why.PAUSED, 1, NEVER)
+            asleep[keys[4]] = BlockedGroup(BlockReason.PAUSED, 1, NEVER)
     assert asked == [keys[0], *keys[6::2]], "who was woken, or waits for time alone, is not asked"
     assert not asleep.has_unasked()
     assert asleep.refused_by("quota/6") == []
@@ -383,7 +385,7 @@ def test_who_sleeps_is_not_looked_at_until_its_time() -> None:
     work(bench, 1, cpu=101)
     work(bench, 2, cpu=102)
     queue = a_queue(bench)
-    queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, 500))
+    queue.sleep(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, 500))
     assert in_order(queue, bench.state) == [(2,)]
     assert queue.next_due() == 500
     assert queue.wake_due(499) == 0
@@ -393,11 +395,11 @@ def test_who_sleeps_is_not_looked_at_until_its_time() -> None:
 
 
 def test_nobody_who_sleeps_on_is_looked_at_to_tell_whose_time_has_come() -> None:
-    asleep = Sleepers()
+    asleep = BlockedIndex()
     keys = some_keys(5_000)
     for number, key in enumerate(keys):
-        asleep[key] = Asleep(Why.NODES, 1, 1_000 + number % 1_000)
-    with Steps() as steps:
+        asleep[key] = BlockedGroup(BlockReason.NODES, 1, 1_000 + number % 1_000)
+    with StepCounter() as steps:
         assert asleep.next_due() == 1_000
         assert asleep.take_due(999) is None
         due = [asleep.take_due(1_000) for _ in range(6)]
@@ -408,25 +410,25 @@ def test_nobody_who_sleeps_on_is_looked_at_to_tell_whose_time_has_come() -> None
 
 
 def test_who_was_woken_or_sleeps_anew_is_not_due_at_the_time_before() -> None:
-    asleep = Sleepers()
+    asleep = BlockedIndex()
     woken, again, left = some_keys(3)
     for key in (woken, again, left):
-        asleep[key] = Asleep(Why.NODES, 1, 500)
+        asleep[key] = BlockedGroup(BlockReason.NODES, 1, 500)
     asleep.pop(woken)
     del asleep[left]
-    asleep[again] = Asleep(Why.NODES, 2, 800)
+    asleep[again] = BlockedGroup(BlockReason.NODES, 2, 800)
     assert asleep.next_due() == 800
     assert asleep.take_due(799) is None
-    assert asleep.take_due(800) == (again, Asleep(Why.NODES, 2, 800))
+    assert asleep.take_due(800) == (again, BlockedGroup(BlockReason.NODES, 2, 800))
     assert (asleep, asleep.next_due()) == ({}, None)
 
 
 def test_times_of_who_sleeps_do_not_pile_up_however_often_they_are_woken() -> None:
-    asleep = Sleepers()
+    asleep = BlockedIndex()
     keys = some_keys(100)
     for number in range(50):
         for key in keys:
-            asleep[key] = Asleep(Why.NODES, 1, NEVER - number)
+            asleep[key] = BlockedGroup(BlockReason.NODES, 1, NEVER - number)
         assert len(asleep._times) <= 2 * len(keys) + SLEEPERS_STALE_MAX + 1
     for key in keys:
         asleep.pop(key)
@@ -450,23 +452,23 @@ def test_of_many_whose_time_has_come_in_one_moment_few_are_woken_at_once_and_all
     scheduler = follower.scheduler
     assert len(scheduler.queue.asleep) == 8
     if all_of_them:
-        bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "b", "fire", bench.at + RESYNC_MS))
+        bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "b", "fire", bench.at + RESYNC_MS))
         follower.catch_up()
     else:
         bench.at += RESYNC_MS
     awake: list[int] = []
     while scheduler.has_more or not awake:
-        awake.append(len(scheduler.look(Sight(bench.state, bench.at))[1]))
+        awake.append(len(scheduler.look(SchedulerView(bench.state, bench.at))[1]))
     assert awake == [3, 3, 2]
 
 
 def test_who_is_woken_by_what_may_cure_anything_is_not_one_that_only_the_resync_noticed() -> None:
-    bench, queue = RegionBench(), Queue()
+    bench, queue = RegionBench(), SchedulingQueue()
     work(bench, 1)
     queue.load(bench.state)
     group = a_group(queue, 1)
     for at, is_resync in ((499, False), (500, True)):
-        queue.sleep(group, Asleep(Why.NODES, 1, 500, resync=True))
+        queue.sleep(group, BlockedGroup(BlockReason.NODES, 1, 500, resync=True))
         queue.wake_all()
         assert queue.wake_due(at) == 1
         assert group.resynced is is_resync
@@ -478,7 +480,7 @@ def test_who_falls_asleep_in_a_look_is_not_taken_in_it() -> None:
     work(bench, 2, cpu=102)
     queue = a_queue(bench)
     queue.begin(bench.state, NOTHING_SPENT)
-    queue.sleep(a_group(queue, 1), Asleep(Why.NODES, 1, NEVER))
+    queue.sleep(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, NEVER))
     taken = queue.take(bench.state)
     assert taken is a_group(queue, 2)
     assert queue.take(bench.state) is None
@@ -489,7 +491,7 @@ def test_a_request_that_joins_wakes_its_group_and_one_that_leaves_does_not() -> 
     work(bench, 1, cpu=100)
     work(bench, 2, cpu=100)
     queue = a_queue(bench)
-    asleep = Asleep(Why.NODES, 1, NEVER)
+    asleep = BlockedGroup(BlockReason.NODES, 1, NEVER)
     queue.sleep(a_group(queue, 1), asleep)
     bench.accept(REPLICA, c.WithdrawSlots(2, (0,)))
     queue.update(bench.state, 2)
@@ -548,7 +550,7 @@ def test_what_is_taken_anew_in_pieces_is_what_is_taken_at_once(seed: int, monkey
     for piece in pieces:
         assert len(piece) <= 3
         scheduler.load_piece(state, piece)
-    scheduler.loaded(state, revision(state.facts.seq, INDEX_MAX))
+    scheduler.loaded(state, pack_revision(state.facts.seq, INDEX_MAX))
     at_once = Scheduler(BUILT_IN)
     at_once.load(state)
     assert scheduler.table.uids.tolist() == at_once.table.uids.tolist()

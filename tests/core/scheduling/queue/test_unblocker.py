@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.builtin.sessions import EndSession
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.workloads import Apart, Near, Spread, Template
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling import cycle, selection
-from holdfast.core.scheduling.cycle import RESTED_MAX, RESYNC_MS, Sight
+from holdfast.core.scheduling.cycle import RESTED_MAX, RESYNC_MS, SchedulerView
 from holdfast.core.scheduling.queue import unblocker
-from holdfast.core.scheduling.queue.scheduling_queue import Why
+from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
 from tests.support.ledgers.region import REPLICA, ROOT, RegionBench, a_class, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on
 
@@ -34,7 +34,7 @@ def end(bench: RegionBench, node: str, ordinal: int = 0, workload: int = 1) -> N
     assert bench.state.slots.get((workload, ordinal)) is None, answer
 
 
-def rest(follower: Follower, why: Why, assignment: int = 100) -> None:
+def rest(follower: Follower, why: BlockReason, assignment: int = 100) -> None:
     follower.work()
     asleep = follower.asleep(assignment)
     assert asleep is not None
@@ -45,7 +45,7 @@ def a_full_node(bench: RegionBench, name: str, **fields: Any) -> int:
     """A node that somebody else has filled."""
     node = bench.a_node(name, cpu=1000, **fields)
     work = bench.a_workload(a_template(cpu=1000), count=1, uid=900, workload=900)
-    bench.place(work, c.Placement(0, node))
+    bench.place(work, c.SlotPlacement(0, node))
     return node
 
 
@@ -55,7 +55,7 @@ def a_full_node(bench: RegionBench, name: str, **fields: Any) -> int:
 def test_a_node_that_comes_wakes_what_it_would_take() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     bench.a_workload(a_template(cpu=2000), count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.a_node("small", cpu=1000)
     follower.catch_up()
     assert follower.asleep() is not None
@@ -67,9 +67,9 @@ def test_a_node_that_comes_wakes_what_it_would_take() -> None:
 def test_the_first_node_of_a_region_wakes_what_it_would_take() -> None:
     bench, follower = a_region(nodes=0)
     bench.a_workload(a_template(cpu=2000), count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.a_node("small", cpu=1000)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.a_node("large", cpu=2000)
     assert follower.work() == 1
     assert placed_on(bench) == {(1, 0): "large"}
@@ -81,8 +81,8 @@ def test_room_that_becomes_free_wakes_only_whom_it_is_enough_for() -> None:
     follower.work()
     bench.a_workload(a_template(cpu=2000), count=1, uid=101, workload=2)
     bench.a_workload(a_template(cpu=900), count=1, uid=102, workload=3)
-    rest(follower, Why.NODES, 101)
-    rest(follower, Why.NODES, 102)
+    rest(follower, BlockReason.NODES, 101)
+    rest(follower, BlockReason.NODES, 102)
     end(bench, "n1", ordinal=0)
     follower.catch_up()
     assert follower.asleep(101) is not None
@@ -93,7 +93,7 @@ def test_a_port_that_becomes_free_wakes_who_waits_for_one_though_no_amount_does(
     bench, follower = a_region(nodes=1, ports=(30_000, 30_000))
     nothing_but_a_port = Template(command=("run",), ports=1)
     bench.a_workload(nothing_but_a_port, count=2)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     end(bench, "n1")
     follower.work()
     assert placed_on(bench) == {(1, 1): "n1"}
@@ -105,10 +105,10 @@ def test_a_device_that_becomes_free_wakes_who_waits_for_one_though_as_many_are_t
     bench.a_workload(a_template(gpus=1, gpu_models=("h100",)), count=1)
     follower.work()
     bench.a_workload(a_template(gpus=1, gpu_models=("h100",), cpu=900), count=1, uid=101, workload=2)
-    rest(follower, Why.NODES, 101)
+    rest(follower, BlockReason.NODES, 101)
     other = bench.a_workload(a_template(gpus=1, gpu_models=("t4",)), count=1, uid=102, workload=3)
     end(bench, "n1")
-    bench.place(other, c.Placement(0, node, (1,)))
+    bench.place(other, c.SlotPlacement(0, node, (1,)))
     follower.catch_up_at_once()
     assert follower.asleep(101) is None
     follower.work()
@@ -119,12 +119,12 @@ def test_a_part_of_a_device_that_becomes_free_wakes_who_waits_for_it_though_as_m
     bench, follower = a_region(nodes=1, gpus=("h100", "h100"))
     node = bench.state.node_names["n1"]
     firm = bench.a_workload(a_template(gpus=2, gpu_milli=500), count=1)
-    bench.place(firm, c.Placement(0, node, (0, 1)))
+    bench.place(firm, c.SlotPlacement(0, node, (0, 1)))
     bench.a_workload(a_template(gpus=1, gpu_milli=600), count=1, uid=101, workload=2)
-    rest(follower, Why.NODES, 101)
+    rest(follower, BlockReason.NODES, 101)
     others = bench.a_workload(a_template(gpus=1, gpu_milli=1000), count=1, uid=102, workload=3)
     end(bench, "n1")
-    bench.place(others, c.Placement(0, node, (1,)))
+    bench.place(others, c.SlotPlacement(0, node, (1,)))
     follower.catch_up_at_once()
     assert follower.asleep(101) is None
 
@@ -134,7 +134,7 @@ def test_a_cordon_that_ends_wakes_who_waits_for_the_node() -> None:
     node = bench.state.node_names["n1"]
     bench.accept(ROOT, c.AdministerNode(node, cordoned=True, note="look at its disk"))
     bench.a_workload(count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.accept(ROOT, c.AdministerNode(node))
     assert follower.work() == 1
 
@@ -142,19 +142,19 @@ def test_a_cordon_that_ends_wakes_who_waits_for_the_node() -> None:
 def test_room_that_is_held_no_more_wakes_firm_work() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     node = bench.state.node_names["n1"]
-    held = c.Hold(HoldPurpose.DATED, node, "quota/acme", bench.at + 10_000, Resources(500), tenant="acme")
+    held = c.Hold(ReservationPurpose.DATED, node, "quota/acme", bench.at + 10_000, Resources(500), tenant="acme")
     hold = bench.accept(ROOT, held).revision
     bench.a_workload(a_template(cpu=600), count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.accept(ROOT, c.DropHold(hold))
     assert follower.work() == 1
 
 
 def test_a_zone_that_is_avoided_no_more_wakes_who_waits_for_it_at_that_time() -> None:
     bench, follower = a_region(nodes=1, zone="a")
-    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "a", "fire", bench.at + 7_000))
+    bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "a", "fire", bench.at + 7_000))
     bench.a_workload(count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.at += 6_999
     assert follower.work() == 0
     bench.at += 1
@@ -172,7 +172,7 @@ def test_a_member_that_leaves_a_domain_wakes_who_is_kept_apart_from_it() -> None
     follower.work()
     bench.a_node("free", cpu=2000, zone="a")
     bench.a_workload(a_template(cpu=1600, apart=apart), count=1, uid=101, workload=2)
-    rest(follower, Why.NODES, 101)
+    rest(follower, BlockReason.NODES, 101)
     end(bench, "full")
     follower.work()
     assert placed_on(bench)[2, 0] == "free"
@@ -183,7 +183,7 @@ def test_a_zone_that_is_left_wakes_who_was_kept_even_with_it() -> None:
     bench.a_node("a1", zone="a")
     lonely = a_full_node(bench, "b1", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=2)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     assert len(placed_on(bench)) == 2
     bench.accept(ROOT, c.AdministerNode(lonely, cordoned=True, note="to be removed"))
     follower.work()
@@ -197,7 +197,7 @@ def test_a_zone_whose_last_node_that_was_for_it_is_not_any_more_wakes_who_was_ke
     lonely = a_full_node(bench, "b1", zone="b", labels=ssd)
     bench.a_node("b2", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),), require=ssd), count=3)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     assert len(placed_on(bench)) == 2
     bench.accept(ROOT, c.AdministerNode(lonely, labels=(("disk", "hdd"),)))
     follower.work()
@@ -209,7 +209,7 @@ def test_a_zone_whose_last_node_that_was_large_enough_shrinks_wakes_who_was_kept
     bench.a_node("a1", zone="a")
     a_full_node(bench, "b1", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=2)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     assert len(placed_on(bench)) == 2
     bench.a_node("b1", cpu=900, zone="b")
     follower.work()
@@ -221,9 +221,9 @@ def test_a_zone_that_is_avoided_from_now_on_wakes_who_was_kept_even_with_it() ->
     bench.a_node("a1", zone="a")
     a_full_node(bench, "b1", zone="b")
     bench.a_workload(a_template(spread=(Spread("zone", 1),)), count=3)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     assert len(placed_on(bench)) == 2
-    bench.accept(ROOT, OpenOverride(Action.AVOID_ZONE, "eu", "b", "fire", bench.at + 60_000))
+    bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "b", "fire", bench.at + 60_000))
     follower.work()
     assert len(placed_on(bench)) == 4
 
@@ -242,7 +242,7 @@ def a_member(bench: RegionBench, node: int, ordinal: int = 0) -> None:
         bench.a_workload(DB, count=9, ordinals=0, uid=90, workload=90)
     work = bench.state.assignments[90]
     bench.accept(REPLICA, c.OpenSlots(90, work.shares[0].template, (ordinal,)))
-    bench.place(work, c.Placement(ordinal, node))
+    bench.place(work, c.SlotPlacement(ordinal, node))
 
 
 def test_a_member_that_arrives_wakes_who_must_be_near_it() -> None:
@@ -251,7 +251,7 @@ def test_a_member_that_arrives_wakes_who_must_be_near_it() -> None:
     there = bench.a_node("b1", cpu=4000, zone="b")
     a_member(bench, bench.state.node_names["a1"])
     bench.a_workload(CLOSE, count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     assert Code.NEAR in follower.codes()
     a_member(bench, there, ordinal=1)
     assert follower.work() == 1
@@ -264,7 +264,7 @@ def test_a_member_that_moves_to_a_node_of_the_same_zone_wakes_who_must_share_its
     here, there = bench.a_node("n1", cpu=1500), bench.a_node("n2", cpu=4000)
     a_member(bench, here)
     bench.a_workload(ON_ITS_NODE, count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     end(bench, "n1", workload=90)
     a_member(bench, there, ordinal=1)
     follower.catch_up_at_once()
@@ -277,7 +277,7 @@ def test_a_member_that_arrives_where_there_is_no_room_wakes_nobody_who_must_shar
     here, there = bench.a_node("n1", cpu=1500), bench.a_node("n2", cpu=2500)
     a_member(bench, here)
     bench.a_workload(ON_ITS_NODE, count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     before = follower.asleep()
     end(bench, "n1", workload=90)
     a_member(bench, there, ordinal=1)
@@ -292,7 +292,7 @@ def test_the_last_member_that_leaves_wakes_who_had_to_be_near_it_though_its_zone
     a_member(bench, shut)
     bench.accept(ROOT, c.AdministerNode(shut, cordoned=True, note="to be removed"))
     bench.a_workload(CLOSE, count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     end(bench, "a1", workload=90)
     assert follower.work() == 1
     assert placed_on(bench) == {(1, 0): "b1"}
@@ -326,7 +326,7 @@ def test_a_grant_that_a_refused_proposal_did_not_use_wakes_who_could_not_be_paid
     assert attempt is not None
     asleep = follower.asleep(101)
     assert asleep is not None
-    assert asleep.why is Why.GATE
+    assert asleep.why is BlockReason.GATE
     bench.accept(REPLICA, c.WithdrawSlots(100, (0,)))
     follower.send(attempt)
     assert follower.look() is not None
@@ -379,7 +379,7 @@ def test_a_payer_with_more_wakes_who_could_not_be_paid_for() -> None:
     bench, follower = a_region(nodes=1)
     bench.a_grant(version=2, cpu=1000)
     bench.a_workload(a_template(cpu=1000), count=2)
-    rest(follower, Why.GATE)
+    rest(follower, BlockReason.GATE)
     assert follower.codes() == [Code.OVER_GRANT]
     end(bench, "n1")
     follower.work()
@@ -391,7 +391,7 @@ def test_a_slot_that_is_charged_already_wakes_a_group_that_nobody_can_pay_for() 
     bench, follower = a_region(nodes=1)
     bench.a_grant(version=2, cpu=1000)
     bench.a_workload(a_template(cpu=1000), count=2)
-    rest(follower, Why.GATE)
+    rest(follower, BlockReason.GATE)
     bench.move("agent/n1", Phase.RELEASED, "declined")
     assert bench.slot(0).account
     follower.work()
@@ -405,7 +405,7 @@ def test_room_beside_what_is_kept_for_others_wakes_charged_work_whose_payer_is_s
     follower.work()
     bench.a_grant("quota/beta", protected=Resources(1500))
     bench.move("agent/n1", Phase.RELEASED, "declined")
-    rest(follower, Why.GATE)
+    rest(follower, BlockReason.GATE)
     assert follower.codes() == [Code.PROTECTED]
     bench.a_node("n2", cpu=500)
     assert follower.work() == 1
@@ -416,16 +416,16 @@ def test_an_assignment_that_may_run_again_wakes_its_requests() -> None:
     bench, follower = a_region(nodes=1)
     work = bench.a_workload(count=1, right_until=bench.at + 1_000)
     bench.at += 2_000
-    rest(follower, Why.ASSIGNMENT)
-    bench.ship(c.AssignmentShipped(replace(work, revision=200, generation=2, right_until=bench.at + 60_000)))
+    rest(follower, BlockReason.ASSIGNMENT)
+    bench.ship(c.ShippedAssignment(replace(work, revision=200, generation=2, right_until=bench.at + 60_000)))
     assert follower.work() == 1
 
 
 def test_a_pause_ends_at_its_time_and_when_it_is_taken_back() -> None:
     bench, follower = a_region(nodes=1)
-    bench.accept(ROOT, OpenOverride(Action.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 5_000))
+    bench.accept(ROOT, OpenOverride(OverrideAction.PAUSE_SCHEDULING, "eu", "acme", "look", bench.at + 5_000))
     bench.a_workload(count=1)
-    rest(follower, Why.PAUSED)
+    rest(follower, BlockReason.PAUSED)
     assert follower.codes() == [Code.PAUSED]
     bench.at += 5_000
     assert follower.work() == 1
@@ -437,7 +437,7 @@ def test_a_pause_ends_at_its_time_and_when_it_is_taken_back() -> None:
 def test_what_cannot_cure_it_wakes_nobody() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     bench.a_workload(a_template(cpu=2000), count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     before = follower.asleep()
     bench.a_workload(a_template(cpu=10), count=1, uid=101, workload=2)
     follower.work()
@@ -451,10 +451,10 @@ def test_what_cannot_cure_it_wakes_nobody() -> None:
 def test_its_own_proposals_that_land_wake_nobody_and_ask_nobody() -> None:
     bench, follower = a_region(nodes=3, cpu=1000)
     bench.a_workload(a_template(cpu=2000), count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     before = follower.asleep()
     bench.a_workload(a_template(cpu=400, ports=1), count=6, uid=101, workload=2)
-    with patch.object(unblocker, "filtered") as asked:
+    with patch.object(unblocker, "apply_filters") as asked:
         follower.work()
     assert len(placed_on(bench)) == 6
     assert follower.asleep() is before
@@ -464,7 +464,7 @@ def test_its_own_proposals_that_land_wake_nobody_and_ask_nobody() -> None:
 def test_whatever_is_missed_is_looked_at_after_the_resync() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     bench.a_workload(a_template(cpu=2000), count=1)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.at += RESYNC_MS - 1
     follower.work()
     asleep = follower.asleep()
@@ -480,12 +480,12 @@ def test_what_only_the_resync_noticed_is_counted_and_what_was_woken_is_not() -> 
     bench, follower = a_region(nodes=1, cpu=1000)
     bench.a_workload(a_template(cpu=2000), count=1)
     bench.a_workload(a_template(cpu=3000), count=1, uid=101, workload=2)
-    rest(follower, Why.NODES)
+    rest(follower, BlockReason.NODES)
     bench.a_node("large", cpu=2000)
     assert follower.work() == 1
     assert follower.scheduler.take_caught() == 0
     bench.a_node("larger", cpu=3000)
-    with patch.object(unblocker.Waking, "heard"):
+    with patch.object(unblocker.Unblocker, "heard"):
         follower.work()
     assert len(placed_on(bench)) == 1, "its waking was missed"
     bench.at += RESYNC_MS
@@ -498,11 +498,11 @@ def test_what_only_the_resync_noticed_is_counted_and_what_was_woken_is_not() -> 
 def test_a_class_that_changes_wakes_its_requests_and_gives_them_their_new_place() -> None:
     bench, follower = a_region(nodes=1, cpu=1000)
     node = bench.state.node_names["n1"]
-    held = c.Hold(HoldPurpose.DATED, node, "quota/acme", bench.at + 10_000, Resources(500), tenant="acme")
+    held = c.Hold(ReservationPurpose.DATED, node, "quota/acme", bench.at + 10_000, Resources(500), tenant="acme")
     bench.accept(ROOT, held)
     bench.a_workload(a_template(cpu=600), count=1)
-    rest(follower, Why.NODES)
-    bench.ship(c.ClassShipped(a_class("normal", 50, reclaimable=True)))
+    rest(follower, BlockReason.NODES)
+    bench.ship(c.ShippedPriorityClass(a_class("normal", 50, reclaimable=True)))
     assert follower.work() == 1
 
 
@@ -513,7 +513,7 @@ def test_a_node_that_is_left_alone_wakes_who_waits_for_it_when_it_is_tried_again
         follower.catch_up()
         attempt = follower.look()
         assert attempt is not None
-        refused = Unmet(0, 0, Code.CAPACITY.value, "cpu")
+        refused = RefusedPart(0, 0, Code.CAPACITY.value, "cpu")
         follower.scheduler.lost(attempt, Code.CAPACITY, [refused], 0)
         bench.at += 60_000 if not follower.scheduler.shunned.now else 30_000 - 1
     assert follower.look() is None
@@ -526,10 +526,10 @@ def test_a_slot_that_the_region_may_run_wakes_a_request_of_which_the_others_wait
     bench, follower = a_region(nodes=1)
     bench.a_workload(count=2, ordinals=0, exclusive=True)
     held = replace(bench.state.assignments[100], revision=200, generation=2, ordinals=(3, 4))
-    bench.ship(c.AssignmentShipped(held))
+    bench.ship(c.ShippedAssignment(held))
     bench.accept(REPLICA, c.OpenSlots(100, held.shares[0].template, (3, 4)))
-    bench.ship(c.AssignmentShipped(replace(held, revision=201, generation=3, ordinals=(4,))))
-    rest(follower, Why.ASSIGNMENT)
+    bench.ship(c.ShippedAssignment(replace(held, revision=201, generation=3, ordinals=(4,))))
+    rest(follower, BlockReason.ASSIGNMENT)
     bench.move("agent/n1", Phase.RELEASED, "declined", 4)
     assert follower.work() == 1
 
@@ -551,13 +551,13 @@ def test_of_many_who_sleep_few_are_asked_at_once_and_all_in_the_end() -> None:
     assert len(follower.scheduler.queue.asleep) == count
     bench.a_node("large", cpu=1_000_000, memory=1 << 30)
     asked: list[object] = []
-    filtered = selection.filtered
+    filtered = selection.apply_filters
 
     def counted(rules: Any, window: Any, rejected: Any) -> Any:
         asked.append(window.ask)
         return filtered(rules, window, rejected)
 
-    with patch.object(unblocker, "filtered", counted):
+    with patch.object(unblocker, "apply_filters", counted):
         follower.catch_up()
         assert len(asked) == unblocker.ASKED_MAX
         assert len(follower.scheduler.queue.asleep) == count - unblocker.ASKED_MAX
@@ -578,7 +578,7 @@ def test_a_look_ends_after_few_groups_that_found_no_node_and_the_next_goes_on() 
     scheduler, looks = follower.scheduler, 0
     while True:
         before = len(scheduler.queue.asleep)
-        attempt, waits = scheduler.look(Sight(follower.state, bench.at))
+        attempt, waits = scheduler.look(SchedulerView(follower.state, bench.at))
         looks += 1
         assert attempt is None
         assert len(waits) == len(scheduler.queue.asleep) - before <= RESTED_MAX

@@ -6,16 +6,16 @@ import pytest
 
 from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.revision import token
-from holdfast.core.model.objects.policies import Action, PolicyDocument
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.revision import token_of
+from holdfast.core.model.objects.policies import OverrideAction, PolicyDocument
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.region import commands as c
-from holdfast.core.region.state.shipped_objects import name_of
-from holdfast.host.link.platform.batching import Gathered
-from holdfast.host.link.platform.content import Name, changed, interest_of, touched_by
-from holdfast.host.watch.changes import Changes, matching
+from holdfast.core.region.state.shipped_objects import shipped_name
+from holdfast.host.link.platform.batching import ChangeBuffer
+from holdfast.host.link.platform.content import Name, changed, region_filter, touched_by
+from holdfast.host.watch.changes import ChangeBatch, matching
 from tests.support.hosts.link_world import full_list
 from tests.support.ledgers.platform import (
     DIGEST,
@@ -33,40 +33,40 @@ from tests.support.ledgers.platform import (
 from tests.support.ledgers.region import LINK, RegionBench
 
 
-def changes_of(bench: PlatformBench, first: int = 0) -> list[Changes]:
+def changes_of(bench: PlatformBench, first: int = 0) -> list[ChangeBatch]:
     """What the log after its first batches holds for region eu."""
     found, previous = [], b""
     for number, (raw, digest) in enumerate(bench.log):
         batch = PLATFORM.batches.read(raw, previous, digest)
         previous, header = digest, batch.header
         if number >= first:
-            place = token(header.log_id, header.term, header.seq, digest)
-            found.append(Changes(place, matching(PLATFORM, batch, interest_of("eu"))))
+            place = token_of(header.log_id, header.term, header.seq, digest)
+            found.append(ChangeBatch(place, matching(PLATFORM, batch, region_filter("eu"))))
     return found
 
 
-def names_of(changes: list[Changes]) -> list[Name]:
+def names_of(changes: list[ChangeBatch]) -> list[Name]:
     events = [change for one in changes for change in one.changes]
     return [name for change in events for name in touched_by(change.event, change.revision, "eu")]
 
 
 def told_since(bench: PlatformBench, first: int) -> tuple[set[Name], set[Name]]:
     puts, gone = changed(bench.state, "eu", names_of(changes_of(bench, first)))
-    return {name_of(put) for put in puts}, {(one.kind, one.key) for one in gone}
+    return {shipped_name(put) for put in puts}, {(one.kind, one.key) for one in gone}
 
 
 def test_the_events_of_the_whole_log_name_everything_that_a_full_list_holds() -> None:
     bench = a_full_platform()
     puts, _ = changed(bench.state, "eu", names_of(changes_of(bench)))
-    assert {name_of(put): put for put in puts} == {name_of(put): put for put in full_list(bench.state, "eu")}
+    assert {shipped_name(put): put for put in puts} == {shipped_name(put): put for put in full_list(bench.state, "eu")}
 
 
 @pytest.mark.parametrize("name", ["eu", "us"])
 def test_a_full_list_is_of_one_region_and_names_each_object_once(name: str) -> None:
     puts = full_list(a_full_platform().state, name)
-    assert len({name_of(put) for put in puts}) == len(puts)
-    assert {put.assignment.region for put in puts if isinstance(put, c.AssignmentShipped)} == {name}
-    assert {put.name for put in puts if isinstance(put, c.RegionShipped)} == {name}
+    assert len({shipped_name(put) for put in puts}) == len(puts)
+    assert {put.assignment.region for put in puts if isinstance(put, c.ShippedAssignment)} == {name}
+    assert {put.name for put in puts if isinstance(put, c.ShippedRegion)} == {name}
 
 
 def test_a_region_accepts_a_full_list() -> None:
@@ -135,7 +135,7 @@ def test_what_a_region_itself_says_is_not_told_back_to_it() -> None:
 def test_an_override_of_another_region_is_not_told_and_one_of_all_is() -> None:
     bench = a_world()
     first = len(bench.log)
-    pause = Action.PAUSE_SCHEDULING
+    pause = OverrideAction.PAUSE_SCHEDULING
     bench.accept(ROOT, OpenOverride(pause, "us", "", "work", bench.at + 1_000))
     everywhere = bench.accept(ROOT, OpenOverride(pause, "", "", "work", bench.at + 1_000))
     assert told_since(bench, first) == ({("override", str(everywhere))}, set())
@@ -148,7 +148,7 @@ def test_a_validity_brings_its_policy_along() -> None:
     policy = bench.accept(ROOT, p.PublishPolicy("packed", PolicyDocument()))
     bench.accept(ROOT, p.ActivatePolicy(policy, "eu"))
     puts, _ = changed(bench.state, "eu", [("validity", "")])
-    assert {name_of(put) for put in puts} == {("validity", ""), ("policy", str(policy))}
+    assert {shipped_name(put) for put in puts} == {("validity", ""), ("policy", str(policy))}
 
 
 def test_a_pool_of_the_region_is_told_and_gone_when_it_is_of_another_or_no_more() -> None:
@@ -158,7 +158,7 @@ def test_a_pool_of_the_region_is_told_and_gone_when_it_is_of_another_or_no_more(
     bench.put(a_pool("large", "eu", cost=9))
     bench.put(a_pool("far", "us"))
     puts, _ = changed(bench.state, "eu", names_of(changes_of(bench, first)))
-    assert puts == (c.PoolShipped("small", 3), c.PoolShipped("large", 9))
+    assert puts == (c.ShippedPool("small", 3), c.ShippedPool("large", 9))
     first = len(bench.log)
     bench.put(a_pool("small", "us", cost=3))
     bench.accept(ROOT, p.Delete("NodePool", "large"))
@@ -173,8 +173,8 @@ def test_another_jurisdiction_of_the_region_is_told() -> None:
     assert told_since(bench, first) == ({("region", "eu")}, set())
 
 
-def gathered_since(bench: PlatformBench, first: int, after: int = 0) -> Gathered:
-    gathered = Gathered("eu")
+def gathered_since(bench: PlatformBench, first: int, after: int = 0) -> ChangeBuffer:
+    gathered = ChangeBuffer("eu")
     for changes in changes_of(bench, first):
         gathered.hear(changes, after)
     return gathered
@@ -201,7 +201,7 @@ def test_a_cut_ends_at_an_event_and_leaves_the_rest_in_order() -> None:
 def test_an_object_that_changes_again_after_a_cut_is_told_again() -> None:
     bench = a_world()
     first = len(bench.log)
-    for name, right in (("a", Right.READ), ("b", Right.READ), ("a", Right.WRITE)):
+    for name, right in (("a", Permission.READ), ("b", Permission.READ), ("a", Permission.WRITE)):
         bench.put(a_principal(f"person/{name}", right))
     gathered = gathered_since(bench, first)
     gathered.drop(gathered.first(1))
@@ -238,4 +238,4 @@ def test_what_is_not_shipped_is_gone_only_if_it_is_no_more(name: Name, is_gone: 
     state.regions.drop("eu")
     puts, gone = changed(state, "eu", [name])
     assert puts == ()
-    assert gone == ((c.Gone(*name),) if is_gone else ())
+    assert gone == ((c.RemovedObject(*name),) if is_gone else ())

@@ -12,10 +12,10 @@ from holdfast.core.platform import commands as p
 from holdfast.core.region import commands as c
 from holdfast.core.region import limits
 from holdfast.core.region.decide import full_list as decide_full_list
-from holdfast.core.region.state.shipped_objects import name_of
+from holdfast.core.region.state.shipped_objects import shipped_name
 from holdfast.host.link.platform import server
-from holdfast.host.link.platform.batching import in_parts
-from holdfast.host.ports.transport import named
+from holdfast.host.link.platform.batching import list_parts
+from holdfast.host.ports.transport import first_value
 from holdfast.host.protocol.shipments import Shipment, read_message
 from holdfast.stores.memory import MemoryStore
 from tests.host.link.test_link import put_people, steps, trim
@@ -30,20 +30,20 @@ NEW = tuple(f"new{number}" for number in range(4))
 
 def in_small_parts(monkeypatch: pytest.MonkeyPatch, objects: int = 2, gone: int = 2) -> None:
     monkeypatch.setattr(server, "PART_OBJECTS", objects)
-    monkeypatch.setattr(decide_full_list, "GONE_MAX", gone)
+    monkeypatch.setattr(decide_full_list, "REMOVED_MAX", gone)
 
 
 # Cutting
 
 
-def a_list(puts: tuple[c.Shipped, ...]) -> c.Ship:
+def a_list(puts: tuple[c.ShippedItem, ...]) -> c.Ship:
     return c.Ship("log-platform", 1, 0, 99 << 20, puts, full=True)
 
 
 @pytest.mark.parametrize(("objects", "size_bytes"), [(1, 1 << 20), (3, 1 << 20), (500, 1), (500, 400), (500, 1 << 20)])
 def test_parts_hold_the_whole_list_in_its_order_and_keep_to_their_limits(objects: int, size_bytes: int) -> None:
     whole = a_list(full_list(a_full_platform().state, "eu"))
-    parts = [part for part in in_parts(whole, whole.puts, objects, size_bytes) if part is not None]
+    parts = [part for part in list_parts(whole, whole.puts, objects, size_bytes) if part is not None]
     assert tuple(put for part in parts for put in part.puts) == whole.puts
     assert [part.part for part in parts] == list(range(len(parts)))
     assert [part.last for part in parts] == [False] * (len(parts) - 1) + [True]
@@ -54,22 +54,22 @@ def test_parts_hold_the_whole_list_in_its_order_and_keep_to_their_limits(objects
 
 
 def test_an_empty_list_is_one_part() -> None:
-    assert list(in_parts(a_list(()), (), 500, 1 << 20)) == [a_list(())]
+    assert list(list_parts(a_list(()), (), 500, 1 << 20)) == [a_list(())]
 
 
 def test_what_an_object_needs_comes_before_it_in_a_list() -> None:
     puts = full_list(a_full_platform().state, "eu")
-    place = {name_of(put): number for number, put in enumerate(puts)}
+    place = {shipped_name(put): number for number, put in enumerate(puts)}
     needed = 0
     for number, put in enumerate(puts):
         needs = []
-        if isinstance(put, c.AssignmentShipped):
+        if isinstance(put, c.ShippedAssignment):
             needs = [("template", share.template) for share in put.assignment.shares]
             needs += [("priority-class", put.assignment.priority_class)]
             needs += [("grant", account) for account in put.assignment.accounts if ("grant", account) in place]
-        elif isinstance(put, c.ValidityShipped) and put.validity.revision:
+        elif isinstance(put, c.ShippedValidity) and put.validity.revision:
             needs = [("policy", str(put.validity.revision))]
-        elif isinstance(put, c.TokenShipped) and ("principal", put.token.spec.principal) in place:
+        elif isinstance(put, c.ShippedToken) and ("principal", put.token.spec.principal) in place:
             needs = [("principal", put.token.spec.principal)]
         needed += len(needs)
         assert all(place[need] < number for need in needs)
@@ -106,14 +106,14 @@ def test_a_region_catches_up_with_five_thousand_principals() -> None:
 def test_more_may_be_gone_than_one_record_holds() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        many = [f"person/{number}" for number in range(3 * limits.GONE_MAX)]
+        many = [f"person/{number}" for number in range(3 * limits.REMOVED_MAX)]
         await asyncio.gather(*(platform.put(a_principal(name)) for name in many))
         await world.same(platform, region)
         await platform.stop()
         other = await world.a_platform(log_id="log-restored", store=MemoryStore("restored"))
         await world.same(other, region)
         sizes = [len(record.events) for batch in await batches_in(world.region_store) for record in batch.records]
-        assert max(sizes[-6:]) <= limits.GONE_MAX + server.PART_OBJECTS + 2
+        assert max(sizes[-6:]) <= limits.REMOVED_MAX + server.PART_OBJECTS + 2
         assert region.state.place.listing is None
 
     linked(story)
@@ -265,6 +265,6 @@ def test_a_list_of_which_every_part_comes_twice_is_applied_once(monkeypatch: pyt
         story.region.line.fate = lambda message: [message, message]
         streams = len(story.region.line.streams())
         await story.must_end_right(story.platform, story.region)
-        assert len([one for one in story.region.line.streams()[streams:] if named(one.query, "list")]) <= 1
+        assert len([one for one in story.region.line.streams()[streams:] if first_value(one.query, "list")]) <= 1
 
     linked(tell)

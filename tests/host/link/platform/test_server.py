@@ -14,26 +14,26 @@ from holdfast.core.ledger.builtin.overrides import EndOverride, OpenOverride
 from holdfast.core.ledger.builtin.sessions import OpenSession
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, parse, revision, seq_of, show
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.ledger.revision import DIGITS_MAX, INDEX_MAX, format_revision, pack_revision, parse_revision, seq_of
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.platform import commands as p
-from holdfast.core.region.state.shipped_objects import name_of
+from holdfast.core.region.state.shipped_objects import shipped_name
 from holdfast.host.errors import StoreWentBackwards, Unavailable
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.platform import server
-from holdfast.host.link.platform.position_proofs import PROOF_MAX, Place, proven
+from holdfast.host.link.platform.position_proofs import PROOF_MAX, LogPosition, read_position_proof
 from holdfast.host.link.platform.server import serve_shipments
-from holdfast.host.ports.transport import Flow, Framing, Reply, Request
+from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
 from holdfast.host.protocol.problem import read_problem
-from holdfast.host.protocol.request_signatures import OwnToken, sign
-from holdfast.host.protocol.shipments import SHIPMENTS, Beat, Known, Message, Shipment, read_message
-from holdfast.host.watch.subscription import Window
+from holdfast.host.protocol.request_signatures import SigningToken, sign
+from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, LinkHeartbeat, Message, Shipment, read_message
+from holdfast.host.watch.subscription import SubscriptionLimits
 from tests.support.hosts.link_world import LinkWorld, PlatformServer, linked
 from tests.support.ledgers.platform import DIGEST, a_principal
 
 Query = dict[str, str]
-Told = Shipment | Beat
+Told = Shipment | LinkHeartbeat
 
 
 async def joined(platform: PlatformServer) -> int:
@@ -46,9 +46,17 @@ async def joined(platform: PlatformServer) -> int:
     return session
 
 
-async def asked(platform: PlatformServer, session: int, cursor: int = 0, query: Query | None = None) -> Reply | Flow:
+async def asked(
+    platform: PlatformServer, session: int, cursor: int = 0, query: Query | None = None
+) -> Reply | StreamReply:
     facts = platform.state.facts
-    fields = {"region": "eu", "log": facts.log_id, "term": facts.term, "cursor": show(cursor), "session": show(session)}
+    fields = {
+        "region": "eu",
+        "log": facts.log_id,
+        "term": facts.term,
+        "cursor": format_revision(cursor),
+        "session": format_revision(session),
+    }
     pairs = tuple((name, str(value)) for name, value in {**fields, **(query or {})}.items())
     return await serve_shipments(platform.ledger, Request("GET", SHIPMENTS, pairs), "eu", platform.evidence)
 
@@ -58,14 +66,14 @@ async def stream(
 ) -> AsyncGenerator[Told, None]:
     """What a stream says after its first message."""
     flow = await asked(platform, session, cursor, query)
-    assert isinstance(flow, Flow), flow
+    assert isinstance(flow, StreamReply), flow
     assert flow.framing is Framing.FRAMES
     assert isinstance(flow.messages, AsyncGenerator)
     async with aclosing(flow.messages) as frames:
-        assert isinstance(read_message(await anext(frames)), Known)
+        assert isinstance(read_message(await anext(frames)), KnownPosition)
         async for frame in frames:
             message = read_message(frame)
-            assert not isinstance(message, Known)
+            assert not isinstance(message, KnownPosition)
             yield message
 
 
@@ -83,11 +91,11 @@ async def first_of(messages: AsyncGenerator[Told, None], count: int) -> list[Tol
 
 def objects(message: Told) -> list[tuple[str, str]]:
     assert isinstance(message, Shipment)
-    return [*map(name_of, message.ship.puts), *((one.kind, one.key) for one in message.ship.gone)]
+    return [*map(shipped_name, message.ship.puts), *((one.kind, one.key) for one in message.ship.gone)]
 
 
 def head(platform: PlatformServer) -> int:
-    return revision(platform.state.facts.seq, INDEX_MAX)
+    return pack_revision(platform.state.facts.seq, INDEX_MAX)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +164,15 @@ def test_a_stream_begins_with_what_is_known_of_the_regions_own_log() -> None:
 
         async def known() -> Message:
             flow = await asked(platform, session)
-            assert isinstance(flow, Flow)
+            assert isinstance(flow, StreamReply)
             assert isinstance(flow.messages, AsyncGenerator)
             async with aclosing(flow.messages) as frames:
                 return read_message(await anext(frames))
 
-        assert await known() == Known(0, "")
-        said = p.Acknowledge("eu", "log-eu", revision(5, INDEX_MAX), 0, DIGEST)
+        assert await known() == KnownPosition(0, "")
+        said = p.Acknowledge("eu", "log-eu", pack_revision(5, INDEX_MAX), 0, DIGEST)
         await platform.ledger.submit(Envelope("region/eu", said, platform.clock.wall(), session, 2))
-        assert await known() == Known(revision(5, INDEX_MAX), DIGEST)
+        assert await known() == KnownPosition(pack_revision(5, INDEX_MAX), DIGEST)
 
     linked(story)
 
@@ -225,7 +233,12 @@ def test_from_a_cursor_comes_only_what_changed_after_it_in_one_step_to_the_head(
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
         session, cursor = await joined(platform), head(platform)
-        for name, right in (("a", Right.READ), ("b", Right.READ), ("c", Right.READ), ("a", Right.WRITE)):
+        for name, right in (
+            ("a", Permission.READ),
+            ("b", Permission.READ),
+            ("c", Permission.READ),
+            ("a", Permission.WRITE),
+        ):
             await platform.put(a_principal(f"person/{name}", right))
         [message] = await first_of(stream(platform, session, cursor), 1)
         assert isinstance(message, Shipment)
@@ -261,7 +274,8 @@ def test_a_place_that_was_signed_and_is_not_in_this_log_stops_the_server(query: 
             await platform.put(a_principal("person/late"))
         error = await platform.failure()
         assert isinstance(error, StoreWentBackwards)
-        there = f"log-platform:{query.get('term', 1)}:{seq_of(parse(query.get('cursor', show(cursor))) or 0)}"
+        shipped = parse_revision(query.get("cursor", format_revision(cursor))) or 0
+        there = f"log-platform:{query.get('term', 1)}:{seq_of(shipped)}"
         assert there in str(error), "what was shipped"
         assert f"log-platform:1:{seq}:" in str(error), "and what there is"
         assert str(error) in read_problem(reply).detail
@@ -273,18 +287,20 @@ def test_a_place_that_was_signed_and_is_not_in_this_log_stops_the_server(query: 
 
 def signed(platform: PlatformServer, query: Query, cursor: int) -> str:
     """The proof that this server would have given, had it been there."""
-    place = Place("log-platform", int(query.get("term", 1)), parse(query.get("cursor", show(cursor))) or 0)
+    place = LogPosition(
+        "log-platform", int(query.get("term", 1)), parse_revision(query.get("cursor", format_revision(cursor))) or 0
+    )
     return platform.evidence.sign(platform.state, place)
 
 
-def by(name: str, secret: str, place: Place) -> str:
+def by(name: str, secret: str, place: LogPosition) -> str:
     """A proof of somebody who says to be the server of that name."""
-    raw = sign(OwnToken(name, secret), encode(("holdfast shipped 1", *astuple(place), name)))
-    return f"{place.term} {show(place.cursor)} {name} {urlsafe_b64encode(raw).decode()}"
+    raw = sign(SigningToken(name, secret), encode(("holdfast shipped 1", *astuple(place), name)))
+    return f"{place.term} {format_revision(place.cursor)} {name} {urlsafe_b64encode(raw).decode()}"
 
 
 FAR = {"cursor": "999.0"}
-THERE = Place("log-platform", 1, revision(999))
+THERE = LogPosition("log-platform", 1, pack_revision(999))
 #: What somebody who has a region's token, and no key of a server, can show.
 FORGED: dict[str, Callable[[PlatformServer], str]] = {
     "nothing": lambda _: "",
@@ -293,11 +309,13 @@ FORGED: dict[str, Callable[[PlatformServer], str]] = {
     "too long": lambda platform: signed(platform, FAR, 0) + "=" * 400,
     "a true proof of an earlier place": lambda platform: signed(platform, {}, head(platform)),
     "one whose place was changed": lambda platform: signed(platform, {}, head(platform)).replace(
-        show(head(platform)), "999.0"
+        format_revision(head(platform)), "999.0"
     ),
     "one whose term was changed": lambda platform: "7" + signed(platform, FAR, 0)[1:],
     "a term that is no number": lambda platform: "\u0661" + signed(platform, FAR, 0)[1:],
-    "one of another log": lambda platform: platform.evidence.sign(platform.state, Place("log-other", 1, revision(999))),
+    "one of another log": lambda platform: platform.evidence.sign(
+        platform.state, LogPosition("log-other", 1, pack_revision(999))
+    ),
     "one of a key that the log does not know": lambda _: by("server-p9", "mine", THERE),
     "one of another key than the server's": lambda _: by("server-p1", "mine", THERE),
 }
@@ -337,7 +355,9 @@ def test_each_place_that_a_region_is_brought_to_is_signed_once_the_log_knows_the
         [message] = await first_of(stream(platform, session, unsigned.ship.to), 1)
         assert isinstance(message, Shipment)
         ship = message.ship
-        assert proven(platform.state, "log-platform", ship.proof) == Place("log-platform", ship.term, ship.to)
+        assert read_position_proof(platform.state, "log-platform", ship.proof) == LogPosition(
+            "log-platform", ship.term, ship.to
+        )
 
     linked(story)
 
@@ -349,7 +369,7 @@ def test_while_nothing_changes_a_beat_comes_every_second() -> None:
         began, beats = world.clock.wall(), []
         async with aclosing(stream(platform, session, head(platform))) as messages:
             async for message in messages:
-                assert isinstance(message, Beat)
+                assert isinstance(message, LinkHeartbeat)
                 beats.append(message)
                 if len(beats) == 3:
                     break
@@ -427,7 +447,7 @@ def test_what_is_gone_is_an_object_that_was_shipped_too() -> None:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
         session, ends = await joined(platform), platform.clock.wall() + 3_600_000
-        uid = await platform.accept("person/root", OpenOverride(Action.PAUSE_AUTOSCALER, "eu", "", "a", ends))
+        uid = await platform.accept("person/root", OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", "a", ends))
         cursor, before = head(platform), platform.ledger.meters.counted("shipping_objects")
         await platform.accept("person/root", EndOverride(uid, "it is over"))
         [found] = await first_of(stream(platform, session, cursor), 1)
@@ -440,7 +460,7 @@ def test_what_is_gone_is_an_object_that_was_shipped_too() -> None:
 def test_a_stream_that_falls_behind_the_trimmed_log_goes_on_with_a_full_list() -> None:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
-        platform.ledger.hub.window = Window(waiting_batches=1)
+        platform.ledger.hub.window = SubscriptionLimits(waiting_batches=1)
         session, cursor = await joined(platform), head(platform)
         messages = stream(platform, session, cursor)
         await platform.put(a_principal("person/first"))
@@ -465,7 +485,7 @@ def test_a_leader_that_leads_no_more_says_so_and_its_stream_ends() -> None:
         assert platform.ledger.leader is not None
         platform.ledger.leader.term.is_over = True
         last = [message async for message in messages]
-        assert [isinstance(message, Beat) and message.leads for message in last] == [False]
+        assert [isinstance(message, LinkHeartbeat) and message.leads for message in last] == [False]
 
     linked(story)
 
@@ -488,7 +508,7 @@ def test_a_stream_that_nobody_reads_any_more_leaves_no_subscription() -> None:
         session = await joined(platform)
         await first_of(stream(platform, session), 1)
         messages = stream(platform, session, head(platform))
-        assert isinstance(await anext(messages), Beat)
+        assert isinstance(await anext(messages), LinkHeartbeat)
         await messages.aclose()
         meters = platform.ledger.meters
         assert (meters.gauged("shipping_streams"), meters.gauged("watch_subscribers")) == (0, 0)
@@ -509,9 +529,9 @@ def test_a_proof_is_read_up_to_its_greatest_length_and_number(term: int, length:
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
         await platform.announced()
-        proof = platform.evidence.sign(platform.state, place := Place("log-platform", term, revision(3)))
+        proof = platform.evidence.sign(platform.state, place := LogPosition("log-platform", term, pack_revision(3)))
         assert len(proof) < PROOF_MAX
-        found = proven(platform.state, "log-platform", f"{proof} ".ljust(length, "x"))
+        found = read_position_proof(platform.state, "log-platform", f"{proof} ".ljust(length, "x"))
         assert found == (place if is_proof else None)
 
     linked(story)

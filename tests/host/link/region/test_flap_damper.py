@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.core.model.records.region_reports import Counted, Failing, Seen, Waiting
-from holdfast.host.link.region.flap_damper import AGAIN_MS, Wavering
+from holdfast.core.model.records.region_reports import Failing, TemplateCounts, Waiting, WorkloadReport
+from holdfast.host.link.region.flap_damper import REPEAT_MS, FlapDamper
 
 
-def seen(bound: int = 1, ready: int = 0, fails: str = "exit", detail: str = "", **fields: int) -> Seen:
+def seen(bound: int = 1, ready: int = 0, fails: str = "exit", detail: str = "", **fields: int) -> WorkloadReport:
     failing = (Failing(fails, fields.pop("failing", 1), "n1", detail),) if fails else ()
-    return Seen(1, fields.get("generation", 1), (Counted("00", bound, ready, 0),), (), failing)
+    return WorkloadReport(1, fields.get("generation", 1), (TemplateCounts("00", bound, ready, 0),), (), failing)
 
 
 WELL = seen(1, 1, fails="")
@@ -18,12 +18,12 @@ class Link:
     """Tells what is due, and knows what it told."""
 
     def __init__(self) -> None:
-        self.wavering = Wavering()
+        self.wavering = FlapDamper()
         self.now = 1_000
-        self.known: Seen | None = None
-        self.told: list[Seen] = []
+        self.known: WorkloadReport | None = None
+        self.told: list[WorkloadReport] = []
 
-    def see(self, one: Seen) -> int:
+    def see(self, one: WorkloadReport) -> int:
         """When it is told; 0: it was told now, or is known."""
         if one == self.known:
             return 0
@@ -49,8 +49,8 @@ def test_a_crash_loop_is_told_twice_and_then_once_in_a_while() -> None:
         link.now += 500
         link.see(seen(1, number % 2, detail=f"exit code {number}"))
     assert len(link.told) == 3, "that it was well, that it fails, and the most that was ever ready meanwhile"
-    assert link.see(seen(1, 0)) == begun + 500 + AGAIN_MS
-    link.now = begun + 500 + AGAIN_MS
+    assert link.see(seen(1, 0)) == begun + 500 + REPEAT_MS
+    link.now = begun + 500 + REPEAT_MS
     assert link.see(seen(1, 0)) == 0
     assert len(link.told) == 4
 
@@ -75,7 +75,7 @@ def test_a_new_generation_and_what_waits_is_told_at_once() -> None:
     link = Link()
     link.see(seen())
     assert link.see(seen(generation=2)) == 0
-    waits = Seen(1, 2, (), (Waiting("capacity", 1, 0),), (Failing("exit", 1),))
+    waits = WorkloadReport(1, 2, (), (Waiting("capacity", 1, 0),), (Failing("exit", 1),))
     assert link.see(waits) == 0
 
 
@@ -99,20 +99,20 @@ def test_nothing_is_dropped_of_a_workload_while_some_of_it_was_told_lately() -> 
     link = Link()
     began = link.now
     link.see(seen(fails="exit"))
-    link.now += AGAIN_MS // 2
+    link.now += REPEAT_MS // 2
     link.see(seen(fails="over-limit"))
-    link.wavering.forget(began + AGAIN_MS)
+    link.wavering.forget(began + REPEAT_MS)
     assert link.wavering._told
 
 
 def test_what_was_told_long_ago_takes_no_room() -> None:
     link = Link()
     link.see(seen())
-    link.wavering.forget(link.now + AGAIN_MS - 1)
+    link.wavering.forget(link.now + REPEAT_MS - 1)
     assert link.wavering._told
-    link.wavering.forget(link.now + AGAIN_MS)
+    link.wavering.forget(link.now + REPEAT_MS)
     assert not link.wavering._told
     link.see(seen(2))
-    link.now += AGAIN_MS
+    link.now += REPEAT_MS
     link.see(WELL)
     assert not link.wavering._told

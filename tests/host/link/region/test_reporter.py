@@ -11,25 +11,25 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.builtin.sessions import EndSession
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import Token
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.ledger.revision import RevisionToken
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.region_reports import Counted, Failing, Waiting
-from holdfast.core.model.values.resources import NOTHING
+from holdfast.core.model.records.region_reports import Failing, TemplateCounts, Waiting
+from holdfast.core.model.values.resources import ZERO
 from holdfast.core.platform import commands as p
 from holdfast.core.platform.decide import assignment_stages
 from holdfast.core.platform.definition import ASSIGNMENT, GRANT, PLATFORM
 from holdfast.core.region.decide import shipments
 from holdfast.core.region.queries.replica_health import SLOW_MS, STEADY_MS
-from holdfast.core.region.queries.workload_report import at_once, counting
+from holdfast.core.region.queries.workload_report import run_to_end, workload_report_steps
 from holdfast.host.ledger.ledger import Role
 from holdfast.host.link.region import reporter, reports
 from holdfast.host.link.region.reporter import RESYNC_MS
-from holdfast.host.link.region.reports import SUMMARY, Name, Told, forgetting
-from holdfast.host.protocol.commands import ENVELOPES_MANY
+from holdfast.host.link.region.reports import SUMMARY, Name, ReportedState, forget_deleted
+from holdfast.host.protocol.commands import ENVELOPES_BATCH
 from holdfast.stores.memory import MemoryStore
 from tests.support.hosts.ledger_world import until
-from tests.support.hosts.link_actors import Acting, acting
+from tests.support.hosts.link_actors import LinkActors, link_actors
 from tests.support.hosts.link_world import LinkWorld, linked
 from tests.support.ledgers.platform import ACME, HOUR, a_quota, a_template, a_tenant, a_workload, an_exclusive, cpu
 from tests.support.ledgers.region import RegionBench
@@ -37,11 +37,11 @@ from tests.support.ledgers.region import RegionBench
 T = TypeVar("T")
 
 
-def sent(act: Acting, *kinds: type) -> list[Any]:
+def sent(act: LinkActors, *kinds: type) -> list[Any]:
     """Commands of these kinds that the region has sent, repeats included."""
     found: list[Any] = []
     for request in act.region.line.asked:
-        if request.path == ENVELOPES_MANY:
+        if request.path == ENVELOPES_BATCH:
             bodies = msgspec.msgpack.decode(request.body, type=list[msgspec.Raw])
             read = [PLATFORM.envelopes.read(bytes(one)) for one in bodies]
             found += [one.command for one in read if isinstance(one, Envelope) and isinstance(one.command, kinds)]
@@ -55,7 +55,7 @@ def test_more_words_than_a_session_may_refuse_are_all_said_and_none_of_them_agai
     """A new leader says what each account settled on, and is told that this is known: numbers run out on the way."""
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         for number in range(300):
             await act.platform.put(a_tenant(f"t{number}", "normal"))
             await act.platform.put(a_quota(f"t{number}", cpu(10)))
@@ -80,7 +80,7 @@ def test_more_words_than_a_session_may_refuse_are_all_said_and_none_of_them_agai
 
 def test_that_replicas_came_further_reaches_the_platform_at_once_and_why_others_wait_soon() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload())
         uid = await act.assign(web, 2)
@@ -90,7 +90,7 @@ def test_that_replicas_came_further_reaches_the_platform_at_once_and_why_others_
         await act.soon(lambda: (seen := act.seen(web)) and seen.waiting == (Waiting("not-yet-examined", 2, at),), 150)
         await act.place(uid, node, 0, 1)
         await act.serve(web, 0, 1)
-        await act.soon(lambda: (seen := act.seen(web)) and seen.counts == (Counted(template, 2, 2, 2),), 50)
+        await act.soon(lambda: (seen := act.seen(web)) and seen.counts == (TemplateCounts(template, 2, 2, 2),), 50)
         assert (seen := act.seen(web)) is not None
         assert (seen.waiting, seen.generation) == ((), 1)
 
@@ -99,7 +99,7 @@ def test_that_replicas_came_further_reaches_the_platform_at_once_and_why_others_
 
 def test_how_something_began_holds_up_nothing_that_comes_of_it() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload())
         await world.clock.sleep(3_000)
@@ -115,9 +115,9 @@ def test_how_something_began_holds_up_nothing_that_comes_of_it() -> None:
     linked(story)
 
 
-async def placed(world: LinkWorld, **fields: Any) -> tuple[Acting, int]:
+async def placed(world: LinkWorld, **fields: Any) -> tuple[LinkActors, int]:
     """A workload of one replica, which has a node and is not started yet."""
-    act = await acting(world)
+    act = await link_actors(world)
     await act.grant(5_000)
     node, web = await act.node("n1"), await act.put(a_workload(replicas=1, **fields))
     uid = await act.assign(web, 1)
@@ -126,7 +126,7 @@ async def placed(world: LinkWorld, **fields: Any) -> tuple[Acting, int]:
     return act, web
 
 
-def failing(act: Acting, web: int) -> tuple[Failing, ...]:
+def failing(act: LinkActors, web: int) -> tuple[Failing, ...]:
     seen = act.seen(web)
     return seen.failing if seen is not None else ()
 
@@ -150,13 +150,13 @@ def test_no_more_than_half_of_the_time_goes_into_looking(monkeypatch: pytest.Mon
             nonlocal looks
             looks += 1
             await world.clock.sleep(50)
-            return at_once(work)
+            return run_to_end(work)
 
-        act = await acting(world)
+        act = await link_actors(world)
         web = await act.put(a_workload(replicas=200))
         uid = await act.assign(web, 200)
         await world.clock.sleep(2_000)
-        monkeypatch.setattr(reporter, "bit_by_bit", slowly)
+        monkeypatch.setattr(reporter, "run_in_steps", slowly)
         for ordinal in range(200):
             await act.open(uid, ordinal)
             await world.clock.sleep(5)
@@ -194,9 +194,9 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(state: Any, workload: int, at: int) -> Any:
         found.append(workload)
-        return counting(state, workload, at)
+        return workload_report_steps(state, workload, at)
 
-    monkeypatch.setattr(reporter, "counting", counted)
+    monkeypatch.setattr(reporter, "workload_report_steps", counted)
     return found
 
 
@@ -224,7 +224,7 @@ def test_that_a_replica_is_not_ready_for_long_is_told_though_nothing_happens_in_
 
 def test_changes_of_one_workload_are_told_fifty_times_a_second_at_most() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         web = await act.put(a_workload(replicas=90))
         uid = await act.assign(web, 90)
         await world.clock.sleep(2_000)
@@ -240,7 +240,7 @@ def test_changes_of_one_workload_are_told_fifty_times_a_second_at_most() -> None
 
 def test_changes_of_many_workloads_are_told_together_once_a_second() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         uids = []
         await act.platform.put(a_tenant("acme", "normal", most=200))
         for number in range(105):
@@ -261,7 +261,7 @@ def test_another_assignment_of_a_workload_is_told_of_though_it_looks_like_the_la
     """The platform forgets what it was told with the assignment: what is as it was before is news to it."""
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         web = await act.put(a_workload())
         uid = await act.assign(web, 0)
         await act.soon(lambda: act.seen(web))
@@ -276,7 +276,7 @@ def test_another_assignment_of_a_workload_is_told_of_though_it_looks_like_the_la
 
 def test_a_change_that_was_not_heard_of_is_found_by_looking_at_everything() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         web = await act.put(a_workload())
         uid = await act.assign(web, 1)
         await act.soon(lambda: act.seen(web) is not None, 150)
@@ -297,7 +297,7 @@ def test_a_change_that_was_not_heard_of_is_found_by_looking_at_everything() -> N
 
 def test_where_every_change_is_heard_of_looking_at_everything_catches_nothing() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         web = await act.put(a_workload(replicas=9))
         uid = await act.assign(web, 9)
@@ -315,7 +315,7 @@ def test_where_every_change_is_heard_of_looking_at_everything_catches_nothing() 
 
 def test_when_changes_had_to_be_left_out_everything_is_looked_at() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         web = await act.put(a_workload())
         uid = await act.assign(web, 1)
         for touches in list(act.region.ledger.hub._touches.values()):
@@ -331,7 +331,7 @@ def test_when_changes_had_to_be_left_out_everything_is_looked_at() -> None:
 
 def test_the_first_summary_comes_at_once_and_then_one_a_second_at_most() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.soon(lambda: act.summary() is not None)
         before = act.counted("link_summaries")
         for number in range(30):
@@ -345,7 +345,7 @@ def test_the_first_summary_comes_at_once_and_then_one_a_second_at_most() -> None
 
 def test_a_region_in_which_nothing_changes_says_nothing() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         uid = await act.assign(await act.put(a_workload()), 1)
         await act.open(uid, 0)
         await world.clock.sleep(10_000)
@@ -361,7 +361,7 @@ def test_a_region_in_which_nothing_changes_says_nothing() -> None:
 
 def test_a_grant_is_settled_as_soon_as_it_is_logged() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         await act.soon(lambda: act.settled() == (1, cpu(5_000)), 50)
         await act.grant(2_000)
@@ -372,7 +372,7 @@ def test_a_grant_is_settled_as_soon_as_it_is_logged() -> None:
 
 def test_a_grant_lowered_below_what_is_charged_is_settled_at_that_and_lower_when_charges_fall() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload(template=a_template(1_000)))
         uid = await act.assign(web, 3)
@@ -397,7 +397,7 @@ def test_a_grant_lowered_below_what_is_charged_is_settled_at_that_and_lower_when
 
 def test_a_right_is_given_back_when_nothing_of_its_identity_is_left_and_not_before() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, db = await act.node("n1"), await act.put(an_exclusive(replicas=2))
         for ordinal in (0, 1):
@@ -421,7 +421,7 @@ def test_a_right_is_given_back_when_nothing_of_its_identity_is_left_and_not_befo
 
 def test_all_rights_that_a_list_asks_for_are_given_back_in_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         db = await act.put(an_exclusive(replicas=5))
         for ordinal in range(5):
             await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ordinal, "eu"))
@@ -438,7 +438,7 @@ def test_an_ended_assignment_that_is_too_much_for_one_word_is_given_back_in_part
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, db = await act.node("n1"), await act.put(an_exclusive(replicas=5))
         await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ((0, 5),), "eu"))
@@ -463,7 +463,7 @@ def test_an_ended_assignment_that_is_too_much_for_one_word_is_given_back_in_part
 
 def test_an_ended_assignment_is_removed_once_it_is_empty_and_its_workload_goes_with_it() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload())
         uid = await act.assign(web, 1)
@@ -471,7 +471,7 @@ def test_an_ended_assignment_is_removed_once_it_is_empty_and_its_workload_goes_w
         await act.place(uid, node, 0)
         await act.serve(web, 0)
         await act.platform.accept("tenant/acme", p.DeleteWorkload("acme", "web"))
-        await act.soon(lambda: act.assignment(uid).stage is Stage.ENDED)
+        await act.soon(lambda: act.assignment(uid).stage is AssignmentStage.ENDED)
         await world.clock.sleep(2_000)
         assert web in act.platform.state.workloads
         await act.end(web, 0)
@@ -484,7 +484,7 @@ def test_an_ended_assignment_is_removed_once_it_is_empty_and_its_workload_goes_w
 
 def test_an_ended_assignment_that_the_platform_does_not_know_is_forgotten_here() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload())
         uid = await act.assign(web, 1)
@@ -495,7 +495,7 @@ def test_an_ended_assignment_that_the_platform_does_not_know_is_forgotten_here()
         removed = Envelope("region/eu", p.RemoveAssignment(uid), at, session=session, sequence=200)  # as if it had
         await act.platform.ledger.submit(removed)
         await world.clock.sleep(2_000)
-        assert act.assignment(uid).stage is Stage.ENDED
+        assert act.assignment(uid).stage is AssignmentStage.ENDED
         await act.end(web, 0)
         await act.soon(lambda: uid not in act.region.state.assignments)
         assert act.counted("link_forgotten") == 1
@@ -507,8 +507,8 @@ def test_an_ended_assignment_that_the_platform_does_not_know_is_forgotten_here()
 # Offers back
 
 
-async def a_crowded_region(world: LinkWorld, code: str) -> tuple[Acting, int, int]:
-    act = await acting(world)
+async def a_crowded_region(world: LinkWorld, code: str) -> tuple[LinkActors, int, int]:
+    act = await link_actors(world)
     web = await act.put(a_workload(replicas=4))
     uid = await act.assign(web, 4)
     await act.open(uid, 0, 1, 2)
@@ -543,7 +543,7 @@ def test_what_waits_for_something_else_than_room_is_not_offered_back() -> None:
 
 def test_identities_are_not_offered_back() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         db = await act.put(an_exclusive(replicas=1))
         await act.platform.accept(ASSIGNMENT, p.GrantRight(db, 0, "eu"))
         uid = await act.assign(db, ordinals=(0,))
@@ -557,7 +557,7 @@ def test_identities_are_not_offered_back() -> None:
 
 def test_an_offer_that_comes_too_early_is_made_again_when_it_is_not() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         uids, webs = [], []
         for number in range(2):
             webs.append(await act.put(a_workload(f"w{number}", replicas=100, template=a_template(1, str(number)))))
@@ -579,7 +579,7 @@ def test_an_offer_that_comes_too_early_is_made_again_when_it_is_not() -> None:
 
 def test_in_the_next_session_only_what_has_changed_is_told() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         webs = [await act.put(a_workload(f"w{number}")) for number in range(3)]
         uids = [await act.assign(web, 1) for web in webs]
@@ -603,7 +603,7 @@ def test_in_the_next_session_only_what_has_changed_is_told() -> None:
 
 def test_another_log_of_the_platform_is_told_everything_again() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.node("n1")
         await act.soon(lambda: (summary := act.summary()) and summary.nodes, 1_500)
         await act.platform.stop()
@@ -614,10 +614,10 @@ def test_another_log_of_the_platform_is_told_everything_again() -> None:
 
 
 def test_what_was_told_is_forgotten_when_the_platforms_log_is_another_or_lost_its_end() -> None:
-    def at(log_id: str, seq: int) -> Token:
-        return Token(log_id, 1, seq, b"digest")
+    def at(log_id: str, seq: int) -> RevisionToken:
+        return RevisionToken(log_id, 1, seq, b"digest")
 
-    told = Told()
+    told = ReportedState()
     assert told.hear(at("a", 5))
     told.of["summary",] = "something"
     assert not told.hear(at("a", 5))
@@ -639,13 +639,13 @@ def test_what_was_told_of_workloads_and_assignments_that_are_gone_is_dropped() -
     gone = {("seen", 77): 1, ("rights", 78): 1, ("removed", 78): 1, ("offer", 78): 1}
     kept = {("seen", 1): 1, ("rights", web.uid): 1, ("removed", web.uid): 1, ("grant", "quota/acme"): 1, SUMMARY: 1}
     told: dict[Name, Any] = {**gone, **kept}
-    at_once(forgetting(bench.state, told))
+    run_to_end(forget_deleted(bench.state, told))
     assert told == kept
 
 
 def test_the_next_leader_of_a_region_tells_everything_and_changes_nothing_by_it() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         web = await act.put(a_workload())
         uid = await act.assign(web, 1)
@@ -666,7 +666,7 @@ def test_the_next_leader_of_a_region_tells_everything_and_changes_nothing_by_it(
 
 def test_nothing_is_said_before_the_platform_was_heard_in_this_session() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         act.region.line.fate = lambda message: []
         session = act.platform.state.regions["eu"].status.session
         await act.platform.accept("ledger", EndSession(session, "silent"))
@@ -683,7 +683,7 @@ def test_nothing_is_said_before_the_platform_was_heard_in_this_session() -> None
 
 def test_what_the_platform_could_not_judge_is_said_again_later() -> None:
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         web = await act.put(a_workload())
         uid = await act.assign(web, 1)
         region = act.platform.state.principals["region/*"]
@@ -703,10 +703,10 @@ def test_what_the_platform_could_not_judge_is_said_again_later() -> None:
 
 
 def test_a_retired_region_ends_everything_and_forgets_it_once_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipments, "NAMED_MAX", 1)  # more than one record holds
+    monkeypatch.setattr(shipments, "PARTS_MAX", 1)  # more than one record holds
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         await act.grant(5_000)
         node, web = await act.node("n1"), await act.put(a_workload())
         uid, other = await act.assign(web, 1), await act.assign(await act.put(a_workload("other")), 0)
@@ -717,8 +717,10 @@ def test_a_retired_region_ends_everything_and_forgets_it_once_nothing_is_left(mo
         await act.platform.accept("person/root", p.RetireRegion("eu", "its machines are sold"))
         await world.clock.sleep(200)
         act.region.line.is_cut = False
-        await act.soon(lambda: act.counted("link_stood_down") and act.assignment(uid).stage is Stage.ENDED, 20_000)
-        assert act.region.state.allowances["quota/acme"].target == NOTHING
+        await act.soon(
+            lambda: act.counted("link_stood_down") and act.assignment(uid).stage is AssignmentStage.ENDED, 20_000
+        )
+        assert act.region.state.allowances["quota/acme"].target == ZERO
         await act.soon(lambda: other not in act.region.state.assignments, 3_000)
         asked = len(act.region.line.asked)
         await world.clock.sleep(2_000)
@@ -737,7 +739,7 @@ def test_a_retired_region_forgets_an_assignment_with_more_rights_than_one_record
     monkeypatch.setattr(reports, "RIGHTS_MAX", 1)
 
     async def story(world: LinkWorld) -> None:
-        act = await acting(world)
+        act = await link_actors(world)
         db = await act.put(an_exclusive(replicas=2))
         await act.platform.accept(ASSIGNMENT, p.GrantRight(db, ((0, 2),), "eu"))
         uid = await act.assign(db, ordinals=(0, 1))

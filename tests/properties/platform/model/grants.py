@@ -5,18 +5,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.objects.workloads import Failover, OnDeadline, OnDisconnect, Workload
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
-from holdfast.core.model.values.ranges import Named, runs_of
+from holdfast.core.model.objects.workloads import FailoverMode, OnDeadline, OnDisconnect, Workload
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
+from holdfast.core.model.values.ranges import Named, ranges_of
 from holdfast.core.model.values.resources import (
     AMOUNT_MAX,
-    NOTHING,
+    ZERO,
     Resources,
     add,
-    exceeded,
-    greatest,
+    elementwise_max,
+    first_exceeded,
     subtract,
     total,
 )
@@ -60,7 +60,7 @@ def shared_out(world: World, workload: int, without: int = 0) -> int:
     return sum(
         a.disruption
         for a in world.assigned(workload)
-        if a.uid != without and a.purpose is Purpose.SERVING and a.stage is not Stage.ENDED
+        if a.uid != without and a.purpose is AssignmentPurpose.SERVING and a.stage is not AssignmentStage.ENDED
     )
 
 
@@ -68,11 +68,11 @@ def shared_out(world: World, workload: int, without: int = 0) -> int:
 
 
 def is_emergency_for(override: Override, region: str, at: int) -> bool:
-    return override.action is Action.EMERGENCY_QUOTA and override.ends > at and override.region in ("", region)
+    return override.action is OverrideAction.EMERGENCY_QUOTA and override.ends > at and override.region in ("", region)
 
 
-def payers(world: World, workload: Workload, region: str, purpose: Purpose, at: int) -> tuple[str, ...]:
-    if purpose is Purpose.RECOVERY:
+def payers(world: World, workload: Workload, region: str, purpose: AssignmentPurpose, at: int) -> tuple[str, ...]:
+    if purpose is AssignmentPurpose.RECOVERY:
         return (f"recovery/{workload.spec.recovery.budget}",)
     tenant = workload.meta.tenant
     cls, quota = world.things.get(("PriorityClass", workload.spec.priority_class)), world.things.get(("Quota", tenant))
@@ -103,25 +103,25 @@ def limit_of(world: World, account: str, region: str, at: int) -> tuple[Resource
         if budget is None:
             deny(Code.NOT_FOUND)
         need(region in budget.spec.regions, Code.CONTRADICTORY)
-        return budget.spec.each, NOTHING, latest
+        return budget.spec.each, ZERO, latest
     if kind == "reclaimable":
         quota = world.things.get(("Quota", name))
         if quota is None:
             deny(Code.NOT_FOUND)
-        return hundredths(world, region, quota.spec.reclaimable), NOTHING, latest
+        return hundredths(world, region, quota.spec.reclaimable), ZERO, latest
     need(kind == "emergency" and name.isdigit() and str(int(name)) == name, Code.MALFORMED)
     override = world.overrides.get(int(name))
-    if override is None or override.action is not Action.EMERGENCY_QUOTA:
+    if override is None or override.action is not OverrideAction.EMERGENCY_QUOTA:
         deny(Code.NOT_FOUND)
     need(override.ends > at, Code.EXPIRED)
     need(override.region in ("", region), Code.CONTRADICTORY)
-    return amount_of(override), NOTHING, min(latest, override.ends)
+    return amount_of(override), ZERO, min(latest, override.ends)
 
 
 def hundredths(world: World, region: str, percent: int) -> Resources:
     """So much of what the nodes of a region have, as far as it has told."""
     if region not in world.summaries:
-        return NOTHING
+        return ZERO
     whole = total(nodes.capacity for nodes in world.summaries[region][2].nodes)
     named = {name: amount * percent // 100 for name, amount in whole.extended}
     cpu, memory, disk, gpu = (n * percent // 100 for n in (whole.cpu, whole.memory, whole.disk, whole.gpu))
@@ -161,16 +161,16 @@ def assign(world: World, command: c.Assign, case: Case) -> None:
     new = proposed(world, command, workload, old, case)
     need(old is None or new != old or is_renewal(world, workload, old, case.at), Code.ALREADY)
     if old is not None:
-        need(old.stage is not Stage.ENDED, Code.WRONG_PHASE)
-        need(not (old.stage is Stage.ACTIVE and new.stage is Stage.STANDBY), Code.WRONG_PHASE)
-    begins = new.stage is Stage.ACTIVE and (old is None or old.stage is not Stage.ACTIVE)
-    need(new.purpose is Purpose.SERVING or not begins or is_any_lost(world), Code.TOO_EARLY)
+        need(old.stage is not AssignmentStage.ENDED, Code.WRONG_PHASE)
+        need(not (old.stage is AssignmentStage.ACTIVE and new.stage is AssignmentStage.STANDBY), Code.WRONG_PHASE)
+    begins = new.stage is AssignmentStage.ACTIVE and (old is None or old.stage is not AssignmentStage.ACTIVE)
+    need(new.purpose is AssignmentPurpose.SERVING or not begins or is_any_lost(world), Code.TOO_EARLY)
     # Nothing new goes there: not more than before, or only a list of rights to give back.
     nothing_new = not grows(old, new) if old is not None else not new.shares and not new.ordinals and new.returning
     need(nothing_new or world.standing[new.region].health is H.HEALTHY, Code.REGION_UNAVAILABLE)
     need(nothing_new or may_hold(world, workload.spec, new.region), Code.RESIDENCY)
     need(nothing_new or is_near(world, workload.spec, new.region), Code.LATENCY)
-    if new.purpose is Purpose.RECOVERY:
+    if new.purpose is AssignmentPurpose.RECOVERY:
         budget = world.things.get(("RecoveryBudget", workload.spec.recovery.budget))
         if budget is None:
             deny(Code.NOT_FOUND)
@@ -179,7 +179,7 @@ def assign(world: World, command: c.Assign, case: Case) -> None:
     known = [names for uid, names in world.named.items() if world.workloads[uid].meta.tenant == new.tenant]
     need(all(share.template in set().union(*known) for share in new.shares), Code.NOT_FOUND)
     if new.disruption > (old.disruption if old else 0):
-        others = shared_out(world, new.workload, new.uid) if new.purpose is Purpose.SERVING else 0
+        others = shared_out(world, new.workload, new.uid) if new.purpose is AssignmentPurpose.SERVING else 0
         need(others + new.disruption <= workload.spec.disruption_max, Code.DISRUPTION)
     need_identities(world, workload, new)
     store(world, workload, replace(new, uid=new.uid or world.next), case.at, renew=True)
@@ -195,9 +195,9 @@ def need_shape(command: c.Assign, workload: Workload) -> None:
     need(min([command.disruption, *counts]) >= 0, Code.MALFORMED)
     need(sum(counts) <= 100_000 and len(each(command.ordinals)) <= 100_000, Code.MALFORMED)
     need(len(set(each(command.ordinals))) == len(each(command.ordinals)), Code.MALFORMED)
-    need(len(set(names)) == len(names) and command.stage is not Stage.ENDED, Code.MALFORMED)
-    recovery = command.purpose is Purpose.RECOVERY
-    need(recovery or command.stage is Stage.ACTIVE, Code.CONTRADICTORY)
+    need(len(set(names)) == len(names) and command.stage is not AssignmentStage.ENDED, Code.MALFORMED)
+    recovery = command.purpose is AssignmentPurpose.RECOVERY
+    need(recovery or command.stage is AssignmentStage.ACTIVE, Code.CONTRADICTORY)
     need(not recovery or workload.spec.recovery.budget, Code.CONTRADICTORY)
 
 
@@ -206,16 +206,16 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
     shares = tuple(sorted((s for s in command.shares if s.count), key=lambda share: share.template))
     others = [a for a in world.assigned(meta.uid) if a.region == command.region and a.purpose is not command.purpose]
     listed = [*each(command.ordinals), *(ordinal for a in others for ordinal in each(a.ordinals))]
-    asks_back = spec.exclusive and command.purpose is Purpose.SERVING
+    asks_back = spec.exclusive and command.purpose is AssignmentPurpose.SERVING
     held = sorted(n for (uid, n), holder in world.rights.items() if (uid, holder) == (meta.uid, command.region))
     return Assignment(
         uid=old.uid if old else 0, revision=old.revision if old else 0,
         workload=meta.uid, workload_name=meta.name, tenant=meta.tenant,
         region=command.region, purpose=command.purpose, stage=command.stage, generation=meta.generation, shares=shares,
         accounts=payers(world, workload, command.region, command.purpose, case.at), priority_class=spec.priority_class,
-        disruption=command.disruption, exclusive=spec.exclusive, ordinals=runs_of(command.ordinals),
+        disruption=command.disruption, exclusive=spec.exclusive, ordinals=ranges_of(command.ordinals),
         right_until=old.right_until if old else 0, jurisdictions=spec.placement.jurisdictions, batch=spec.batch,
-        returning=runs_of(n for n in held if n not in listed) if asks_back else (),
+        returning=ranges_of(n for n in held if n not in listed) if asks_back else (),
         deadline=meta.created + spec.deadline if spec.deadline else 0, fails_late=spec.on_deadline is OnDeadline.FAIL,
         stops_cut=spec.on_disconnect is OnDisconnect.STOP,
     )  # fmt: skip
@@ -223,7 +223,7 @@ def proposed(world: World, command: c.Assign, workload: Workload, old: Assignmen
 
 def is_renewal(world: World, workload: Workload, old: Assignment, at: int) -> bool:
     """Saying the same again means something once half of a lease is over, in a region that is heard."""
-    leased = workload.spec.failover is Failover.LEASED and old.ordinals
+    leased = workload.spec.failover is FailoverMode.LEASED and old.ordinals
     if not leased or world.standing[old.region].health is not H.HEALTHY:
         return False
     lease, left = world.settings.right_lease, old.right_until - at
@@ -253,7 +253,7 @@ def need_identities(world: World, workload: Workload, new: Assignment) -> None:
 
 def need_covered(new: Assignment) -> None:
     """What runs and is exclusive has an identity each."""
-    runs = new.exclusive and new.stage is Stage.ACTIVE
+    runs = new.exclusive and new.stage is AssignmentStage.ACTIVE
     need(not runs or sum(s.count for s in new.shares) <= len(each(new.ordinals)), Code.CONTRADICTORY)
 
 
@@ -261,7 +261,7 @@ def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: 
     """Keep it, and the latest end of its leases that its region was ever told."""
     if renew:
         until = 0
-        if workload.spec.failover is Failover.LEASED and (new.ordinals or new.returning):
+        if workload.spec.failover is FailoverMode.LEASED and (new.ordinals or new.returning):
             renewed = new.ordinals and world.standing[new.region].health is H.HEALTHY
             until = at + world.settings.right_lease if renewed else new.right_until
         new = replace(new, right_until=until)
@@ -275,26 +275,26 @@ def store(world: World, workload: Workload, new: Assignment, at: int, *, renew: 
 def activate(world: World, command: c.Activate, case: Case) -> None:
     standby = found(world, command.assignment)
     workload = world.workloads[standby.workload]
-    need(standby.stage is not Stage.ACTIVE, Code.ALREADY)
-    need(workload.meta.deletion is None and standby.stage is Stage.STANDBY, Code.WRONG_PHASE)
+    need(standby.stage is not AssignmentStage.ACTIVE, Code.ALREADY)
+    need(workload.meta.deletion is None and standby.stage is AssignmentStage.STANDBY, Code.WRONG_PHASE)
     need(is_any_lost(world), Code.TOO_EARLY)
     need(world.standing[standby.region].health in (H.HEALTHY, H.SUSPECT), Code.REGION_UNAVAILABLE)
-    active = replace(standby, stage=Stage.ACTIVE)
+    active = replace(standby, stage=AssignmentStage.ACTIVE)
     need_covered(active)
     store(world, workload, active, case.at, renew=True)
 
 
 def end_assignment(world: World, command: c.EndAssignment, case: Case) -> None:
     assignment = found(world, command.assignment)
-    need(assignment.stage is not Stage.ENDED, Code.ALREADY)
-    ended = replace(assignment, stage=Stage.ENDED, shares=(), disruption=0, revision=world.next)
+    need(assignment.stage is not AssignmentStage.ENDED, Code.ALREADY)
+    ended = replace(assignment, stage=AssignmentStage.ENDED, shares=(), disruption=0, revision=world.next)
     world.assignments[assignment.uid] = ended
 
 
 def remove_assignment(world: World, command: c.RemoveAssignment, case: Case) -> None:
     assignment = found(world, command.assignment)
     need_joined(world, assignment.region, case)
-    need(assignment.stage is Stage.ENDED, Code.WRONG_PHASE)
+    need(assignment.stage is AssignmentStage.ENDED, Code.WRONG_PHASE)
     templates = [template for template, _ in command.done]
     need(len(templates) <= 16 and templates == sorted(set(templates)), Code.MALFORMED)
     need(all(count > 0 for _, count in command.done), Code.MALFORMED)
@@ -316,7 +316,7 @@ def release_finalizer(world: World, command: c.ReleaseFinalizer, case: Case) -> 
     need(case.at >= held[0].deadline, Code.TOO_EARLY)
     need(not workload.spec.exclusive, Code.RIGHT_HELD)
     need(world.standing[command.region].health is H.LOST, Code.NOT_OWNER)
-    pauses = [o for o in world.overrides.values() if o.action is Action.PAUSE_REPAIR and o.ends > case.at]
+    pauses = [o for o in world.overrides.values() if o.action is OverrideAction.PAUSE_REPAIR and o.ends > case.at]
     need(not any(o.region in ("", command.region) for o in pauses), Code.PAUSED)
     for one in world.assigned(command.workload):
         if one.region == command.region:
@@ -327,14 +327,14 @@ def release_finalizer(world: World, command: c.ReleaseFinalizer, case: Case) -> 
 def adopt(world: World, command: c.Adopt, case: Case) -> None:
     recovered = found(world, command.assignment)
     workload = world.workloads[recovered.workload]
-    need(recovered.purpose is Purpose.RECOVERY, Code.ALREADY)
-    need(workload.meta.deletion is None and recovered.stage is Stage.ACTIVE, Code.WRONG_PHASE)
+    need(recovered.purpose is AssignmentPurpose.RECOVERY, Code.ALREADY)
+    need(workload.meta.deletion is None and recovered.stage is AssignmentStage.ACTIVE, Code.WRONG_PHASE)
     others = [a for a in world.assigned(recovered.workload) if a.region == recovered.region]
-    need(all(a.purpose is not Purpose.SERVING for a in others), Code.EXISTS)
+    need(all(a.purpose is not AssignmentPurpose.SERVING for a in others), Code.EXISTS)
     shared = shared_out(world, recovered.workload) + recovered.disruption
     need(not recovered.disruption or shared <= workload.spec.disruption_max, Code.DISRUPTION)
-    accounts = payers(world, workload, recovered.region, Purpose.SERVING, case.at)
-    store(world, workload, replace(recovered, purpose=Purpose.SERVING, accounts=accounts), case.at)
+    accounts = payers(world, workload, recovered.region, AssignmentPurpose.SERVING, case.at)
+    store(world, workload, replace(recovered, purpose=AssignmentPurpose.SERVING, accounts=accounts), case.at)
 
 
 # Escrow
@@ -349,24 +349,24 @@ def offer_grant(world: World, command: c.OfferGrant, case: Case) -> None:
     need(old is None or (old.target, old.protected, old.ends) != (target, protected, command.ends), Code.ALREADY)
     need(command.region in world.standing, Code.NOT_FOUND)
     health = world.standing[command.region].health
-    raises = bool(exceeded(target, old.target if old else NOTHING))
+    raises = bool(first_exceeded(target, old.target if old else ZERO))
     need(health is not H.RETIRED and not (health is H.LOST and raises), Code.REGION_UNAVAILABLE)
-    prolongs = old is not None and command.ends > old.ends and target != NOTHING
+    prolongs = old is not None and command.ends > old.ends and target != ZERO
     if old is None or raises or prolongs or has_limit(world, command.account, command.region, case.at):
         limit, shield, latest = limit_of(world, command.account, command.region, case.at)
     else:
-        limit, shield, latest = NOTHING, NOTHING, case.at + world.settings.grant_life
+        limit, shield, latest = ZERO, ZERO, case.at + world.settings.grant_life
     need(case.at < command.ends <= latest, Code.EXPIRED)
     need(old is None or len(old.waiting) < 64, Code.TOO_MANY_IN_FLIGHT)
-    need(not exceeded(protected, target), Code.CONTRADICTORY)
+    need(not first_exceeded(protected, target), Code.CONTRADICTORY)
     if raises:
         charged = world.charged(command.account, command.region)
-        before = old.charged if old else NOTHING
-        after = add(subtract(charged, before), greatest(before, target))
-        need(not exceeded(after, limit), Code.OVER_QUOTA)
-    if exceeded(protected, old.protected if old else NOTHING):
+        before = old.charged if old else ZERO
+        after = add(subtract(charged, before), elementwise_max(before, target))
+        need(not first_exceeded(after, limit), Code.OVER_QUOTA)
+    if first_exceeded(protected, old.protected if old else ZERO):
         others = [g.protected for (r, a), g in world.grants.items() if a == command.account and r != command.region]
-        need(not exceeded(add(protected, total(others)), shield), Code.OVER_QUOTA)
+        need(not first_exceeded(add(protected, total(others)), shield), Code.OVER_QUOTA)
     lent = world.grants.setdefault(key, Lent(world.next, acknowledged=world.spent[command.region]))
     lent.targets[max(lent.targets, default=world.spent[command.region]) + 1] = target
     lent.ends, lent.protected = command.ends, protected
@@ -380,15 +380,15 @@ def acknowledge_grant(world: World, command: c.AcknowledgeGrant, case: Case) -> 
     lent = world.grants.get((case.name, command.account))
     if lent is None:
         latest = ending(world, command.account, case.name, case.at)
-        need(settled != NOTHING, Code.ALREADY)
-        lent = world.grants[case.name, command.account] = Lent(world.next, {0: NOTHING}, latest)
+        need(settled != ZERO, Code.ALREADY)
+        lent = world.grants[case.name, command.account] = Lent(world.next, {0: ZERO}, latest)
     if version <= lent.acknowledged:
-        higher = exceeded(settled, lent.settled)
+        higher = first_exceeded(settled, lent.settled)
         is_later = case.session != lent.session or command.position > lent.position
         later = version == lent.acknowledged and is_later
         need(later if higher else version == lent.version and settled != lent.settled, Code.ALREADY)
     if version == lent.version or version > lent.acknowledged:
-        need(not exceeded(lent.targets.get(version, NOTHING), settled), Code.CONTRADICTORY)
+        need(not first_exceeded(lent.targets.get(version, ZERO), settled), Code.CONTRADICTORY)
     if version > lent.version:
         # Never offered here: the region is told the target again, under a version that it has not.
         lent.targets = {version: settled, version + 1: lent.target}
@@ -396,9 +396,9 @@ def acknowledge_grant(world: World, command: c.AcknowledgeGrant, case: Case) -> 
     lent.acknowledged, lent.settled, lent.position = version, settled, max(before, command.position)
     lent.session = case.session
     over = command.account.startswith("emergency/") and not has_limit(world, command.account, case.name, case.at)
-    if over and lent.charged == NOTHING and not lent.waiting:
+    if over and lent.charged == ZERO and not lent.waiting:
         del world.grants[case.name, command.account]
     kind, _, name = command.account.partition("/")
     owner = {"quota": "Quota", "reclaimable": "Quota", "recovery": "RecoveryBudget"}.get(kind)
-    if owner and (owner, name) not in world.things and lent.charged == NOTHING and not lent.waiting:
+    if owner and (owner, name) not in world.things and lent.charged == ZERO and not lent.waiting:
         world.forget(case.name, command.account)

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import RECORD_BYTES_MAX, encode, template_digest
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import Region, RegionHealth
-from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec, WorkloadStatus
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.values.conditions import Condition, Reason, Truth, with_condition
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, with_condition
 from holdfast.core.model.values.metadata import Deletion, Finalizer, Meta
-from holdfast.core.model.values.resources import NOTHING, Resources, exceeded, ill_formed
+from holdfast.core.model.values.resources import ZERO, Resources, amount_problem, first_exceeded
 from holdfast.core.platform import commands as c
 from tests.properties.platform.model.platform import Case, Standing, World, deny, drop_right, need
 
@@ -37,7 +37,7 @@ def need_name(kind: str, meta: Meta) -> None:
 
 
 def need_amount(amount: Resources) -> None:
-    need(not ill_formed(amount), Code.MALFORMED)
+    need(not amount_problem(amount), Code.MALFORMED)
 
 
 def need_scope(thing: Any, case: Case) -> None:
@@ -93,7 +93,7 @@ def check_quota(world: World, new: Any, old: Any, case: Case) -> None:
     need_amount(new.spec.hard)
     need_amount(new.spec.protected)
     need(0 <= new.spec.reclaimable <= 100, Code.MALFORMED)
-    need(not exceeded(new.spec.protected, new.spec.hard), Code.CONTRADICTORY)
+    need(not first_exceeded(new.spec.protected, new.spec.hard), Code.CONTRADICTORY)
     need(("Tenant", new.meta.name) in world.things, Code.NOT_FOUND)
 
 
@@ -105,7 +105,7 @@ def need_rights(rights: Any, case: Case) -> None:
     """Nobody hands out or takes away what they do not have."""
     assert case.principal is not None
     own = {*case.principal.spec.rights}
-    own |= {Right.AUDIT} if Right.OPERATE in own else set()  # who operates may let others read the audit
+    own |= {Permission.AUDIT} if Permission.OPERATE in own else set()  # who operates may let others read the audit
     need(set(rights) <= own, Code.NO_RIGHT)
 
 
@@ -161,8 +161,8 @@ def check_budget(world: World, new: Any, old: Any, case: Case) -> None:
     need(all(("Region", name) in world.things for name in spec.regions), Code.NOT_FOUND)
     need(all(("Tenant", name) in world.things for name in spec.tenants), Code.NOT_FOUND)
     for region in world.standing:
-        each = spec.each if region in spec.regions else NOTHING
-        need(not exceeded(world.charged(f"recovery/{new.meta.name}", region), each), Code.IN_USE)
+        each = spec.each if region in spec.regions else ZERO
+        need(not first_exceeded(world.charged(f"recovery/{new.meta.name}", region), each), Code.IN_USE)
 
 
 CHECKS: dict[str, Any] = dict(zip(
@@ -208,8 +208,8 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
             used = ("Quota", name) in world.things or any(w.meta.tenant == name for w in wanted)
             used = used or any(name in budget.spec.tenants for budget in budgets)
         case "Quota":
-            used = world.charged(f"quota/{name}", "") != NOTHING
-            used = used or any(world.charged(f"reclaimable/{name}", region) != NOTHING for region in world.standing)
+            used = world.charged(f"quota/{name}", "") != ZERO
+            used = used or any(world.charged(f"reclaimable/{name}", region) != ZERO for region in world.standing)
         case "PriorityClass":
             used = any(name in tenant.spec.priority_classes for tenant in world.of_kind("Tenant").values())
             used = used or any(w.spec.priority_class == name for w in wanted)
@@ -229,7 +229,7 @@ def need_unused(world: World, kind: str, name: str, old: Any, case: Case) -> Non
             named = [(*place.regions, *dict(place.weights), place.primary) for place in places]
             used = used or any(name in regions for regions in named)
         case "RecoveryBudget":
-            used = any(world.charged(f"recovery/{name}", region) != NOTHING for region in world.standing)
+            used = any(world.charged(f"recovery/{name}", region) != ZERO for region in world.standing)
             used = used or any(w.spec.recovery.budget == name for w in wanted)
     need(not used, Code.IN_USE)
 
@@ -293,13 +293,17 @@ def fits(world: World, workload: Workload, at: int) -> Condition:
     there = [r for r, standing in world.standing.items() if standing.log and may_hold(world, spec, r)]
     told = {region: world.summaries.get(region) for region in there if is_near(world, spec, region)}
     large = [
-        any(not exceeded(spec.template.need, piece) for nodes in summary[2].nodes for piece in nodes.largest)
+        any(not first_exceeded(spec.template.need, piece) for nodes in summary[2].nodes for piece in nodes.largest)
         for summary in told.values()
         if summary is not None and summary[2].nodes
     ]
-    truth = (Truth.TRUE, Reason.AS_DESIRED) if any(large) else (Truth.FALSE, Reason.NEVER_FITS)
+    truth = (
+        (ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
+        if any(large)
+        else (ConditionStatus.FALSE, ConditionReason.NEVER_FITS)
+    )
     if not any(large) and (len(large) < len(told) or not told):
-        truth = (Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
+        truth = (ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN)
     generation = workload.meta.generation
     return Condition(type="Fits", status=truth[0], reason=truth[1], since=at, observed_generation=generation)
 
@@ -310,13 +314,13 @@ def on_time(world: World, workload: Workload, at: int) -> Condition:
     said = [one for (uid, _), (_, one) in world.observed.items() if uid == workload.meta.uid]
     done = sum(count.done for one in said for count in one.counts if count.template == digest)
     done += world.done.get((workload.meta.uid, digest), 0)
-    truth = (Truth.TRUE, Reason.PROGRESSING)
+    truth = (ConditionStatus.TRUE, ConditionReason.PROGRESSING)
     if not spec.deadline or done >= spec.replicas:
-        truth = (Truth.TRUE, Reason.AS_DESIRED)
+        truth = (ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
     elif workload.meta.created + spec.deadline <= at:
-        truth = (Truth.FALSE, Reason.DEADLINE_MISSED)
-    elif fits(world, workload, at).status is Truth.FALSE:
-        truth = (Truth.FALSE, Reason.NEVER_FITS)
+        truth = (ConditionStatus.FALSE, ConditionReason.DEADLINE_MISSED)
+    elif fits(world, workload, at).status is ConditionStatus.FALSE:
+        truth = (ConditionStatus.FALSE, ConditionReason.NEVER_FITS)
     generation = workload.meta.generation
     return Condition(type="OnTime", status=truth[0], reason=truth[1], since=at, observed_generation=generation)
 
@@ -324,7 +328,7 @@ def on_time(world: World, workload: Workload, at: int) -> Condition:
 def check_workload(world: World, new: Workload, old: Workload | None) -> None:
     spec, tenant = new.spec, world.things.get(("Tenant", new.meta.tenant))
     need(spec.replicas <= 100_000, Code.MALFORMED)
-    need(not contradictions(spec), Code.CONTRADICTORY)
+    need(not workload_problems(spec), Code.CONTRADICTORY)
     need(not spec.exclusive or spec.template.grace <= world.settings.grace, Code.CONTRADICTORY)
     need_amount(spec.template.need)
     if tenant is None or ("PriorityClass", spec.priority_class) not in world.things:
@@ -385,8 +389,8 @@ def delete_workload(world: World, command: c.DeleteWorkload, case: Case) -> None
     meta = replace(workload.meta, revision=world.next, deletion=deletion, finalizers=finalizers)
     world.workloads[uid] = replace(workload, meta=meta)
     for a in held:
-        if a.stage is not Stage.ENDED:
-            ended = replace(a, stage=Stage.ENDED, shares=(), disruption=0, revision=world.next)
+        if a.stage is not AssignmentStage.ENDED:
+            ended = replace(a, stage=AssignmentStage.ENDED, shares=(), disruption=0, revision=world.next)
             world.assignments[a.uid] = ended
 
 

@@ -17,15 +17,15 @@ from holdfast.core.ledger.builtin import denials, log, overrides, sessions
 from holdfast.core.ledger.builtin.servers import RevokeServer
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.objects.policies import Action, Override, PolicyDocument, PolicyStage
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right, Scope
+from holdfast.core.model.objects.policies import Override, OverrideAction, PolicyDocument, PolicyStage
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Scope
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.region_reports import Overflow, Seen, Summary
+from holdfast.core.model.records.region_reports import Overflow, RegionSummary, WorkloadReport
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING, Resources, greatest, total
-from holdfast.core.model.values.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.values.resources import ZERO, Resources, elementwise_max, total
+from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
 from tests.properties import servers_model
 
 WINDOW = 256
@@ -91,9 +91,9 @@ class Lent:
     uid: int
     targets: dict[int, Resources] = field(default_factory=dict)
     ends: int = 0
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
     acknowledged: int = 0
-    settled: Resources = NOTHING
+    settled: Resources = ZERO
     position: int = 0
     session: int = 0
 
@@ -114,7 +114,7 @@ class Lent:
         """The largest value offered since the last acknowledged version, and what was settled on at that."""
         most = self.settled
         for target in self.waiting:
-            most = greatest(most, target)
+            most = elementwise_max(most, target)
         return most
 
 
@@ -151,11 +151,11 @@ class World:
     told: dict[tuple[int, str], int] = field(default_factory=dict)
     #: By workload and region: in which session it was said, from which position in the region's log, at which time
     #: there; and what.
-    observed: dict[tuple[int, str], tuple[tuple[int, int, int], Seen]] = field(default_factory=dict)
+    observed: dict[tuple[int, str], tuple[tuple[int, int, int], WorkloadReport]] = field(default_factory=dict)
     #: By workload and template: how many were done by assignments that are gone.
     done: dict[tuple[int, str], int] = field(default_factory=dict)
     #: By region: in which session and from which position it was said, when it was heard, and what.
-    summaries: dict[str, tuple[tuple[int, int], int, Summary]] = field(default_factory=dict)
+    summaries: dict[str, tuple[tuple[int, int], int, RegionSummary]] = field(default_factory=dict)
     #: By workload and region.
     overflows: dict[tuple[int, str], Overflow] = field(default_factory=dict)
     #: By region: when its window began, and how many it offered back since.
@@ -267,7 +267,7 @@ class Case:
 # Who may send, and what was answered before
 
 
-def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, ...], right: Right) -> Case:
+def case_of(world: World, envelope: Envelope[Any], at: int, owners: tuple[str, ...], right: Permission) -> Case:
     """The case, if this sender may send this command at all."""
     actor, kind = envelope.actor, envelope.actor.partition("/")[0]
     need(len(actor) <= 256 and len(envelope.key) <= 256, Code.MALFORMED)
@@ -333,12 +333,12 @@ def remember(world: World, envelope: Envelope[Any], at: int, revision: int) -> N
 
 def start_log(world: World, command: log.StartLog, case: Case) -> None:
     need(not world.log_id, Code.EXISTS)
-    sound = not unsafe(command.settings) and command.log_id and command.operator.startswith("person/")
+    sound = not settings_problems(command.settings) and command.log_id and command.operator.startswith("person/")
     need(sound, Code.CONTRADICTORY)
     world.log_id, world.settings = command.log_id, command.settings
     uid = world.next
     meta = Meta(name=command.operator, uid=uid, revision=uid, created_by=case.actor, created=case.at)
-    world.things["Principal", command.operator] = Principal(meta=meta, spec=PrincipalSpec(rights=tuple(Right)))
+    world.things["Principal", command.operator] = Principal(meta=meta, spec=PrincipalSpec(rights=tuple(Permission)))
 
 
 def start_term(world: World, command: log.StartTerm, case: Case) -> None:
@@ -389,7 +389,7 @@ def end_session(world: World, command: sessions.EndSession, case: Case) -> None:
 def configure(world: World, command: log.Configure, case: Case) -> None:
     joined = [one for one in world.standing.values() if one.times[2] and one.health is not RegionHealth.RETIRED]
     need(all(one.times[1] >= command.settings.grace for one in joined), Code.CONTRADICTORY)
-    need(not unsafe(command.settings), Code.CONTRADICTORY)
+    need(not settings_problems(command.settings), Code.CONTRADICTORY)
     need(command.settings != world.settings, Code.ALREADY)
     world.forgotten = max(world.forgotten, case.at - world.settings.retry_window)
     world.settings, world.configured = command.settings, world.next
@@ -399,24 +399,26 @@ def need_scope(override: overrides.OpenOverride | Override, case: Case) -> None:
     """A region's operator acts there, a tenant's on that tenant alone, a node's nowhere."""
     need(case.scope.region in ("", override.region) and not case.scope.node, Code.WRONG_SCOPE)
     tenants = {override.target, *(value for key, value in override.facts if key == "tenant")}
-    own = override.action in (Action.PAUSE_SCHEDULING, Action.EMERGENCY_QUOTA) and tenants == {case.scope.tenant}
+    own = override.action in (OverrideAction.PAUSE_SCHEDULING, OverrideAction.EMERGENCY_QUOTA) and tenants == {
+        case.scope.tenant
+    }
     need(not case.scope.tenant or own, Code.WRONG_SCOPE)
 
 
 def is_readable(command: overrides.OpenOverride) -> bool:
     """Whether each parameter is one that this kind of override has, and none is missing."""
     facts, target = dict(command.facts), command.target
-    if command.action is Action.EMERGENCY_QUOTA:
+    if command.action is OverrideAction.EMERGENCY_QUOTA:
         tenant = facts.pop("tenant", "")
         whole = all(text in map(str, (0, 2_000, 3_000, 4_000)) for text in facts.values())
         return bool(tenant) and target in ("", tenant) and set(facts) == {"cpu"} and whole and facts["cpu"] != "0"
     if facts:
         return False
-    if command.action in (Action.PAUSE_REPAIR, Action.PAUSE_AUTOSCALER):
+    if command.action in (OverrideAction.PAUSE_REPAIR, OverrideAction.PAUSE_AUTOSCALER):
         return not target
-    if command.action is Action.DECLARE_LOST:
+    if command.action is OverrideAction.DECLARE_LOST:
         return bool(target) and command.region in ("", target)
-    return bool(target) or command.action is Action.PAUSE_SCHEDULING
+    return bool(target) or command.action is OverrideAction.PAUSE_SCHEDULING
 
 
 def open_override(world: World, command: overrides.OpenOverride, case: Case) -> None:

@@ -7,12 +7,12 @@ import re
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.policies import Action, PolicyStage
+from holdfast.core.model.objects.policies import OverrideAction, PolicyStage
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.objects.workloads import Failover, Workload
-from holdfast.core.model.records.assignments import Share, Stage
-from holdfast.core.model.values.ranges import as_named, runs_of
-from holdfast.core.model.values.settings import drifted
+from holdfast.core.model.objects.workloads import FailoverMode, Workload
+from holdfast.core.model.records.assignments import AssignmentStage, Share
+from holdfast.core.model.values.ranges import as_named, ranges_of
+from holdfast.core.model.values.settings import with_drift
 from holdfast.core.platform import commands as c
 from holdfast.core.platform import limits
 from tests.properties.platform.model.grants import each, wanted
@@ -52,11 +52,11 @@ def grant_right(world: World, command: c.GrantRight, case: Case) -> None:
 def need_lapsed(world: World, workload: Workload, keys: list[tuple[int, int]], case: Case) -> None:
     """Of rights that one region holds: it is lost, and can act on none of them any more."""
     standing, settings = world.standing[world.rights[keys[0]]], world.settings
-    need(workload.spec.failover is Failover.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
-    waited = max(standing.since, world.term_at) + drifted(settings.right_lease, settings)
+    need(workload.spec.failover is FailoverMode.LEASED and standing.health is H.LOST, Code.RIGHT_HELD)
+    waited = max(standing.since, world.term_at) + with_drift(settings.right_lease, settings)
     lapses = max(waited, world.told.get((keys[0][0], world.rights[keys[0]]), 0))
     lease, fence = max(settings.session_lease, standing.times[0]), max(settings.fence_time, standing.times[2])
-    rest = drifted(lease * 2 + fence, settings) + settings.right_margin
+    rest = with_drift(lease * 2 + fence, settings) + settings.right_margin
     need(case.at >= lapses + rest, Code.TOO_EARLY)
 
 
@@ -65,9 +65,9 @@ def free(world: World, key: tuple[int, int]) -> None:
     drop_right(world, key)
     for a in world.assigned(key[0]):
         if key[1] in each(a.ordinals + a.returning):
-            ordinals = runs_of(ordinal for ordinal in each(a.ordinals) if ordinal != key[1])
-            returning = runs_of(ordinal for ordinal in each(a.returning) if ordinal != key[1])
-            shares = cut(a.shares, len(each(ordinals))) if a.stage is Stage.ACTIVE else a.shares
+            ordinals = ranges_of(ordinal for ordinal in each(a.ordinals) if ordinal != key[1])
+            returning = ranges_of(ordinal for ordinal in each(a.returning) if ordinal != key[1])
+            shares = cut(a.shares, len(each(ordinals))) if a.stage is AssignmentStage.ACTIVE else a.shares
             kept = replace(a, ordinals=ordinals, shares=shares, returning=returning, revision=world.next)
             world.assignments[a.uid] = kept
 
@@ -89,7 +89,7 @@ def release_rights(world: World, command: c.ReleaseRights, case: Case) -> None:
         need(world.rights[key] == case.name, Code.NOT_OWNER)
     mine = [a for a in world.assigned(command.workload) if a.region == case.name]
     asked = {n for a in mine if a.revision >> 20 == command.seen >> 20 for n in each(a.returning)}
-    asked |= {n for a in mine if a.stage is Stage.ENDED for n in each(a.ordinals + a.returning)}
+    asked |= {n for a in mine if a.stage is AssignmentStage.ENDED for n in each(a.ordinals + a.returning)}
     need({*named} <= asked, Code.STALE)
     for ordinal in named:
         free(world, (command.workload, ordinal))
@@ -170,7 +170,7 @@ def judge_region(world: World, command: c.JudgeRegion, case: Case) -> None:
 
 def is_declared_lost(world: World, region: str, at: int) -> bool:
     """Whether a person holds that the region is lost, for now."""
-    declared = [o for o in world.overrides.values() if o.action is Action.DECLARE_LOST and o.ends > at]
+    declared = [o for o in world.overrides.values() if o.action is OverrideAction.DECLARE_LOST and o.ends > at]
     return any(o.region in ("", region) and o.target in ("", region) for o in declared)
 
 

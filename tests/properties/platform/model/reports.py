@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.records.assignments import Purpose, Stage
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.region_reports import Overflow
 from holdfast.core.platform import commands as c
 from tests.properties.platform.model.grants import found
@@ -54,7 +54,7 @@ def offer_back(world: World, command: c.OfferBack, case: Case) -> None:
     need_joined(world, assignment.region, case)
     count = sum(share.count for share in assignment.shares)
     need(command.count > 0 and len(command.message) <= 512, Code.MALFORMED)
-    serves = assignment.stage is Stage.ACTIVE and assignment.purpose is Purpose.SERVING
+    serves = assignment.stage is AssignmentStage.ACTIVE and assignment.purpose is AssignmentPurpose.SERVING
     need(serves and not assignment.exclusive, Code.WRONG_PHASE)
     need(command.count <= count, Code.STALE)
     settings, region = world.settings, assignment.region

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.topology import TaintEffect
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.nodes import NodeHealth
-from holdfast.core.model.records.slots import HoldPurpose
+from holdfast.core.model.records.slots import ReservationPurpose
 from holdfast.core.region import commands as c
 from tests.properties.region.model.objects import badly_put
 from tests.properties.region.model.records import Hold, Node, amounts, plus
@@ -26,7 +26,7 @@ def hold(model: Model, command: c.Hold, sender: Sender) -> Code | None:
         return Code.NOT_FOUND
     if sender.outside("node", node.said.name):
         return Code.WRONG_SCOPE
-    placeholder = command.purpose is HoldPurpose.PLACEHOLDER
+    placeholder = command.purpose is ReservationPurpose.PLACEHOLDER
     shape = _placeholder(model, command, sender) if placeholder else _plain(command, sender)
     if isinstance(shape, Code):
         return shape
@@ -67,7 +67,9 @@ def _placeholder(model: Model, command: c.Hold, sender: Sender) -> tuple[Templat
     assignment, template = model.assignments.get(command.assignment), model.templates.get(command.template)
     if assignment is None or template is None:
         return Code.NOT_FOUND
-    if assignment.stage is Stage.ENDED or not any(share.template == command.template for share in assignment.shares):
+    if assignment.stage is AssignmentStage.ENDED or not any(
+        share.template == command.template for share in assignment.shares
+    ):
         return Code.NOT_ASSIGNED
     if sender.outside("tenant", assignment.tenant):
         return Code.WRONG_SCOPE
@@ -79,7 +81,7 @@ def _placeholder(model: Model, command: c.Hold, sender: Sender) -> tuple[Templat
 def _refuse_overridden(model: Model, node: Node, tenant: str, at: int) -> Code | None:
     if is_paused(model, tenant, at):
         return Code.PAUSED
-    return Code.NODE_UNAVAILABLE if node.said.zone in in_force(model, Action.AVOID_ZONE, at) else None
+    return Code.NODE_UNAVAILABLE if node.said.zone in in_force(model, OverrideAction.AVOID_ZONE, at) else None
 
 
 def _refuse_law(model: Model, assignment: int) -> Code | None:
@@ -126,7 +128,7 @@ def _mine(model: Model, uid: int, sender: Sender) -> Code | None:
         elsewhere = sender.outside("node", model.nodes[known.node].said.name)
         return Code.WRONG_SCOPE if elsewhere or sender.outside("tenant", known.tenant) else None
     if sender.actor == "controller/repair" and is_in_vain(model, known, sender.at):
-        return Code.PAUSED if in_force(model, Action.PAUSE_REPAIR, sender.at) else None
+        return Code.PAUSED if in_force(model, OverrideAction.PAUSE_REPAIR, sender.at) else None
     return None if known.owner == sender.actor else Code.NOT_OWNER
 
 
@@ -136,9 +138,9 @@ def is_in_vain(model: Model, known: Hold, at: int) -> bool:
     room, capacity = model.room(node.uid), model.capacity(node)
     kept = plus(room.firm, room.held)
     grant = model.grants.get(known.account)
-    ended = assignment is None or assignment.stage is Stage.ENDED
+    ended = assignment is None or assignment.stage is AssignmentStage.ENDED
     wanted = assignment is not None and not ended and known.digest in [s.template for s in assignment.shares]
-    evicting = [taint for taint in node.meant.taints if taint.effect is Effect.EVICT]
+    evicting = [taint for taint in node.meant.taints if taint.effect is TaintEffect.EVICT]
     return (
         node.health is NodeHealth.LOST
         or (known.account.startswith("emergency/") and (grant is None or grant.ends <= at))

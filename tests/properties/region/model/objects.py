@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Machine, NodeHealth
 from holdfast.core.model.records.slots import PendingReason
@@ -171,7 +171,7 @@ def _refuse_named(model: Model, assignment: int, ordinals: tuple[int, ...]) -> C
 
 def asks_for(assignment: Assignment, template: str) -> bool:
     wanted = any(share.template == template and share.count > 0 for share in assignment.shares)
-    return assignment.stage is Stage.ACTIVE and wanted
+    return assignment.stage is AssignmentStage.ACTIVE and wanted
 
 
 def open_slots(model: Model, command: c.OpenSlots, sender: Sender) -> Code | None:
@@ -226,7 +226,7 @@ def forget_assignment(model: Model, command: c.ForgetAssignment, sender: Sender)
     assignment = model.assignments.get(command.assignment)
     if assignment is None:
         return Code.NOT_FOUND
-    if assignment.stage is not Stage.ENDED:
+    if assignment.stage is not AssignmentStage.ENDED:
         return Code.WRONG_PHASE
     if model.of(assignment.uid) or any(hold.assignment == assignment.uid for hold in model.holds.values()):
         return Code.IN_USE

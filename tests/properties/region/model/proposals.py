@@ -9,11 +9,11 @@ import copy
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Purpose
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
-from holdfast.core.model.values.ranges import has
+from holdfast.core.model.values.ranges import contains
 from holdfast.core.region import commands as c
 from tests.properties.region.model.objects import NAMED_MAX, asks_for
 from tests.properties.region.model.records import Amounts, Node, Slot, amounts
@@ -70,7 +70,7 @@ def valid_policy(model: Model, tenant: str) -> int:
     return model.validities.get(tenant, model.validities.get("", 0))
 
 
-def _refuse_group(model: Model, group: c.Group, sender: Sender) -> Code | None:
+def _refuse_group(model: Model, group: c.PlacementGroup, sender: Sender) -> Code | None:
     assignment = model.assignments.get(group.assignment)
     if assignment is None or group.template not in model.templates or not assignment.accounts:
         return Code.NOT_FOUND
@@ -84,7 +84,7 @@ def _refuse_group(model: Model, group: c.Group, sender: Sender) -> Code | None:
     return None if assignment.priority_class in model.classes else Code.NOT_FOUND
 
 
-def _or_stale(before: Model, group: c.Group, placement: c.Placement, code: Code, sender: Sender) -> Code:
+def _or_stale(before: Model, group: c.PlacementGroup, placement: c.SlotPlacement, code: Code, sender: Sender) -> Code:
     """If what it ran into changed after the view of the sender, it should look again. Views end with a batch."""
     view = seq_of(sender.envelope.view)
     slot = before.slots.get((before.assignments[group.assignment].workload, placement.ordinal))
@@ -95,7 +95,7 @@ def _or_stale(before: Model, group: c.Group, placement: c.Placement, code: Code,
 
 
 def _place(
-    model: Model, group: c.Group, placement: c.Placement, sender: Sender, before: Model, *, bind: bool
+    model: Model, group: c.PlacementGroup, placement: c.SlotPlacement, sender: Sender, before: Model, *, bind: bool
 ) -> Code | None:
     assignment, template = model.assignments[group.assignment], model.templates[group.template]
     slot = model.slots.get((assignment.workload, placement.ordinal))
@@ -105,7 +105,7 @@ def _place(
         return Code.WRONG_PHASE
     if slot.assignment != assignment.uid:
         return Code.NOT_ASSIGNED
-    if assignment.exclusive and not has(assignment.ordinals, slot.ordinal):
+    if assignment.exclusive and not contains(assignment.ordinals, slot.ordinal):
         return Code.NOT_ASSIGNED
     node = model.nodes.get(placement.node)
     if node is None:
@@ -134,7 +134,7 @@ def refuse_node(
         return refused
     if any(node.label(key) != value for key, value in template.require):
         return Code.LABELS
-    if node.said.zone in in_force(model, Action.AVOID_ZONE, at):
+    if node.said.zone in in_force(model, OverrideAction.AVOID_ZONE, at):
         return Code.NODE_UNAVAILABLE
     return Code.NODE_UNAVAILABLE if assignment.exclusive and not keeps_times(model, node) else None
 
@@ -194,7 +194,7 @@ def _is_member(model: Model, slot: Slot, group: str, tenant: str) -> bool:
     return model.assignments[slot.assignment].tenant == tenant and group in names
 
 
-def _refuse_victims(model: Model, placement: c.Placement, assignment: Assignment, before: Model) -> Code | None:
+def _refuse_victims(model: Model, placement: c.SlotPlacement, assignment: Assignment, before: Model) -> Code | None:
     """Victims stand there already, wait for nobody, have no other heir, and may be stopped for this one."""
     if len(set(placement.after)) < len(placement.after):
         return Code.MALFORMED
@@ -211,7 +211,7 @@ def _refuse_victims(model: Model, placement: c.Placement, assignment: Assignment
             continue
         if victim.phase not in STOPPABLE or victim.waits:
             return Code.WRONG_PHASE
-        if assignment.purpose is Purpose.RECOVERY and not victim.firm:
+        if assignment.purpose is AssignmentPurpose.RECOVERY and not victim.firm:
             continue
         mine = model.classes[assignment.priority_class].spec
         theirs = model.classes.get(model.assignments[victim.assignment].priority_class)
@@ -225,7 +225,7 @@ def _refuse_victims(model: Model, placement: c.Placement, assignment: Assignment
     return None
 
 
-def _refuse_hold(model: Model, placement: c.Placement, assignment: Assignment, at: int) -> Code | None:
+def _refuse_hold(model: Model, placement: c.SlotPlacement, assignment: Assignment, at: int) -> Code | None:
     if not placement.hold:
         return None
     hold = model.holds.get(placement.hold)
@@ -237,7 +237,7 @@ def _refuse_hold(model: Model, placement: c.Placement, assignment: Assignment, a
     return Code.EXPIRED if hold.ends <= at else None
 
 
-def _refuse_fit(model: Model, node: Node, placement: c.Placement, template: Template, *, firm: bool) -> Code | None:
+def _refuse_fit(model: Model, node: Node, placement: c.SlotPlacement, template: Template, *, firm: bool) -> Code | None:
     """What is left once the victims and the hold are gone is enough, of every resource, device and port."""
     room, capacity = model.room(node.uid, placement.after, placement.hold), model.capacity(node)
     if not room.fits(amounts(template.need), capacity, firm=firm):
@@ -260,7 +260,7 @@ def _refuse_fit(model: Model, node: Node, placement: c.Placement, template: Temp
 
 
 def _take(
-    model: Model, slot: Slot, placement: c.Placement, assignment: Assignment, sender: Sender, *, bind: bool
+    model: Model, slot: Slot, placement: c.SlotPlacement, assignment: Assignment, sender: Sender, *, bind: bool
 ) -> Code | None:
     """Take it all; and give it all back if protected tenants would be crowded out or nobody pays."""
     free, owed = model.free(), model.owed_to_others(assignment.tenant)
@@ -288,7 +288,7 @@ def _take(
     model.touch_room(slot.node)
     for victim in stopped.values():
         if victim.phase is not Phase.TERMINATING:
-            borrowed = assignment.purpose is Purpose.RECOVERY and not victim.firm
+            borrowed = assignment.purpose is AssignmentPurpose.RECOVERY and not victim.firm
             terminate(model, victim, "reclaimed" if borrowed else "preempted", victim.following)
     return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import NodeHealth
-from holdfast.core.model.records.slots import Failure, HoldPurpose
+from holdfast.core.model.records.slots import Failure, ReservationPurpose
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region.commands import AdministerNode, RegisterNode, ReportNode
@@ -121,7 +121,7 @@ class Hold:
     """Room kept without a slot."""
 
     uid: int
-    purpose: HoldPurpose
+    purpose: ReservationPurpose
     owner: str
     tenant: str
     assignment: int

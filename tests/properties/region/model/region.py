@@ -21,12 +21,12 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.objects.policies import Override, SchedulerPolicy
 from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.tenants import PriorityClass
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
 from holdfast.core.model.records.servers import ServerToken
 from holdfast.core.model.records.slots import Failure
@@ -102,7 +102,7 @@ class Model:
     @property
     def uid(self) -> int:
         """The uid of what it would make first."""
-        return revision(self.here)
+        return pack_revision(self.here)
 
     def clone(self) -> Model:
         """Another region like this one."""
@@ -264,7 +264,7 @@ class Model:
         if terms is None:
             return False
         asked = terms.batch and over.template in [share.template for share in terms.shares]
-        return terms.stage is Stage.ENDED or asked
+        return terms.stage is AssignmentStage.ENDED or asked
 
     def forget_over(self) -> None:
         self.over = {over for over in self.over if self.still_counts(over)}

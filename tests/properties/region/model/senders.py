@@ -13,8 +13,8 @@ from holdfast.core.ledger.builtin.sessions import EndSession, OpenSession
 from holdfast.core.ledger.codec import body_digest
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.objects.policies import Action, Override
-from holdfast.core.model.objects.principals import Principal, Right
+from holdfast.core.model.objects.policies import Override, OverrideAction
+from holdfast.core.model.objects.principals import Permission, Principal
 from holdfast.core.model.values.settings import Settings
 from holdfast.core.region import commands as c
 from tests.properties import servers_model
@@ -123,7 +123,7 @@ def refuse_sender(model: Model, sender: Sender) -> Code | None:
         session = model.sessions.get(envelope.session)
         opens = command is OpenSession and not envelope.session
         return None if opens or (session and session.principal == sender.actor) else Code.NO_SESSION
-    right = Right.OVERRIDE if command in (OpenOverride, EndOverride) else Right.OPERATE
+    right = Permission.OVERRIDE if command in (OpenOverride, EndOverride) else Permission.OPERATE
     if right not in sender.principal.spec.rights:
         return Code.NO_RIGHT
     if not envelope.key or envelope.session:
@@ -282,13 +282,13 @@ def is_readable(command: OpenOverride) -> bool:
     if command.facts:
         return False
     match command.action:
-        case Action.PAUSE_REPAIR | Action.PAUSE_AUTOSCALER:
+        case OverrideAction.PAUSE_REPAIR | OverrideAction.PAUSE_AUTOSCALER:
             return not command.target
-        case Action.AVOID_ZONE:
+        case OverrideAction.AVOID_ZONE:
             return bool(command.target)
-        case Action.DECLARE_LOST:
+        case OverrideAction.DECLARE_LOST:
             return bool(command.target) and command.region in ("", command.target)
-        case Action.EMERGENCY_QUOTA:
+        case OverrideAction.EMERGENCY_QUOTA:
             return False
     return True
 
@@ -298,7 +298,7 @@ def open_override(model: Model, command: OpenOverride, sender: Sender) -> Code |
         return Code.MALFORMED
     if not is_readable(command):
         return Code.MALFORMED
-    if command.action is Action.DECLARE_LOST:
+    if command.action is OverrideAction.DECLARE_LOST:
         return Code.CONTRADICTORY
     if not sender.at < command.ends <= sender.at + model.settings.override_life:
         return Code.EXPIRED
@@ -322,7 +322,7 @@ def end_override(model: Model, command: EndOverride, sender: Sender) -> Code | N
     return None
 
 
-def in_force(model: Model, action: Action, at: int) -> list[str]:
+def in_force(model: Model, action: OverrideAction, at: int) -> list[str]:
     """What overrides of this action are aimed at now."""
     every = [*model.overrides.values(), *model.shipped_overrides.values()]
     return [override.target for override in every if override.action is action and override.ends > at]
@@ -330,7 +330,7 @@ def in_force(model: Model, action: Action, at: int) -> list[str]:
 
 def is_paused(model: Model, tenant: str, at: int) -> bool:
     """Whether somebody has paused the scheduling of this tenant, or of everybody."""
-    paused = in_force(model, Action.PAUSE_SCHEDULING, at)
+    paused = in_force(model, OverrideAction.PAUSE_SCHEDULING, at)
     return "" in paused or tenant in paused
 
 

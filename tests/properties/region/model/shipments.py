@@ -10,8 +10,8 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import Taint
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.values.ranges import has
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.values.ranges import contains
 from holdfast.core.region import commands as c
 from tests.properties.region.model.records import Grant, Node, amounts, larger, plus
 from tests.properties.region.model.region import Model
@@ -33,33 +33,33 @@ def _other(old: Grant, new: Grant) -> bool:
     return (old.target, old.ends, old.protected) != (new.target, new.ends, new.protected)
 
 
-def name_of(put: c.Shipped) -> tuple[str, str]:
+def name_of(put: c.ShippedItem) -> tuple[str, str]:
     """The kind and the key of what is shipped, as a full list and `Gone` name it."""
     kind = str(type(put).__struct_config__.tag)
     match put:
-        case c.RegionShipped():
+        case c.ShippedRegion():
             return kind, put.name
-        case c.TemplateShipped():
+        case c.ShippedTemplate():
             return kind, put.digest
-        case c.AssignmentShipped():
+        case c.ShippedAssignment():
             return kind, str(put.assignment.uid)
-        case c.GrantShipped():
+        case c.ShippedGrant():
             return kind, put.account
-        case c.ClassShipped():
+        case c.ShippedPriorityClass():
             return kind, put.priority_class.meta.name
-        case c.PrincipalShipped():
+        case c.ShippedPrincipal():
             return kind, put.principal.meta.name
-        case c.TokenShipped():
+        case c.ShippedToken():
             return kind, put.token.meta.name
-        case c.PoolShipped():
+        case c.ShippedPool():
             return kind, put.name
-        case c.PolicyShipped():
+        case c.ShippedPolicy():
             return kind, str(put.policy.revision)
-        case c.ValidityShipped():
+        case c.ShippedValidity():
             return kind, put.validity.scope
-        case c.OverrideShipped():
+        case c.ShippedOverride():
             return kind, str(put.override.uid)
-        case c.ServerShipped():
+        case c.ShippedServer():
             return kind, put.server.name
 
 
@@ -86,7 +86,7 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
         _put(model, put, anew=command.log_id != model.platform_log)
     for gone in (*command.gone, *missing):
         _gone(model, gone, sender.at)
-    told = {put.assignment.uid for put in puts if isinstance(put, c.AssignmentShipped)}
+    told = {put.assignment.uid for put in puts if isinstance(put, c.ShippedAssignment)}
     told |= {int(gone.key) for gone in (*command.gone, *missing) if gone.kind == "assignment"}
     for uid, assignment in model.assignments.items():
         if uid in told or model.jurisdiction != moved:
@@ -98,7 +98,7 @@ def ship(model: Model, command: c.Ship, sender: Sender) -> Code | None:
     return None
 
 
-def _list(model: Model, command: c.Ship) -> tuple[list[c.Gone], bool]:
+def _list(model: Model, command: c.Ship) -> tuple[list[c.RemovedObject], bool]:
     """What this part takes away, and whether the list ends with it."""
     if not _goes_on(model, command):
         before = model.listed if command.part else ()
@@ -157,16 +157,16 @@ def _refuse_contents(model: Model, command: c.Ship) -> Code | None:
     names = [*map(name_of, command.puts), *((gone.kind, gone.key) for gone in command.gone)]
     if len(set(names)) < len(names):
         return Code.MALFORMED
-    known = {*model.templates, *(put.digest for put in command.puts if isinstance(put, c.TemplateShipped))}
+    known = {*model.templates, *(put.digest for put in command.puts if isinstance(put, c.ShippedTemplate))}
     here = model.ledger.removeprefix("region/")
     for put in command.puts:
-        if isinstance(put, c.TemplateShipped) and template_digest(put.template) != put.digest:
+        if isinstance(put, c.ShippedTemplate) and template_digest(put.template) != put.digest:
             return Code.MALFORMED
-        if isinstance(put, c.RegionShipped) and put.name != here:
+        if isinstance(put, c.ShippedRegion) and put.name != here:
             return Code.WRONG_SCOPE
-        if isinstance(put, c.ServerShipped) and not put.server.principal.startswith("platform/"):
+        if isinstance(put, c.ShippedServer) and not put.server.principal.startswith("platform/"):
             return Code.WRONG_SCOPE
-        if isinstance(put, c.AssignmentShipped):
+        if isinstance(put, c.ShippedAssignment):
             new = put.assignment
             if new.region != here:
                 return Code.WRONG_SCOPE
@@ -179,7 +179,7 @@ def _refuse_contents(model: Model, command: c.Ship) -> Code | None:
     return Code.MALFORMED if odd else None
 
 
-def _missing(model: Model) -> list[c.Gone]:
+def _missing(model: Model) -> list[c.RemovedObject]:
     """What a full list does not name is gone, templates last; the operator that this log began with is not the
     platform's to take."""
     named = {name for part in model.listed for name in part}
@@ -188,20 +188,20 @@ def _missing(model: Model) -> list[c.Gone]:
     ordered = sorted((kind == "template", (kind, key)) for kind, key in known)
     if model.swept is not None:
         ordered = [one for one in ordered if one > (model.swept[0] == "template", model.swept)]
-    return [c.Gone(*name) for _, name in ordered if name not in named | own]
+    return [c.RemovedObject(*name) for _, name in ordered if name not in named | own]
 
 
-def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
+def _put(model: Model, put: c.ShippedItem, *, anew: bool) -> None:
     match put:
-        case c.RegionShipped():
+        case c.ShippedRegion():
             model.jurisdiction = put.jurisdiction
-        case c.TemplateShipped():
+        case c.ShippedTemplate():
             model.templates[put.digest] = put.template
             model.leaving.discard(put.digest)
-        case c.AssignmentShipped():
+        case c.ShippedAssignment():
             told_in = model.term if put.assignment.right_until else 0
             model.assignments[put.assignment.uid] = replace(put.assignment, right_term=told_in)
-        case c.GrantShipped():
+        case c.ShippedGrant():
             old = model.grants.get(put.account)
             target = amounts(put.target)
             limit = larger(target, model.charged(put.account))
@@ -209,25 +209,25 @@ def _put(model: Model, put: c.Shipped, *, anew: bool) -> None:
             # The same version twice is one offer, unless it says something else: then it was gone, and lent anew.
             if old is None or anew or old.version < new.version or (old.version == new.version and _other(old, new)):
                 model.grants[put.account] = new
-        case c.ClassShipped():
+        case c.ShippedPriorityClass():
             model.classes[put.priority_class.meta.name] = put.priority_class
-        case c.PrincipalShipped():
+        case c.ShippedPrincipal():
             model.principals[put.principal.meta.name] = put.principal
-        case c.TokenShipped():
+        case c.ShippedToken():
             model.tokens[put.token.meta.name] = put.token
-        case c.PoolShipped():
+        case c.ShippedPool():
             model.pools[put.name] = put.cost
-        case c.PolicyShipped():
+        case c.ShippedPolicy():
             model.policies[put.policy.revision] = put.policy
-        case c.ValidityShipped():
+        case c.ShippedValidity():
             model.validities[put.validity.scope] = put.validity.revision
-        case c.OverrideShipped():
+        case c.ShippedOverride():
             model.shipped_overrides[put.override.uid] = put.override
-        case c.ServerShipped():
+        case c.ShippedServer():
             model.platform_servers[put.server.name] = put.server
 
 
-def _gone(model: Model, gone: c.Gone, at: int) -> None:
+def _gone(model: Model, gone: c.RemovedObject, at: int) -> None:
     """It leaves at once, unless something here still stands on it: then it ends, and goes when that is gone."""
     table = table_of(model, gone.kind)
     key: Any = int(gone.key) if KINDS[gone.kind] else gone.key
@@ -240,19 +240,19 @@ def _gone(model: Model, gone: c.Gone, at: int) -> None:
         old: Grant = table[key]
         table[key] = Grant(old.version, {}, model.charged(key), min(old.ends, at), {})
     elif gone.kind == "assignment" and _stands(model, key):
-        table[key] = replace(table[key], stage=Stage.ENDED, shares=(), ordinals=())
+        table[key] = replace(table[key], stage=AssignmentStage.ENDED, shares=(), ordinals=())
     else:
         del table[key]
 
 
 def stand_down(model: Model, command: c.StandDown, sender: Sender) -> Code | None:
     """Everything that is assigned ends, and nothing new is paid for."""
-    running = [uid for uid, one in model.assignments.items() if one.stage is not Stage.ENDED]
+    running = [uid for uid, one in model.assignments.items() if one.stage is not AssignmentStage.ENDED]
     paying = [account for account, one in model.grants.items() if one.ends > sender.at or any(one.target.values())]
     if not running and not paying:
         return Code.ALREADY
     for uid in running:
-        model.assignments[uid] = replace(model.assignments[uid], stage=Stage.ENDED, shares=(), disruption=0)
+        model.assignments[uid] = replace(model.assignments[uid], stage=AssignmentStage.ENDED, shares=(), disruption=0)
     for account in paying:
         old = model.grants[account]
         model.grants[account] = Grant(old.version, {}, model.charged(account), min(old.ends, sender.at), {})
@@ -290,7 +290,7 @@ def overshoots_of_assignment(model: Model, assignment: Assignment) -> Overshoots
     standing = [slot for slot in model.standing() if slot.assignment == assignment.uid]
     if assignment.jurisdictions and model.jurisdiction not in assignment.jurisdictions and standing:
         found["region.residency", f"assignment/{assignment.uid}"] = len(standing)
-    without = [slot for slot in standing if assignment.exclusive and not has(assignment.ordinals, slot.ordinal)]
+    without = [slot for slot in standing if assignment.exclusive and not contains(assignment.ordinals, slot.ordinal)]
     if without:
         found["region.right", f"assignment/{assignment.uid}"] = len(without)
     return found

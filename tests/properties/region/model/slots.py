@@ -7,10 +7,10 @@ one moment: each is judged on what was before the command, and names its slot on
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, Kind, Phase
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, STOP_CAUSES, STOPPABLE, Phase, StopKind
 from holdfast.core.model.records.slots import Failure
-from holdfast.core.model.values.ranges import has
+from holdfast.core.model.values.ranges import contains
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region import commands as c
 from tests.properties.region.model.proposals import (
@@ -70,7 +70,7 @@ def _refuse_binding(model: Model, slot: Slot, sender: Sender) -> Code | None:
         return Code.PAUSED
     if sender.envelope.policy != valid_policy(model, assignment.tenant):
         return Code.POLICY
-    return Code.NOT_ASSIGNED if assignment.exclusive and not has(assignment.ordinals, slot.ordinal) else None
+    return Code.NOT_ASSIGNED if assignment.exclusive and not contains(assignment.ordinals, slot.ordinal) else None
 
 
 def unreserve(model: Model, command: c.Unreserve, sender: Sender) -> Code | Parts:
@@ -156,7 +156,7 @@ def _refuse_move(model: Model, one: c.MoveSlot, sender: Sender) -> Code | None:
         return Code.STALE
     if edge.owner not in (sender.actor, sender.kind):
         return Code.NOT_OWNER
-    if edge.owner == "controller/repair" and in_force(model, Action.PAUSE_REPAIR, sender.at):
+    if edge.owner == "controller/repair" and in_force(model, OverrideAction.PAUSE_REPAIR, sender.at):
         return Code.PAUSED
     node = model.nodes[slot.node]
     if edge.owner == "agent":
@@ -207,7 +207,7 @@ def stop(model: Model, command: c.Stop, sender: Sender) -> Code | Parts:
         return refused or Code.MALFORMED
     if cause.owner not in (sender.actor, sender.kind):
         return Code.NOT_OWNER
-    if cause.owner == "controller/repair" and in_force(model, Action.PAUSE_REPAIR, sender.at):
+    if cause.owner == "controller/repair" and in_force(model, OverrideAction.PAUSE_REPAIR, sender.at):
         return Code.PAUSED
     if cause.name in ("preempted", "reclaimed"):
         return Code.CONTRADICTORY
@@ -221,7 +221,9 @@ def stop(model: Model, command: c.Stop, sender: Sender) -> Code | Parts:
         elif slot.phase not in STOPPABLE:
             lost[0, index] = Code.WRONG_PHASE
         elif (
-            cause.kind is Kind.VOLUNTARY and slot.phase is Phase.SERVING and model.disruption_left(slot.assignment) <= 0
+            cause.kind is StopKind.VOLUNTARY
+            and slot.phase is Phase.SERVING
+            and model.disruption_left(slot.assignment) <= 0
         ):
             lost[0, index] = Code.DISRUPTION
         elif command.template and not any(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.isolation import Isolation
-from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.topology import TaintEffect
 from holdfast.core.model.objects.workloads import Template
 from tests.properties.region.model.records import Node, Slot
 from tests.properties.region.model.region import Model
@@ -61,6 +61,6 @@ def _may_stay(model: Model, node: Node, slot: Slot) -> bool:
     template, tenant = model.templates[slot.template], model.assignments[slot.assignment].tenant
     foreign = bool(node.meant.tenancy) and tenant not in node.meant.tenancy
     accepted = [(one.key, one.value) for one in template.tolerate]
-    evicting = [taint for taint in node.meant.taints if taint.effect is Effect.EVICT]
+    evicting = [taint for taint in node.meant.taints if taint.effect is TaintEffect.EVICT]
     evicted = any((one.key, "") not in accepted and (one.key, one.value) not in accepted for one in evicting)
     return not (foreign or evicted or node.said.tenant not in ("", tenant) or is_bare(node, template))

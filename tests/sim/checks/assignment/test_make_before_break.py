@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.model.records.region_reports import Counted, Observation, Seen
-from holdfast.sim.checks.assignment.make_before_break import SAID_MS, Careful
+from holdfast.core.model.records.region_reports import ObservedWorkload, TemplateCounts, WorkloadReport
+from holdfast.sim.checks.assignment.make_before_break import SAID_MS, MakeBeforeBreakCheck
 from holdfast.sim.checks.ledger_audit import Finding
 from tests.support.ledgers.platform import PlatformBench, a_workload, a_world, an_exclusive
 
@@ -24,12 +24,12 @@ class World:
         self.web = self.platform.put(a_workload(replicas=4))
         for region in ("eu", "us"):
             self.platform.assign(self.web, region, 2)
-        counts = (Counted("t", bound=2, ready=2, serving=2),)
-        said = [Observation(region, 1, Seen(self.web, 1, counts), 1, 1) for region in ("eu", "us")]
+        counts = (TemplateCounts("t", bound=2, ready=2, serving=2),)
+        said = [ObservedWorkload(region, 1, WorkloadReport(self.web, 1, counts), 1, 1) for region in ("eu", "us")]
         self.state.observed.put(self.web, tuple(said))
         self.found: list[Finding] = []
         self.now = 10_000
-        self.judge = Careful(self.state, self.found.append, lambda: self.now)
+        self.judge = MakeBeforeBreakCheck(self.state, self.found.append, lambda: self.now)
         self.judge.take(BATCH)
 
     def want(self, replicas: int, *, judged: bool = True) -> None:
@@ -93,7 +93,7 @@ def asked_back(*wanted: int, listed: int = 10) -> list[str]:
     (one,) = platform.state.assignments.values()
     platform.state.assignments.put(one.uid, replace(one, ordinals=((0, listed),)))
     found: list[Finding] = []
-    judge = Careful(platform.state, found.append, lambda: 10_000)
+    judge = MakeBeforeBreakCheck(platform.state, found.append, lambda: 10_000)
     for replicas in wanted:
         stored = platform.state.workloads[web]
         platform.state.workloads.put(web, replace(stored, spec=replace(stored.spec, replicas=replicas)))

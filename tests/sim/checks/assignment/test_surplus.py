@@ -11,7 +11,7 @@ from holdfast.core.model.records.slots import PendingReason
 from holdfast.core.platform import commands as c
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.assignment.surplus import moves
+from holdfast.sim.checks.assignment.surplus import is_moving
 from tests.support.ledgers.platform import a_workload, a_world
 from tests.support.ledgers.region import RegionBench
 
@@ -38,28 +38,28 @@ def a_move(
 
 def test_what_a_region_has_offered_back_may_stay_as_long_as_no_more_may_be_gone_and_the_others_wait() -> None:
     platform, regions, web = a_move(budget=1, serving=2)
-    assert moves(platform, regions, web, 1)
-    assert not moves(platform, regions, web, 2), "only one was offered back"
+    assert is_moving(platform, regions, web, 1)
+    assert not is_moving(platform, regions, web, 2), "only one was offered back"
 
 
 def test_what_may_be_gone_goes() -> None:
     platform, regions, web = a_move(budget=2, serving=2)
-    assert not moves(platform, regions, web, 1)
+    assert not is_moving(platform, regions, web, 1)
 
 
 def test_what_nobody_has_offered_back_is_too_much() -> None:
     platform, regions, web = a_move(budget=1, serving=2, offered=False)
-    assert not moves(platform, regions, web, 1)
+    assert not is_moving(platform, regions, web, 1)
 
 
 def test_what_serves_elsewhere_is_ended_where_it_was() -> None:
     platform, regions, web = a_move(budget=1, serving=4)
-    assert not moves(platform, regions, web, 1)
+    assert not is_moving(platform, regions, web, 1)
 
 
 def test_work_of_which_none_may_be_gone_may_serve_in_full_where_it_was() -> None:
     platform, regions, web = a_move(budget=0, serving=3, offered=False)
-    assert moves(platform, regions, web, 1)
+    assert is_moving(platform, regions, web, 1)
 
 
 def unpaid(regions: dict[str, RegionState], workload: Workload, count: int) -> None:
@@ -75,8 +75,8 @@ def test_what_serves_may_hold_the_quota_that_the_others_wait_for_as_long_as_no_m
     """Found by zone-loss 40067: four serve in us, three wait in eu, and the quota pays for four."""
     platform, regions, web = a_move(budget=1, serving=2, offered=False)
     unpaid(regions, web, 1)
-    assert moves(platform, regions, web, 1)
-    assert not moves(platform, regions, web, 2), "only one waits for quota"
+    assert is_moving(platform, regions, web, 1)
+    assert not is_moving(platform, regions, web, 2), "only one waits for quota"
     platform, regions, web = a_move(budget=2, serving=2, offered=False)
     unpaid(regions, web, 1)
-    assert not moves(platform, regions, web, 1), "one more may be gone"
+    assert not is_moving(platform, regions, web, 1), "one more may be gone"

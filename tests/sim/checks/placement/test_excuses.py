@@ -8,10 +8,10 @@ from typing import Any
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.region.commands import Group, Placement, Propose
-from holdfast.sim.actors.servers import Manner, Servers
-from holdfast.sim.checks.placement.excuses import HEARD_MS, PAUSE_MS, Equals, Excused
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.region.commands import PlacementGroup, Propose, SlotPlacement
+from holdfast.sim.actors.servers import ServerPrograms, ServerSetup
+from holdfast.sim.checks.placement.excuses import HEARD_MS, PAUSE_MS, SchedulerExcuses, WaitingGroup
 
 ACTOR = "scheduler/s1"
 VALID_MS = 4_000
@@ -26,17 +26,19 @@ class Clock:
         return self.now
 
 
-def equals(_assignment: int, template: str) -> Equals:
+def equals(_assignment: int, template: str) -> WaitingGroup:
     return (template, "payments", "critical")
 
 
 def proposal(*templates: str, sequence: int = 1, made: int = 0) -> Envelope[Any]:
-    groups = tuple(Group(number, template, (Placement(0, 9),)) for number, template in enumerate(templates, 1))
+    groups = tuple(
+        PlacementGroup(number, template, (SlotPlacement(0, 9),)) for number, template in enumerate(templates, 1)
+    )
     return Envelope(ACTOR, Propose(groups, made + VALID_MS), 0, session=7, sequence=sequence)
 
 
 def excused(
-    judge: Excused,
+    judge: SchedulerExcuses,
     template: str,
     *,
     at: int,
@@ -49,7 +51,7 @@ def excused(
 
 
 def test_who_was_refused_may_wait_until_its_pause_is_over_and_twice_as_long_the_next_time() -> None:
-    judge = Excused(equals, Clock())
+    judge = SchedulerExcuses(equals, Clock())
     for times, at in ((1, 0), (2, 10_000)):
         judge.refused(proposal("web"), Refused(Code.OVER_GRANT, "", {}), at)
         assert excused(judge, "web", at=at + times * PAUSE_MS)
@@ -59,7 +61,7 @@ def test_who_was_refused_may_wait_until_its_pause_is_over_and_twice_as_long_the_
 def test_a_pause_begins_when_the_refusal_is_heard_however_long_its_answer_was_on_its_way() -> None:
     clock = Clock()
     for answered, pause in ((False, 0), (True, 3_000)):
-        judge = Excused(equals, clock)
+        judge = SchedulerExcuses(equals, clock)
         judge.said(proposal("web"), answered=False)
         judge.refused(proposal("web"), Refused(Code.EXPIRED, "", {}), 10_000)
         clock.now += 3_000
@@ -72,7 +74,7 @@ def test_a_pause_begins_when_the_refusal_is_heard_however_long_its_answer_was_on
 
 
 def test_a_proposal_that_waited_on_its_way_is_judged_by_when_it_was_made() -> None:
-    judge, life_ms = Excused(equals, Clock()), VALID_MS * 5 // 4
+    judge, life_ms = SchedulerExcuses(equals, Clock()), VALID_MS * 5 // 4
     judge.said(proposal("web", made=1_000), answered=False)
     assert judge.made((ACTOR, 7, 1), 4_100, life_ms) == 1_000
     assert judge.made((ACTOR, 7, 2), 4_100, life_ms) == 4_100, "of this one nothing else is known"
@@ -85,34 +87,38 @@ def test_a_refusal_is_told_with_the_time_of_the_ledger_that_refuses() -> None:
     ledger: Any = SimpleNamespace(
         denials=SimpleNamespace(refused=lambda _envelope, _answer: None), leader=SimpleNamespace(term=term)
     )
-    Servers(Manner(), lambda *_args: True).listen(ledger, lambda _, answer, at: told.append((answer.code, at)))
+    ServerPrograms(ServerSetup(), lambda *_args: True).listen(
+        ledger, lambda _, answer, at: told.append((answer.code, at))
+    )
     ledger.denials.refused(proposal("web"), Refused(Code.EXPIRED, "", {}))
     assert told == [(Code.EXPIRED, 9_000)]
 
 
 def test_nobody_is_excused_by_what_another_was_refused_or_another_scheduler_was() -> None:
-    judge = Excused(equals, Clock())
+    judge = SchedulerExcuses(equals, Clock())
     judge.refused(proposal("web"), Refused(Code.OVER_GRANT, "", {}), 0)
     assert not excused(judge, "crawl", at=1)
     assert not excused(judge, "web", at=1, actor="scheduler/s2")
 
 
 def test_who_was_refused_because_its_view_was_behind_may_wait_until_it_is_not() -> None:
-    judge = Excused(equals, Clock())
+    judge = SchedulerExcuses(equals, Clock())
     judge.refused(proposal("web"), Refused(Code.STALE, "", {"catch_up_to": 120}), 0)
     assert excused(judge, "web", at=60_000, view=(119, 0))
     assert not excused(judge, "web", at=60_000, view=(120, 0))
 
 
 def test_of_a_proposal_that_landed_in_part_only_who_lost_something_is_excused() -> None:
-    judge = Excused(equals, Clock())
-    judge.met_in_part((ACTOR, 7, 1), [equals(1, "web"), equals(1, "crawl")], encode([Unmet(1, 0, "capacity", "n1")]), 0)
+    judge = SchedulerExcuses(equals, Clock())
+    judge.met_in_part(
+        (ACTOR, 7, 1), [equals(1, "web"), equals(1, "crawl")], encode([RefusedPart(1, 0, "capacity", "n1")]), 0
+    )
     assert not excused(judge, "web", at=1)
     assert excused(judge, "crawl", at=1)
 
 
 def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_land_by_the_view() -> None:
-    judge = Excused(equals, Clock())
+    judge = SchedulerExcuses(equals, Clock())
     judge.said(proposal("web"), answered=False)
     assert excused(judge, "web", at=60_000, view=(100, VALID_MS))
     assert not excused(judge, "web", at=60_000, view=(100, VALID_MS + 1))
@@ -125,7 +131,7 @@ def test_who_was_proposed_and_has_no_answer_may_wait_for_as_long_as_that_could_l
 
 
 def test_whoever_waits_with_a_slot_that_is_given_back_may_wait_a_while_and_nobody_else() -> None:
-    judge = Excused(equals, Clock())
+    judge = SchedulerExcuses(equals, Clock())
     judge.reserved([(5, 0)], equals(1, "web"))
     judge.reserved([(5, 1)], equals(1, "crawl"))
     judge.declined((ACTOR, 7, 1), [(5, 1)], 0)
@@ -138,7 +144,7 @@ def test_what_is_reserved_has_not_come_through_before_it_is_bound() -> None:
     """Found in `stale-cache` 22011: a scheduler counts its refusals in a row up to there."""
     refusal, end = Refused(Code.STALE, "", {}), 10_000 + 2 * PAUSE_MS + HEARD_MS
     for is_bound, ends in ((False, end), (True, end - PAUSE_MS)):
-        judge = Excused(equals, Clock())
+        judge = SchedulerExcuses(equals, Clock())
         judge.refused(proposal("web"), refusal, 0)
         judge.reserved([(1, 0)], equals(1, "web"))
         judge.met_in_part((ACTOR, 7, 2), [equals(1, "web")], b"", 5_000, bound=False)
@@ -151,7 +157,7 @@ def test_what_is_reserved_has_not_come_through_before_it_is_bound() -> None:
 
 def test_a_pause_that_has_begun_is_as_long_as_it_was_to_be_though_something_came_through_meanwhile() -> None:
     clock = Clock()
-    judge = Excused(equals, clock)
+    judge = SchedulerExcuses(equals, clock)
     judge.refused(proposal("web"), Refused(Code.STALE, "", {}), 0)
     judge.met_in_part((ACTOR, 7, 2), [equals(1, "web")], b"", 10)
     assert excused(judge, "web", at=PAUSE_MS)

@@ -15,9 +15,9 @@ from holdfast.core.model.values.resources import times
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.scheduler import Attempt
+from holdfast.core.scheduling.scheduler import Proposal
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.sim.checks.placement.placements import Placements
+from holdfast.sim.checks.placement.placements import PlacementCheck
 from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
 
@@ -32,7 +32,7 @@ def judged(bench: RegionBench, *said: Envelope[Any]) -> list[Finding]:
             fold(REGION, then, REGION.batches.read(raw, then.facts.digest, digest))
         return then
 
-    judge = Placements("eu", state, found.append, lambda: True, Counter(), lambda: 0, past)
+    judge = PlacementCheck("eu", state, found.append, lambda: True, Counter(), lambda: 0, past)
     for envelope in said:
         judge.queue.excused.said(envelope, answered=False)
         judge.queue.excused.said(envelope, answered=True)
@@ -50,7 +50,7 @@ def last_two(bench: RegionBench) -> tuple[bytes, bytes, bytes]:
     return raw, before, digest
 
 
-def sent(bench: RegionBench, follower: Follower, attempt: Attempt, **fields: Any) -> None:
+def sent(bench: RegionBench, follower: Follower, attempt: Proposal, **fields: Any) -> None:
     evidence = encode(replace(attempt.decision, **fields))
     bench.accept(follower.name, attempt.command, view=attempt.view, policy=attempt.policy, evidence=evidence)
 

@@ -13,6 +13,7 @@ This `__init__` imports nothing.
 - `preflight`         users and ports, checked before a start
 - `environment`       variables and secrets
 - `cgroups`           limits
+- `capabilities`      what is limited and kept apart on this machine, how, and what is not
 - `disk_usage`        how much disk a run's folder takes, and the end of one that takes more than its limit
 - `launch`            the guard's order and its answer
 - `guard_files`       record.json, result.json, who

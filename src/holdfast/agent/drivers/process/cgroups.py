@@ -20,17 +20,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.agent.drivers.driver import Work
+from holdfast.agent.drivers.driver import RunSpec
 from holdfast.agent.guard.kernel import members
 
 PERIOD_US = 100_000
-QUOTA_LEAST_US = 1_000
+QUOTA_MIN_US = 1_000
 MEBIBYTE = 1 << 20
 CONTROLLERS = ("memory", "cpu", "pids")
 _NAME = re.compile(r"holdfast-[0-9a-f]{8}")
 
 
-class Tree(Protocol):
+class CgroupTree(Protocol):
     """Folders of cgroups. The kernel fills each with the files of the controllers that are handed down to it."""
 
     def make(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class KernelTree:
 class Cgroups:
     """The cgroups of one driver. Without any that can be written to, it has no controllers and makes none."""
 
-    def __init__(self, root: Path, owner: Path, tree: Tree | None = None) -> None:
+    def __init__(self, root: Path, owner: Path, tree: CgroupTree | None = None) -> None:
         self._root = root
         self._name = "holdfast-" + blake2b(os.fsencode(owner.resolve()), digest_size=4).hexdigest()
         self._tree = tree or KernelTree()
@@ -117,7 +117,7 @@ class Cgroups:
         """Whether processes can be held together at all."""
         return bool(self._bases)
 
-    def make(self, name: str, work: Work) -> list[str]:
+    def make(self, name: str, work: RunSpec) -> list[str]:
         """A cgroup with the limits of this work: its folders."""
         folders = list(dict.fromkeys(base / name for base in self._bases.values()))
         try:
@@ -202,13 +202,13 @@ class Cgroups:
                 self._bases[controller] = base
 
 
-def _limit(group: Path, controller: str, work: Work) -> None:
+def _limit(group: Path, controller: str, work: RunSpec) -> None:
     """Write down what this work may use, in the words of the version whose files are there."""
     match controller:
         case "memory" if work.need.memory:
             _limit_memory(group, work.need.memory * MEBIBYTE)
         case "cpu" if work.need.cpu:
-            quota = max(QUOTA_LEAST_US, work.need.cpu * PERIOD_US // 1000)
+            quota = max(QUOTA_MIN_US, work.need.cpu * PERIOD_US // 1000)
             if (group / "cpu.max").exists():
                 _write(group / "cpu.max", f"{quota} {PERIOD_US}")
             else:

@@ -18,13 +18,13 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.agent.drivers.driver import Binding, State, Why
+from holdfast.agent.drivers.driver import ExitReason, RunKey, RunState
 from holdfast.agent.drivers.process.environment import PATH
-from holdfast.agent.drivers.process.guarded_run import Held
-from holdfast.agent.drivers.process.run_folders import Folders, name_of
+from holdfast.agent.drivers.process.guarded_run import GuardedRun
+from holdfast.agent.drivers.process.run_folders import RunFolders, run_name
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 #: So long it may take: then it is given up, and tried anew.
 MEASURE_SECONDS = 600
@@ -37,42 +37,42 @@ REST = 10
 class DiskWatch:
     """Of one driver. A tenant whose folders take long to measure holds up no other one."""
 
-    def __init__(self, every_ms: int, folders: Folders, clock: Clock, calls: BlockingCalls, journal: Journal) -> None:
+    def __init__(self, every_ms: int, folders: RunFolders, clock: Clock, calls: BlockingCalls, journal: Logger) -> None:
         self._every_ms = every_ms
         self._folders = folders
         self._clock = clock
         self._calls = calls
         self._journal = journal
         #: Those that are being measured, or were so a moment ago.
-        self._measured: dict[Held, asyncio.Task[None]] = {}
+        self._measured: dict[GuardedRun, asyncio.Task[None]] = {}
 
-    async def watch(self, held: Mapping[Binding, Held]) -> None:
+    async def watch(self, held: Mapping[RunKey, GuardedRun]) -> None:
         """Measure those that have a bound, for ever."""
         try:
             while True:
                 await self._clock.sleep(self._every_ms)
                 for one in list(held.values()):
-                    if one.record.disk_bytes and one.live.state is State.RUNNING and one not in self._measured:
+                    if one.record.disk_bytes and one.live.state is RunState.RUNNING and one not in self._measured:
                         self._measured[one] = asyncio.create_task(self._measure(one))
         finally:
             for task in self._measured.values():
                 task.cancel()
 
-    async def _measure(self, held: Held) -> None:
+    async def _measure(self, held: GuardedRun) -> None:
         record = held.record
-        folder = self._folders.working(name_of(record.binding), record.uid)
+        folder = self._folders.working(run_name(record.binding), record.uid)
         used, began = None, 0
         try:
             for _ in range(TRIES):
                 began = self._clock.boot()
                 used = await self._calls.wait(f"the disk of user {record.uid}", lambda: used_bytes(folder))
-                if used is not None or held.live.state is not State.RUNNING:
+                if used is not None or held.live.state is not RunState.RUNNING:
                     break
                 self._journal.warning("not-measured", name=record.name, folder=folder)
                 await self._clock.sleep(self._every_ms)
-            if held.live.state is State.RUNNING and (used is None or used > record.disk_bytes):
+            if held.live.state is RunState.RUNNING and (used is None or used > record.disk_bytes):
                 self._journal.warning("over-disk", name=record.name, used=used, limit=record.disk_bytes)
-                held.stop(0, Why.DISK_UNKNOWN if used is None else Why.OVER_DISK)
+                held.stop(0, ExitReason.DISK_UNKNOWN if used is None else ExitReason.OVER_DISK)
             await self._clock.sleep(REST * (self._clock.boot() - began))
         except OSError as error:  # of the machine, not of the replica: it cannot be tried
             self._journal.warning("not-measured", name=record.name, folder=folder, why=error)

@@ -12,33 +12,48 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.drivers.driver import Binding, CannotStart, Capabilities, Live, Means, StartFault, State, Work
+from holdfast.agent.drivers.driver import (
+    CannotStart,
+    Capabilities,
+    RunKey,
+    RunSpec,
+    RunState,
+    RunStatus,
+    StartFault,
+)
+from holdfast.agent.drivers.process.capabilities import capabilities_of
 from holdfast.agent.drivers.process.cgroups import Cgroups
-from holdfast.agent.drivers.process.disk_usage import DiskWatch, can_measure
+from holdfast.agent.drivers.process.disk_usage import DiskWatch
 from holdfast.agent.drivers.process.environment import environment_of
 from holdfast.agent.drivers.process.guard_connection import extension
-from holdfast.agent.drivers.process.guard_files import Record, Unreadable, boot_id, made_up, read_record
-from holdfast.agent.drivers.process.guarded_run import FOLDER, Held
+from holdfast.agent.drivers.process.guard_files import (
+    GuardRecord,
+    UnreadableGuardFile,
+    boot_id,
+    placeholder_record,
+    read_record,
+)
+from holdfast.agent.drivers.process.guarded_run import FOLDER, GuardedRun
 from holdfast.agent.drivers.process.launch import fault, launch, order_of, record_of, why_no_namespaces
-from holdfast.agent.drivers.process.leftovers import LOOK_MS, can_look, clear, once_able
-from holdfast.agent.drivers.process.preflight import must_be_free, user_for
-from holdfast.agent.drivers.process.run_folders import Folders, name_of
+from holdfast.agent.drivers.process.leftovers import POLL_MS, kill_leftovers, retry_until_able
+from holdfast.agent.drivers.process.preflight import check_ports_free, run_user
+from holdfast.agent.drivers.process.run_folders import RunFolders, run_name
 from holdfast.agent.drivers.process.settings import ProcessSettings, limited
-from holdfast.agent.drivers.process.tenant_users import TenantUsers, User
+from holdfast.agent.drivers.process.tenant_users import TenantUser, TenantUsers
 from holdfast.agent.guard import kernel
-from holdfast.core.model.objects.workloads import Driver as Kind
-from holdfast.core.model.values.settings import DEFAULT_TIMES, Times
+from holdfast.core.model.objects.workloads import DriverKind as Kind
+from holdfast.core.model.values.settings import DEFAULT_TIMES, AgentTimes
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls, Hangs
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 #: What may hang beside the agent's own folder.
 CGROUPS, GUARDS, GONE = "cgroups", "guards that begin", "what was left by processes"
 #: So often it is looked whether what was killed is gone, before the agent speaks.
 STRAY_LOOKS = 250
 #: A guard looks at the time four times a second, whatever the machine did meanwhile, and needs as long to end it all.
-KILL_MARGIN_LEAST_MS = 500
+KILL_MARGIN_MIN_MS = 500
 
 
 class ProcessDriver:
@@ -48,15 +63,15 @@ class ProcessDriver:
         self._settings = settings
         self._clock = clock
         self._calls = BlockingCalls(clock)
-        self._journal = Journal("agent.process", folder=settings.folder)
+        self._journal = Logger("agent.process", folder=settings.folder)
         root = Path(settings.folder)
-        self._folders = Folders(root, settings.logs_kept)
+        self._folders = RunFolders(root, settings.logs_kept)
         self._cgroups = Cgroups(Path(settings.cgroup_root), root)
         self._tenants = TenantUsers(Path(settings.tenant_map), settings.tenant_users)
-        self._held: dict[Binding, Held] = {}
-        self._starting: set[Binding] = set()
+        self._held: dict[RunKey, GuardedRun] = {}
+        self._starting: set[RunKey] = set()
         #: Those whose guards are being called.
-        self._finding: set[Held] = set()
+        self._finding: set[GuardedRun] = set()
         self._disk = DiskWatch(settings.disk_ms, self._folders, clock, self._calls, self._journal)
         #: Something was moved away that is to be removed.
         self._left = asyncio.Event()
@@ -96,58 +111,36 @@ class ProcessDriver:
 
     def capabilities(self) -> Capabilities:
         """What is limited here, how, and what is not."""
-        kept, looks = self._cgroups.controllers, can_look()
-        sampled = Means.SAMPLED if looks else Means.NOT_LIMITED
-        memory = Means.CGROUP if "memory" in kept else sampled
-        pids = Means.CGROUP if "pids" in kept else sampled
-        cpu = Means.CGROUP if "cpu" in kept else Means.NOT_LIMITED
-        disk = Means.SAMPLED if can_measure() else Means.NOT_LIMITED
-        missing = [] if can_measure() else ["disk is not limited: there is no `du` to measure it with"]
-        whole = self._cgroups.works or not self._no_namespaces
-        if not {"memory", "pids"} <= set(kept):
-            how = "looked at now and then" if looks else "not limited"
-            missing.append(f"memory and processes are {how}: there are no cgroups for them that the agent can write to")
-        if cpu is Means.NOT_LIMITED:
-            missing.append("cpu is not limited: there is no cgroup for it that the agent can write to")
-        if not whole:
-            missing.append("a process that leaves its session survives a kill of its guard: no cgroups or namespaces")
-        if os.geteuid() != 0:
-            missing.append("the agent is not root: processes run as its own user, and are not kept apart")
-        if self._no_namespaces:
-            missing.append(f"replicas share the node's pids, mounts and /tmp: {self._no_namespaces}")
-        return Capabilities(
-            memory=memory, cpu=cpu, pids=pids, disk=disk, whole=whole,
-            users=os.geteuid() == 0, namespaces=not self._no_namespaces, missing=tuple(missing),
-        )  # fmt: skip
+        return capabilities_of(self._cgroups, self._no_namespaces)
 
-    def lives(self) -> Sequence[Live]:
+    def lives(self) -> Sequence[RunStatus]:
         """What there is, by binding."""
         return [held.live for _, held in sorted(self._held.items())]
 
-    async def start(self, work: Work) -> None:
+    async def start(self, work: RunSpec) -> None:
         """Start it, or raise `CannotStart`. It is seen to its end, whoever stops waiting for it."""
         await asyncio.shield(self._begin(self._start(work), self._starts))
 
     async def stop(self, slot: SlotKey, epoch: Revision, grace_ms: int) -> None:
         """Begin to end it."""
         held = self._held.get((slot, epoch))
-        if held is not None and held.live.state is not State.ENDED:
+        if held is not None and held.live.state is not RunState.ENDED:
             held.stop(grace_ms)
 
-    async def exec(self, work: Work, command: tuple[str, ...], limit_ms: int) -> int:
+    async def exec(self, work: RunSpec, command: tuple[str, ...], limit_ms: int) -> int:
         """Run a command beside a process, under its guard."""
         held = self._held.get((work.slot, work.epoch))
-        if held is None or held.live.state is State.ENDED:
+        if held is None or held.live.state is RunState.ENDED:
             raise CannotStart(StartFault.DRIVER, f"{work.name} does not run")
         ran = await held.run(command, limit_ms, self._settings.answer_ms)
         if ran.failed:
             raise fault(ran.failed, command[0], work.folder)
         return ran.code
 
-    def keep(self, times: Times) -> int:
+    def keep(self, times: AgentTimes) -> int:
         """Act by these numbers. A guard that is asked for less than it can do takes its own time."""
         self._times = times
-        return times.grace + max(times.kill_margin, KILL_MARGIN_LEAST_MS)
+        return times.grace + max(times.kill_margin, KILL_MARGIN_MIN_MS)
 
     def extend(self, deadline: int) -> None:
         """Tell the guards of all leased work; none of them is waited for."""
@@ -161,7 +154,7 @@ class ProcessDriver:
         held = self._held.get((slot, epoch))
         if held is None:
             return
-        assert held.live.state is State.ENDED, f"{held.live.name} has not ended"
+        assert held.live.state is RunState.ENDED, f"{held.live.name} has not ended"
         del self._held[slot, epoch]
         held.let_go()
         try:
@@ -204,14 +197,14 @@ class ProcessDriver:
                 if not kernel.members(groups):
                     break
                 kernel.kill_members(groups)
-                await self._clock.sleep(LOOK_MS)
+                await self._clock.sleep(POLL_MS)
             await self._calls.wait(CGROUPS, lambda groups=groups: self._cgroups.remove(groups))  # type: ignore[misc]
 
     async def _adopt(self, folder: Path) -> None:
         """What an earlier agent left in this folder."""
         try:
             record = await self._begun_in(folder)
-        except Unreadable as error:
+        except UnreadableGuardFile as error:
             self._journal.warning("record-unreadable", slot=folder.name, why=error, then="what runs there is ended")
             record = self._made_up(folder)
             await self._hold(record, folder)
@@ -222,24 +215,24 @@ class ProcessDriver:
         else:
             await self._remove(folder.name)
 
-    async def _hold(self, record: Record, folder: Path) -> None:
-        held = self._held[record.binding] = Held(record, folder, self._clock, self._calls, self._tell)
+    async def _hold(self, record: GuardRecord, folder: Path) -> None:
+        held = self._held[record.binding] = GuardedRun(record, folder, self._clock, self._calls, self._tell)
         await self._find(held)
         self._changed.set()
 
-    async def _find(self, held: Held) -> None:
+    async def _find(self, held: GuardedRun) -> None:
         self._finding.add(held)
         try:
-            is_there = await once_able(self._clock, lambda: held.find(self._settings.answer_ms))
+            is_there = await retry_until_able(self._clock, lambda: held.find(self._settings.answer_ms))
         finally:
             self._finding.discard(held)
         if not is_there:
             self._journal.warning("guard-gone", name=held.live.name, guard=held.record.guard.pid)
-            self._begin(once_able(self._clock, held.clear), self._tasks)
+            self._begin(retry_until_able(self._clock, held.clear), self._tasks)
         elif held.is_silent:
             self._journal.warning("guard-silent", name=held.live.name, guard=held.record.guard.pid)
 
-    async def _start(self, work: Work) -> None:
+    async def _start(self, work: RunSpec) -> None:
         work = limited(work, self._cgroups.controllers, self._settings)
         if work.leased and self._clock.boot() >= work.deadline:
             raise CannotStart(StartFault.DRIVER, "its lease has run out")
@@ -248,11 +241,11 @@ class ProcessDriver:
             raise CannotStart(StartFault.DRIVER, f"{work.name} is there already: it is being started")
         self._starting.add(binding)
         try:
-            await self._start_alone(work, name_of(binding))
+            await self._start_alone(work, run_name(binding))
         finally:
             self._starting.discard(binding)
 
-    async def _start_alone(self, work: Work, name: str) -> None:
+    async def _start_alone(self, work: RunSpec, name: str) -> None:
         stray = self._folders.of(name)
         if (work.slot, work.epoch) not in self._held and await self._calls.wait(FOLDER, stray.exists):
             await self._adopt(stray)  # an agent that was there before may have begun it since we looked
@@ -268,7 +261,7 @@ class ProcessDriver:
             raise
         await self._hold(record, folder)
 
-    async def _prepare(self, work: Work, name: str) -> tuple[Path, dict[str, Any]]:
+    async def _prepare(self, work: RunSpec, name: str) -> tuple[Path, dict[str, Any]]:
         """Everything that a guard needs: its order, and folders that nobody else uses."""
         if not work.command:
             raise CannotStart(StartFault.MISSING_BINARY, "no command is given")
@@ -278,7 +271,7 @@ class ProcessDriver:
         places = ", ".join(sorted({where for _, where in work.secrets}))
         try:
             user = await self._calls.ask(
-                "looking up its user", limit_ms, lambda: user_for(work, settings, self._tenants)
+                "looking up its user", limit_ms, lambda: run_user(work, settings, self._tenants)
             )
             own = self._folders.working(name, user.uid if user is not None else os.geteuid())
             working = work.folder or str(own.absolute())
@@ -290,7 +283,7 @@ class ProcessDriver:
             raise CannotStart(
                 code, f"{error}\nhint: see whether the node's mounts and its table of users answer"
             ) from None
-        must_be_free(work.ports)
+        check_ports_free(work.ports)
         try:
             folder, groups = await self._calls.wait(FOLDER, lambda: self._make(work, name, user))
         except OSError as error:
@@ -300,7 +293,7 @@ class ProcessDriver:
         apart = not self._no_namespaces
         return folder, order_of(record, work, environment, working, user, self._cgroups, settings, apart)
 
-    def _make(self, work: Work, name: str, user: User | None) -> tuple[Path, list[str]]:
+    def _make(self, work: RunSpec, name: str, user: TenantUser | None) -> tuple[Path, list[str]]:
         folder = self._folders.make(name)
         if not work.folder:
             self._folders.make_working(name, user)
@@ -309,11 +302,11 @@ class ProcessDriver:
     async def _undo(self, name: str, folder: Path) -> None:
         """Nothing is left of what could not be started."""
         try:
-            record = await once_able(self._clock, lambda: self._begun_in(folder))
-        except Unreadable:
+            record = await retry_until_able(self._clock, lambda: self._begun_in(folder))
+        except UnreadableGuardFile:
             record = self._made_up(folder)
         if record is not None:
-            await once_able(self._clock, lambda: clear(record, self._clock))
+            await retry_until_able(self._clock, lambda: kill_leftovers(record, self._clock))
         await self._calls.wait(CGROUPS, lambda: self._cgroups.remove(self._cgroups.named(name)))
         await self._remove(name)
 
@@ -321,10 +314,10 @@ class ProcessDriver:
         await self._calls.wait(FOLDER, lambda: self._folders.remove(name))
         self._left.set()
 
-    def _made_up(self, folder: Path) -> Record:
-        return made_up(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
+    def _made_up(self, folder: Path) -> GuardRecord:
+        return placeholder_record(folder, self._folders.binding_of(folder), self._cgroups.named(folder.name))
 
-    async def _begun_in(self, folder: Path) -> Record | None:
+    async def _begun_in(self, folder: Path) -> GuardRecord | None:
         """The record of what was begun in this folder; None: nothing was, and nothing will be. A guard on its way may
         write it at any time, but only once: so it is seen, or has nothing left to write it with."""
         for _ in range(3):
@@ -337,11 +330,11 @@ class ProcessDriver:
         self._cgroups.remove(self._cgroups.named(folder.name))
         return self._folders.remove_unbegun(folder)
 
-    def _clear_away(self, record: Record) -> None:
+    def _clear_away(self, record: GuardRecord) -> None:
         self._cgroups.remove(record.groups)
-        self._folders.forget(name_of(record.binding))
+        self._folders.forget(run_name(record.binding))
 
-    def _tell(self, held: Held, is_gone: bool) -> None:
+    def _tell(self, held: GuardedRun, is_gone: bool) -> None:
         self._changed.set()
         if is_gone:
             self._begin(self._find(held), self._tasks)
@@ -349,7 +342,7 @@ class ProcessDriver:
     async def _watch_guards(self) -> None:
         """See that guards do what they are for: one that hangs is killed, and so is what it guards."""
         while True:
-            patience_ms = max(self._times.kill_margin, KILL_MARGIN_LEAST_MS) // 2
+            patience_ms = max(self._times.kill_margin, KILL_MARGIN_MIN_MS) // 2
             await self._clock.sleep(patience_ms // 2)
             for held in list(self._held.values()):
                 with suppress(OSError):  # without a descriptor left: until the next look

@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.agent.drivers.driver import CannotStart, StartFault, Work
+from holdfast.agent.drivers.driver import CannotStart, RunSpec, StartFault
 from holdfast.agent.drivers.process.settings import ProcessSettings
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 SECRET_BYTES_MAX = 64 << 10
 
 
-def environment_of(work: Work, folder: str, settings: ProcessSettings) -> dict[str, str]:
+def environment_of(work: RunSpec, folder: str, settings: ProcessSettings) -> dict[str, str]:
     """All of it. Reads the files of secrets."""
     variables = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": folder}
     variables |= {**dict(settings.environment), **dict(work.environment)}

@@ -16,18 +16,18 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agent.drivers.driver import OF_OURSELVES, Why
-from holdfast.agent.drivers.process.guard_files import Ran, Said, understood
+from holdfast.agent.drivers.driver import OWN_ERRNOS, ExitReason
+from holdfast.agent.drivers.process.guard_files import ExecResult, GuardReport, read_report
 from holdfast.agent.guard import files
 
 #: Called with what the guard said; with None when it has gone.
-Heard = Callable[[Said | Ran | None], None]
+OnGuardMessage = Callable[[GuardReport | ExecResult | None], None]
 
 
-class Line:
+class GuardConnection:
     """One connection to a guard. `heard` is called from the event loop."""
 
-    def __init__(self, connection: socket.socket, heard: Heard) -> None:
+    def __init__(self, connection: socket.socket, heard: OnGuardMessage) -> None:
         self._socket = connection
         self._heard = heard
         self._loop = asyncio.get_running_loop()
@@ -37,7 +37,7 @@ class Line:
         """Send what `extension` made, the same for all; whether it was sent."""
         return self._send(message)
 
-    def stop(self, grace_ms: int, why: Why) -> bool:
+    def stop(self, grace_ms: int, why: ExitReason) -> bool:
         """Ask it to end what it guards, for this reason; whether that was sent."""
         return self._send(msgspec.json.encode({"stop": grace_ms, "why": why}))
 
@@ -68,7 +68,7 @@ class Line:
     def _read(self) -> None:
         said = None
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            said = understood(self._socket.recv(65_536))
+            said = read_report(self._socket.recv(65_536))
         if said is None:
             self.close()
         self._heard(said)
@@ -92,7 +92,7 @@ def connect(folder: Path) -> socket.socket | None:
             os.close(there)
     except OSError as error:
         connection.close()
-        if error.errno in OF_OURSELVES or isinstance(error, BlockingIOError):
+        if error.errno in OWN_ERRNOS or isinstance(error, BlockingIOError):
             raise
         return None
     return connection

@@ -22,12 +22,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import OF_OURSELVES, Binding, Live, State, Why
+from holdfast.agent.drivers.driver import OWN_ERRNOS, ExitReason, RunKey, RunState, RunStatus
 from holdfast.agent.guard import files, kernel
 from holdfast.core.model.values.structs import Revision, SlotKey
 
 
-class Identity(Struct, frozen=True, array_like=True):
+class ProcessId(Struct, frozen=True, array_like=True):
     """A process of this boot: its pid, and when it was started, in ticks since boot."""
 
     pid: int
@@ -40,10 +40,10 @@ class Identity(Struct, frozen=True, array_like=True):
         return found is not None and found.state not in "ZX" and found.start == self.start
 
 
-NOBODY = Identity(0, 0)
+NOBODY = ProcessId(0, 0)
 
 
-class Record(Struct, frozen=True):
+class GuardRecord(Struct, frozen=True):
     """A replica that was begun. The guard adds when it was, who it is itself, who the process is, and the first one in
     the namespaces of the replica, if it has its own."""
 
@@ -58,42 +58,42 @@ class Record(Struct, frozen=True):
     pids: int
     groups: tuple[str, ...]
     since: int = 0
-    guard: Identity = NOBODY
-    process: Identity = NOBODY
+    guard: ProcessId = NOBODY
+    process: ProcessId = NOBODY
     #: The user that it runs as, and the tenant whose alone that is; none: a user that was named, or the agent's.
     uid: int = 0
     tenant: str = ""
     disk_bytes: int = 0
-    first: Identity = NOBODY
+    first: ProcessId = NOBODY
 
     @property
-    def binding(self) -> Binding:
+    def binding(self) -> RunKey:
         """Whose it is."""
         return self.slot, self.epoch
 
 
-class Who(Struct, frozen=True):
+class GuardIdentity(Struct, frozen=True):
     """Who a replica is, where that is all that is known."""
 
     boot: str
-    guard: Identity = NOBODY
-    process: Identity = NOBODY
-    first: Identity = NOBODY
+    guard: ProcessId = NOBODY
+    process: ProcessId = NOBODY
+    first: ProcessId = NOBODY
 
 
-class Said(Struct, frozen=True):
+class GuardReport(Struct, frozen=True):
     """What a guard says on its line, and as its result. A negative code is the signal that ended the process."""
 
-    state: State
+    state: RunState
     pid: int
     since: int
     deadline: int
-    why: Why
+    why: ExitReason
     memory_kills: int
     code: int | None
 
 
-class Ran(Struct, frozen=True):
+class ExecResult(Struct, frozen=True):
     """What a guard says on its line of a command that it was asked to run: its exit code, negative for the signal that
     ended it; or at which step it failed."""
 
@@ -102,38 +102,38 @@ class Ran(Struct, frozen=True):
     failed: str = ""
 
 
-class Unreadable(Exception):
+class UnreadableGuardFile(Exception):
     """A file of a guard's says nothing that can be understood."""
 
 
 T = TypeVar("T")
 
-_records = msgspec.json.Decoder(Record)
-_said = msgspec.json.Decoder(Said)
-_ran = msgspec.json.Decoder(Ran)
-_who = msgspec.json.Decoder(Who)
+_records = msgspec.json.Decoder(GuardRecord)
+_said = msgspec.json.Decoder(GuardReport)
+_ran = msgspec.json.Decoder(ExecResult)
+_who = msgspec.json.Decoder(GuardIdentity)
 
 
-def read_record(folder: Path) -> Record | None:
+def read_record(folder: Path) -> GuardRecord | None:
     """The record in a slot's folder; None when nothing was begun there."""
     return _read(folder / files.RECORD, _records)
 
 
-def made_up(folder: Path, binding: Binding, groups: Sequence[str]) -> Record:
+def placeholder_record(folder: Path, binding: RunKey, groups: Sequence[str]) -> GuardRecord:
     """What is held of a replica whose record cannot be read: enough to end it, and no more."""
-    who = Who(boot_id())
+    who = GuardIdentity(boot_id())
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):  # nobody knows: its guard is asked, if it answers
         who = _who.decode(os.readlink(os.fsencode(folder / files.WHO)))
-    record = Record(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
+    record = GuardRecord(*binding, folder.name, who.boot, False, 0, 0, 0, 0, tuple(groups), 0, who.guard, who.process)
     return replace(record, first=who.first)
 
 
-def read_result(folder: Path) -> Said | None:
+def read_result(folder: Path) -> GuardReport | None:
     """How the replica of this folder ended; None when that is not known, or it has not."""
     return _read(folder / files.RESULT, _said)
 
 
-def understood(raw: bytes) -> Said | Ran:
+def read_report(raw: bytes) -> GuardReport | ExecResult:
     """What a guard said on its line."""
     return _ran.decode(raw) if raw.startswith(b'{"ran"') else _said.decode(raw)
 
@@ -143,56 +143,56 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def live_of(record: Record, said: Said) -> Live:
+def status_of(record: GuardRecord, said: GuardReport) -> RunStatus:
     """A replica as its guard tells of it."""
-    ended = said.state is State.ENDED
+    ended = said.state is RunState.ENDED
     code, number = (said.code, 0) if said.code is None or said.code >= 0 else (None, -said.code)
     why = _why(said) if ended else said.why
-    detail = sentence(why, record, said.code) if why else ""
+    detail = exit_message(why, record, said.code) if why else ""
     where = (record.slot, record.epoch, record.name, said.state, said.since)
-    return Live(*where, 0 if ended else said.pid, record.leased, said.deadline, code, number, why, detail)
+    return RunStatus(*where, 0 if ended else said.pid, record.leased, said.deadline, code, number, why, detail)
 
 
-def lost_of(record: Record, why: Why, state: State = State.ENDED) -> Live:
+def lost_status(record: GuardRecord, why: ExitReason, state: RunState = RunState.ENDED) -> RunStatus:
     """A replica of which no guard tells any more."""
     where = (record.slot, record.epoch, record.name, state, record.since)
-    return Live(*where, 0, record.leased, record.deadline, None, 0, why, sentence(why, record, None))
+    return RunStatus(*where, 0, record.leased, record.deadline, None, 0, why, exit_message(why, record, None))
 
 
-def _why(said: Said) -> Why:
+def _why(said: GuardReport) -> ExitReason:
     if said.memory_kills:
-        return Why.OVER_MEMORY
-    if said.why is Why.STOPPED and said.code == -signal.SIGKILL:
-        return Why.KILLED
+        return ExitReason.OVER_MEMORY
+    if said.why is ExitReason.STOPPED and said.code == -signal.SIGKILL:
+        return ExitReason.KILLED
     if said.why:
         return said.why
-    return Why.SIGNALLED if (said.code or 0) < 0 else Why.EXIT
+    return ExitReason.SIGNALLED if (said.code or 0) < 0 else ExitReason.EXIT
 
 
-def sentence(why: Why, record: Record, code: int | None) -> str:
+def exit_message(why: ExitReason, record: GuardRecord, code: int | None) -> str:
     """Why a replica ended, for people."""
     match why:
-        case Why.EXIT:
+        case ExitReason.EXIT:
             return f"it ended by itself with code {code}"
-        case Why.SIGNALLED:
+        case ExitReason.SIGNALLED:
             return f"it was ended by {_named(-(code or 0))}, which nobody here had sent"
-        case Why.STOPPED:
+        case ExitReason.STOPPED:
             return "it was asked to end, and did"
-        case Why.KILLED:
+        case ExitReason.KILLED:
             return "it was asked to end, did not within its grace, and was killed"
-        case Why.DEADLINE:
+        case ExitReason.DEADLINE:
             return "its lease was not renewed in time"
-        case Why.OVER_MEMORY:
+        case ExitReason.OVER_MEMORY:
             return f"it used more than its {record.memory_bytes >> 20} MiB of memory, and was killed"
-        case Why.OVER_PIDS:
+        case ExitReason.OVER_PIDS:
             return f"it had more than {record.pids} processes and threads, and was killed"
-        case Why.OVER_DISK:
+        case ExitReason.OVER_DISK:
             return f"it used more than its {record.disk_bytes >> 20} MiB of disk, and was killed"
-        case Why.DISK_UNKNOWN:
+        case ExitReason.DISK_UNKNOWN:
             return f"what it keeps on disk, {record.disk_bytes >> 20} MiB at most, could not be measured; it was killed"
-        case Why.GUARD_GONE:
+        case ExitReason.GUARD_GONE:
             return "its guard was killed or hung, and it was killed with it"
-        case Why.REBOOTED:
+        case ExitReason.REBOOTED:
             return "the machine was started anew"
     return ""
 
@@ -211,6 +211,6 @@ def _read(path: Path, decoder: msgspec.json.Decoder[T]) -> T | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        if isinstance(error, OSError) and error.errno in OF_OURSELVES:
+        if isinstance(error, OSError) and error.errno in OWN_ERRNOS:
             raise
-        raise Unreadable(f"{path}: {error}") from None
+        raise UnreadableGuardFile(f"{path}: {error}") from None

@@ -21,20 +21,20 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Live, State, Unheard, Why
-from holdfast.agent.drivers.process.guard_connection import Line, connect
+from holdfast.agent.drivers.driver import ExecNotRun, ExitReason, RunState, RunStatus
+from holdfast.agent.drivers.process.guard_connection import GuardConnection, connect
 from holdfast.agent.drivers.process.guard_files import (
     NOBODY,
-    Ran,
-    Record,
-    Said,
-    Unreadable,
+    ExecResult,
+    GuardRecord,
+    GuardReport,
+    UnreadableGuardFile,
     boot_id,
-    live_of,
-    lost_of,
+    lost_status,
     read_result,
+    status_of,
 )
-from holdfast.agent.drivers.process.leftovers import clear, descended_from, end_exactly
+from holdfast.agent.drivers.process.leftovers import descended_from, kill_leftovers, kill_process
 from holdfast.agent.guard import kernel
 from holdfast.host.ports.clock import Clock
 from holdfast.host.runtime.blocking_calls import BlockingCalls
@@ -45,28 +45,33 @@ NEVER = 2**62
 FOLDER = "the agent's folder"
 
 
-class Held:
+class GuardedRun:
     """A replica and the line to its guard. `tell` is called when something has changed; with True, when its guard is
     gone and it is to be found again."""
 
     def __init__(
-        self, record: Record, folder: Path, clock: Clock, calls: BlockingCalls, tell: Callable[[Held, bool], None]
+        self,
+        record: GuardRecord,
+        folder: Path,
+        clock: Clock,
+        calls: BlockingCalls,
+        tell: Callable[[GuardedRun, bool], None],
     ) -> None:
         self.record = record
-        self.live = lost_of(record, Why.NOT_YET, State.RUNNING)
+        self.live = lost_status(record, ExitReason.NOT_YET, RunState.RUNNING)
         self._folder = folder
         self._clock = clock
         self._calls = calls
         self._tell = tell
-        self._line: Line | None = None
+        self._line: GuardConnection | None = None
         #: Whether its guard answered, of a line that was just called.
         self._answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         #: Commands that run beside it, by the number under which its guard was asked.
-        self._commands: dict[int, asyncio.Future[Ran | None]] = {}
+        self._commands: dict[int, asyncio.Future[ExecResult | None]] = {}
         self._numbers = count(1)
         #: When it is to be killed, if it was asked to end, and why; and the deadline that its guard is known to hold.
         self._due = 0
-        self._why = Why.STOPPED
+        self._why = ExitReason.STOPPED
         self._deadline = record.deadline
         #: Its guard lives, and has not answered the last call.
         self.is_silent = False
@@ -76,47 +81,47 @@ class Held:
         if await self._has_result():
             return True
         if self.record.boot != boot_id():
-            self._become(lost_of(self.record, Why.REBOOTED))
+            self._become(lost_status(self.record, ExitReason.REBOOTED))
             return True
         if await self._call(answer_ms) or await self._has_result():
             return True
-        self._become(lost_of(self.record, Why.GUARD_GONE, State.STOPPING))
+        self._become(lost_status(self.record, ExitReason.GUARD_GONE, RunState.STOPPING))
         return False
 
     async def clear(self) -> None:
         """End what its guard has left; returns when nothing is, which may take as long as the kernel likes."""
-        await clear(self.record, self._clock)
+        await kill_leftovers(self.record, self._clock)
         if not await self._has_result():  # it may have been written while we looked
-            self._become(lost_of(self.record, Why.GUARD_GONE))
+            self._become(lost_status(self.record, ExitReason.GUARD_GONE))
 
-    def stop(self, grace_ms: int, why: Why = Why.STOPPED) -> None:
+    def stop(self, grace_ms: int, why: ExitReason = ExitReason.STOPPED) -> None:
         """Begin to end it. Why it ends is what was said first."""
         due = self._clock.boot() + grace_ms
         self._why = self._why if self._due else why
         self._due = min(self._due, due) if self._due else due
-        if self.live.state is State.RUNNING:
-            self._become(replace(self.live, state=State.STOPPING, why=self._why))
+        if self.live.state is RunState.RUNNING:
+            self._become(replace(self.live, state=RunState.STOPPING, why=self._why))
         if self._line is not None:
             self._line.stop(grace_ms, self._why)
 
-    async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> Ran:
+    async def run(self, command: tuple[str, ...], limit_ms: int, answer_ms: int) -> ExecResult:
         """Run a command beside it, under its guard, which ends it in time: one that has not answered by then does not
         hear. Whoever stops waiting ends it."""
         line, number = self._line, next(self._numbers)
-        answer: asyncio.Future[Ran | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ExecResult | None] = asyncio.get_running_loop().create_future()
         self._commands[number] = answer
         try:
             if line is None or not line.run(number, command, limit_ms):
-                raise Unheard("its guard does not hear, and nothing runs for it but by that")
+                raise ExecNotRun("its guard does not hear, and nothing runs for it but by that")
             ran = await within(self._clock, limit_ms + answer_ms, answer)
         except DeadlinePassed:
-            raise Unheard(f"its guard has not answered for {limit_ms + answer_ms} ms") from None
+            raise ExecNotRun(f"its guard has not answered for {limit_ms + answer_ms} ms") from None
         finally:
             del self._commands[number]
             if line is not None and answer.cancelled():
                 line.cancel(number)
         if ran is None:
-            raise Unheard("its guard has gone")
+            raise ExecNotRun("its guard has gone")
         return ran
 
     def extend(self, message: bytes, deadline: int, grace_ms: int, now: int) -> None:
@@ -139,8 +144,8 @@ class Held:
         if not lives:
             return False
         for one in descended_from(self.record.guard):
-            end_exactly(one)
-        return end_exactly(self.record.guard)
+            kill_process(one)
+        return kill_process(self.record.guard)
 
     def let_go(self) -> None:
         """It is forgotten: a guard that could not write its result need not wait any longer."""
@@ -177,7 +182,7 @@ class Held:
         self._answered = asyncio.get_running_loop().create_future()
         try:
             found = await self._calls.wait(FOLDER, lambda: connect(self._folder))
-            self._line = None if found is None else Line(found, self._hear)
+            self._line = None if found is None else GuardConnection(found, self._hear)
             there = self._line is not None and await within(self._clock, answer_ms, self._answered)
         except (DeadlinePassed, BlockingIOError):
             there = self._is_kept_silently()
@@ -194,8 +199,8 @@ class Held:
         self.is_silent = True
         self._deadline = kernel.published_deadline(self.record.guard.pid) or self._deadline
         live = replace(self.live, deadline=self._deadline if self.record.leased else 0)
-        if live.state is State.RUNNING and self._is_past(live):
-            live = replace(live, state=State.STOPPING, why=Why.DEADLINE)
+        if live.state is RunState.RUNNING and self._is_past(live):
+            live = replace(live, state=RunState.STOPPING, why=ExitReason.DEADLINE)
         self._become(live)
         return True
 
@@ -204,8 +209,8 @@ class Held:
             if not answer.done():
                 answer.set_result(None)
 
-    def _hear(self, said: Said | Ran | None) -> None:
-        if isinstance(said, Ran):
+    def _hear(self, said: GuardReport | ExecResult | None) -> None:
+        if isinstance(said, ExecResult):
             answer = self._commands.get(said.ran)
             if answer is not None and not answer.done():
                 answer.set_result(said)
@@ -217,27 +222,27 @@ class Held:
         if said is None:
             self._line = None
             self._give_up_commands()
-            if not was_waited_for and self.live.state is not State.ENDED:
+            if not was_waited_for and self.live.state is not RunState.ENDED:
                 self._tell(self, True)
             return
-        live = live_of(self.record, said)
-        if live.state is State.RUNNING and (self._due or self._is_past(live)):
-            live = replace(live, state=State.STOPPING, why=self._why if self._due else Why.DEADLINE)
+        live = status_of(self.record, said)
+        if live.state is RunState.RUNNING and (self._due or self._is_past(live)):
+            live = replace(live, state=RunState.STOPPING, why=self._why if self._due else ExitReason.DEADLINE)
         self._become(live)
 
-    def _is_past(self, live: Live) -> bool:
+    def _is_past(self, live: RunStatus) -> bool:
         return live.leased and self._clock.boot() >= live.deadline
 
     async def _has_result(self) -> bool:
         try:
             result = await self._calls.wait(FOLDER, lambda: read_result(self._folder))
-        except Unreadable:
+        except UnreadableGuardFile:
             return False
         if result is not None:
-            self._become(live_of(self.record, result))
+            self._become(status_of(self.record, result))
         return result is not None
 
-    def _become(self, live: Live) -> None:
+    def _become(self, live: RunStatus) -> None:
         if live != self.live:
             self.live = live
             self._tell(self, False)

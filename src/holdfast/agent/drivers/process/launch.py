@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import CannotStart, StartFault, Work
+from holdfast.agent.drivers.driver import CannotStart, RunSpec, StartFault
 from holdfast.agent.drivers.process.cgroups import MEBIBYTE, Cgroups
-from holdfast.agent.drivers.process.guard_files import Record
+from holdfast.agent.drivers.process.guard_files import GuardRecord
 from holdfast.agent.drivers.process.run_folders import GUARD_LOG
 from holdfast.agent.drivers.process.settings import ProcessSettings
-from holdfast.agent.drivers.process.tenant_users import User
+from holdfast.agent.drivers.process.tenant_users import TenantUser
 from holdfast.agent.guard import files, kernel
 
 #: The program of a guard.
@@ -31,23 +31,23 @@ PROGRAM = (sys.executable, "-I", "-S", os.path.join(os.path.dirname(files.__file
 _NOT_THE_BINARY = {errno.E2BIG, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EIO, 0}
 
 
-def record_of(work: Work, groups: list[str], boot: str, most_ms: int, user: User | None) -> Record:
+def record_of(work: RunSpec, groups: list[str], boot: str, most_ms: int, user: TenantUser | None) -> GuardRecord:
     """What is known of a replica before it begins. That of leased work has no longer grace than `most_ms`."""
     grace = min(work.grace_ms, most_ms) if work.leased else work.grace_ms
     leased = (work.leased, work.deadline if work.leased else 0, grace)
     limits = (work.need.memory * MEBIBYTE, work.pids, tuple(groups))
     who = (os.geteuid(), "") if user is None else (user.uid, user.tenant)
     disk_bytes = 0 if work.folder else work.need.disk * MEBIBYTE  # what is not the driver's own may be others', too
-    record = Record(work.slot, work.epoch, work.name, boot, *leased, *limits)
+    record = GuardRecord(work.slot, work.epoch, work.name, boot, *leased, *limits)
     return replace(record, uid=who[0], tenant=who[1], disk_bytes=disk_bytes)
 
 
 def order_of(
-    record: Record,
-    work: Work,
+    record: GuardRecord,
+    work: RunSpec,
     environment: dict[str, str],
     folder: str,
-    user: User | None,
+    user: TenantUser | None,
     cgroups: Cgroups,
     settings: ProcessSettings,
     namespaces: bool,

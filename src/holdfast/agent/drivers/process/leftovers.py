@@ -13,25 +13,25 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from holdfast.agent.drivers.process.guard_files import NOBODY, Identity, Record, boot_id
+from holdfast.agent.drivers.process.guard_files import NOBODY, GuardRecord, ProcessId, boot_id
 from holdfast.agent.guard import kernel
 from holdfast.host.ports.clock import Clock
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
-LOOK_MS = 20
+POLL_MS = 20
 #: Whoever can open nothing looks again after so long.
 BLIND_MS = 1_000
 
 T = TypeVar("T")
 
 
-async def once_able(clock: Clock, look: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_able(clock: Clock, look: Callable[[], Awaitable[T]]) -> T:
     """What a look gives, once it can be had: an agent without descriptors does not know who lives, and does nothing."""
     while True:
         try:
             return await look()
         except OSError as error:
-            Journal("agent.process").warning("cannot-look", why=error)
+            Logger("agent.process").warning("cannot-look", why=error)
             await clock.sleep(BLIND_MS)
 
 
@@ -40,13 +40,13 @@ def can_look() -> bool:
     return os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
-async def clear(record: Record, clock: Clock) -> None:
+async def kill_leftovers(record: GuardRecord, clock: Clock) -> None:
     """End what is left of a replica and of its guard; returns when nothing is."""
-    while end_once(record):
-        await clock.sleep(LOOK_MS)
+    while kill_once(record):
+        await clock.sleep(POLL_MS)
 
 
-def end_once(record: Record) -> bool:
+def kill_once(record: GuardRecord) -> bool:
     """Kill all that can be seen of it; whether there was anything."""
     if record.boot != boot_id():
         return False
@@ -55,11 +55,11 @@ def end_once(record: Record) -> bool:
     if left:
         kernel.kill_members(groups)
     found = (record.guard, *in_session(record.guard), *in_session(record.process), *descended_from(record.first))
-    ended = [end_exactly(one) for one in found if one != NOBODY]
+    ended = [kill_process(one) for one in found if one != NOBODY]
     return bool(left) or any(ended)
 
 
-def in_session(leader: Identity) -> list[Identity]:
+def in_session(leader: ProcessId) -> list[ProcessId]:
     """The processes of a session, given who began it.
 
     A pid is not used again while it is the number of a session. So if somebody else has it now, that session is over,
@@ -70,18 +70,18 @@ def in_session(leader: Identity) -> list[Identity]:
         return []
     found = [(pid, kernel.seen(pid)) for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit())]
     inside = [(pid, one) for pid, one in found if one is not None and one.session == leader.pid]
-    return [Identity(pid, one.start) for pid, one in inside if one.start >= leader.start]
+    return [ProcessId(pid, one.start) for pid, one in inside if one.start >= leader.start]
 
 
-def descended_from(one: Identity) -> list[Identity]:
+def descended_from(one: ProcessId) -> list[ProcessId]:
     """All that has come of a process, as long as it is there."""
     now = kernel.seen(one.pid) if one.pid else None
     if now is None or now.start != one.start:
         return []
-    return [Identity(pid, found.start) for pid in kernel.descendants(one.pid) if (found := kernel.seen(pid))]
+    return [ProcessId(pid, found.start) for pid in kernel.descendants(one.pid) if (found := kernel.seen(pid))]
 
 
-def end_exactly(one: Identity) -> bool:
+def kill_process(one: ProcessId) -> bool:
     """Kill this very process, and nobody who has its pid by now; whether it was alive. `OSError` when that cannot be
     looked at."""
     with suppress(ProcessLookupError):

@@ -8,12 +8,12 @@ import pwd
 import socket
 from collections.abc import Iterable
 
-from holdfast.agent.drivers.driver import CannotStart, StartFault, Work
+from holdfast.agent.drivers.driver import CannotStart, RunSpec, StartFault
 from holdfast.agent.drivers.process.settings import ProcessSettings
-from holdfast.agent.drivers.process.tenant_users import TenantUsers, User
+from holdfast.agent.drivers.process.tenant_users import TenantUser, TenantUsers
 
 
-def user_for(work: Work, settings: ProcessSettings, tenants: TenantUsers) -> User | None:
+def run_user(work: RunSpec, settings: ProcessSettings, tenants: TenantUsers) -> TenantUser | None:
     """Who runs it, if the node allows that; None when it is the agent's own user, which needs no change."""
     if os.geteuid() != 0:
         _see_that_it_is_own(work.user)
@@ -47,7 +47,7 @@ def _see_that_it_is_own(asked: str) -> None:
         )
 
 
-def _is(name: str, user: User) -> bool:
+def _is(name: str, user: TenantUser) -> bool:
     """Whether this name, which the machine need not know, is that user's."""
     try:
         return _known(name).uid == user.uid
@@ -55,24 +55,24 @@ def _is(name: str, user: User) -> bool:
         return False
 
 
-def _known(name: str) -> User:
+def _known(name: str) -> TenantUser:
     """A user by name or number. A number need not be in the table of users: then its group has the same."""
     try:
         entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
         if name.isdecimal() and 0 <= int(name) < 2**32 - 1:
-            return User(int(name), int(name))
+            return TenantUser(int(name), int(name))
         raise CannotStart(
             StartFault.UNKNOWN_USER, f"{name}: there is no such user on this node\nhint: name one of /etc/passwd"
         ) from None
-    return User(entry.pw_uid, entry.pw_gid)
+    return TenantUser(entry.pw_uid, entry.pw_gid)
 
 
 def _not_allowed(why: str) -> CannotStart:
     return CannotStart(StartFault.USER_NOT_ALLOWED, why)
 
 
-def must_be_free(ports: Iterable[int]) -> None:
+def check_ports_free(ports: Iterable[int]) -> None:
     """`CannotStart` when somebody listens on one of these. It may still be taken until the process listens itself."""
     for port in ports:
         with socket.socket() as trial:

@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
-from holdfast.agent.drivers.driver import Binding, CannotStart, StartFault
+from holdfast.agent.drivers.driver import CannotStart, RunKey, StartFault
 from holdfast.agent.drivers.process.folder_removal import remove_tree
-from holdfast.agent.drivers.process.tenant_users import User
+from holdfast.agent.drivers.process.tenant_users import TenantUser
 from holdfast.agent.guard import files
 
 #: Beside the logs of the process: what its guard had to complain of.
@@ -34,13 +34,13 @@ TRIES = 100
 _NAME = re.compile(r"(\d+)-(\d+)-(\d+)")
 
 
-def name_of(binding: Binding) -> str:
+def run_name(binding: RunKey) -> str:
     """The name of everything that belongs to a binding."""
     (workload, ordinal), epoch = binding
     return f"{workload}-{ordinal}-{epoch}"
 
 
-class Folders:
+class RunFolders:
     """The folders of one driver."""
 
     def __init__(self, root: Path, logs_kept: int) -> None:
@@ -60,7 +60,7 @@ class Folders:
             folder.chmod(mode)
 
     @staticmethod
-    def binding_of(folder: Path) -> Binding:
+    def binding_of(folder: Path) -> RunKey:
         """Whose folder it is, by its name."""
         found = _NAME.fullmatch(folder.name)
         assert found is not None, f"{folder} is no folder of a binding"
@@ -91,7 +91,7 @@ class Folders:
         """Where the process of a binding works as this user, if nothing else is asked for."""
         return self._work / str(uid) / name
 
-    def make_working(self, name: str, user: User | None) -> None:
+    def make_working(self, name: str, user: TenantUser | None) -> None:
         """Make that, for its user alone."""
         folder = self.working(name, user.uid if user is not None else os.geteuid())
         for _ in range(TRIES):

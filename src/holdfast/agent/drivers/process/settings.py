@@ -7,8 +7,8 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.agent.drivers.driver import Work
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.agent.drivers.driver import RunSpec
+from holdfast.core.model.values.resources import ZERO, Resources
 
 #: The numbers of tenants' users, where nothing else is said; and where a machine remembers who has which.
 TENANT_USERS = (200_000, 265_535)
@@ -42,7 +42,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     secret_variables: tuple[tuple[str, str], ...] = ()
     cgroups: bool = True
     cgroup_root: str = "/sys/fs/cgroup"
-    whole: Resources = NOTHING
+    whole: Resources = ZERO
     pids: int = 4_096
     namespaces: bool = True
     hidden: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class ProcessSettings(Struct, frozen=True, kw_only=True):
     answer_ms: int = 5_000
 
 
-def limited(work: Work, controllers: Collection[str], settings: ProcessSettings) -> Work:
+def limited(work: RunSpec, controllers: Collection[str], settings: ProcessSettings) -> RunSpec:
     """The same with the driver's own limits where none was asked for, as far as the kernel keeps them: nobody takes
     all of the machine by asking for nothing."""
     need, whole = work.need, settings.whole

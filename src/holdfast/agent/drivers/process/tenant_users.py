@@ -27,15 +27,15 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.agent.drivers.driver import CannotStart, StartFault
-from holdfast.host.runtime.files import write_whole
+from holdfast.host.runtime.files import write_atomically
 
-LENT = (Path("/etc/subuid"), Path("/etc/subgid"))
+TENANT_UIDS = (Path("/etc/subuid"), Path("/etc/subgid"))
 UID_MAP = Path("/proc/self/uid_map")
 
 _users = msgspec.json.Decoder(dict[int, str])
 
 
-class User(Struct, frozen=True):
+class TenantUser(Struct, frozen=True):
     """A user by number, with the one group that a process of theirs has; and whose alone it is, if it is a tenant's."""
 
     uid: int
@@ -46,14 +46,14 @@ class User(Struct, frozen=True):
 class TenantUsers:
     """The users of tenants in one file. Every call may take as long as the disk, and the table of users."""
 
-    def __init__(self, file: Path, numbers: tuple[int, int], lent: Iterable[Path] = LENT) -> None:
+    def __init__(self, file: Path, numbers: tuple[int, int], lent: Iterable[Path] = TENANT_UIDS) -> None:
         self._file = file
         self._numbers = range(numbers[0], numbers[1] + 1)
         self._lent_in = tuple(lent)
         #: All that was ever read there, or given: the file may be lost while the agent lives.
         self._known: dict[int, str] = {}
 
-    def of(self, tenant: str) -> User:
+    def of(self, tenant: str) -> TenantUser:
         """The tenant's user: the one it has, or else a new one. `CannotStart` where it can have none."""
         if not tenant:
             raise CannotStart(StartFault.NO_USER, "its region does not say whose it is\nhint: upgrade the servers")
@@ -69,7 +69,7 @@ class TenantUsers:
                 f"user {uid}, which tenant {tenant} has had here, is {self._meaning(uid)} by now\n"
                 f"hint: give that another number; or stop all agents here and what they run, and remove {self._file}",
             )
-        return User(uid, uid, tenant)
+        return TenantUser(uid, uid, tenant)
 
     def remember(self, found: Iterable[tuple[int, str]]) -> list[int]:
         """Take these in, which were given once; returns those of them that are another tenant's by now."""
@@ -141,7 +141,7 @@ class TenantUsers:
 
     def _write(self, given: dict[int, str]) -> None:
         try:
-            write_whole(self._file, msgspec.json.encode(dict(sorted(given.items()))).decode() + "\n", mode=0o600)
+            write_atomically(self._file, msgspec.json.encode(dict(sorted(given.items()))).decode() + "\n", mode=0o600)
         except OSError as error:
             raise self._cannot(error) from error
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.resources.tables import FROM_PLATFORM, table_of
-from holdfast.core.ledger.commit.definition import Book
-from holdfast.core.ledger.revision import parse as parse_revision
-from holdfast.core.ledger.revision import show as show_revision
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.resources.tables import PLATFORM_PREFIX, table_of
+from holdfast.core.ledger.commit.definition import LedgerDefinition
+from holdfast.core.ledger.revision import format_revision as show_revision
+from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.objects.policies import BUILT_IN_POLICY
-from holdfast.core.model.records.node_usage import standing
+from holdfast.core.model.records.node_usage import slot_keys
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region import events as e
 from holdfast.core.region.queries.endpoints import is_listed
 from holdfast.core.region.state.tables import RegionState
-from holdfast.host.watch.changes import Change
+from holdfast.host.watch.changes import ChangeEvent
 
 #: Kinds whose rows do not have the ids of their watch keys.
 _NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPolicy")
@@ -29,12 +29,12 @@ _NOT_BY_ID = ("Replica", "Endpoint", "SchedulingRequest", "Breach", "SchedulerPo
 _BY_UID = ("Workload", "Assignment", "Node", "Session")
 
 
-def is_by_id(kind: Kind, state: Any) -> bool:
+def is_by_id(kind: ResourceKind, state: Any) -> bool:
     """Whether one object of this kind can be watched by its key alone."""
     return kind.name not in (*_NOT_BY_ID, *_BY_UID) and not (kind.name == "Override" and isinstance(state, RegionState))
 
 
-def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable[Any]:
+def affected_keys(kind: ResourceKind, book: LedgerDefinition[Any], state: Any, change: ChangeEvent) -> Iterable[Any]:
     """The keys of the rows that this change concerns, as far as this kind goes."""
     event = change.event
     if kind.name in ("Replica", "Endpoint"):
@@ -50,7 +50,7 @@ def touched(kind: Kind, book: Book[Any], state: Any, change: Change) -> Iterable
         return list(dict.fromkeys(name for word, name in keys if word in (kind.key, *kind.also)))
     found = [name for word, name in keys if word == kind.key]
     if kind.also and kind.name == "Override":
-        found += [f"{FROM_PLATFORM}{show_revision(int(name))}" for word, name in keys if word in kind.also]
+        found += [f"{PLATFORM_PREFIX}{show_revision(int(name))}" for word, name in keys if word in kind.also]
     return found
 
 
@@ -74,7 +74,7 @@ def _slots(event: Any) -> list[SlotKey]:
 def _on_node(state: Any, event: Any) -> list[SlotKey]:
     """What may be reached under the address of a node that has changed, or was."""
     room = state.rooms.get(event.node.uid) if isinstance(event, e.NodeStored) else None
-    return standing(room) if room is not None else []
+    return slot_keys(room) if room is not None else []
 
 
 def _requests(state: Any, workloads: list[Any]) -> list[Any]:
@@ -97,15 +97,15 @@ def _policies(state: Any, keys: Iterable[tuple[str, Any]]) -> list[Any]:
     return [name for word, name in keys if word == "policy"]
 
 
-def row_at(kind: Kind, state: Any, key: Any) -> Any:
+def row_at(kind: ResourceKind, state: Any, key: Any) -> Any:
     """The row of this key as it is now; None: it is gone."""
     if kind.name == "SchedulerPolicy" and key == BUILT_IN_POLICY.revision:
         return BUILT_IN_POLICY
     if kind.name == "SchedulingRequest":
         uid, template = key
         return next((one for one in state.requests.get(uid) or () if one.template == template), None)
-    if isinstance(key, str) and key.startswith(FROM_PLATFORM) and kind.name == "Override":
-        return state.platform_overrides.get(parse_revision(key.removeprefix(FROM_PLATFORM)))
+    if isinstance(key, str) and key.startswith(PLATFORM_PREFIX) and kind.name == "Override":
+        return state.platform_overrides.get(parse_revision(key.removeprefix(PLATFORM_PREFIX)))
     found = table_of(kind, state).get(key)
     if kind.name == "Endpoint" and found is not None and not is_listed(state, found):
         return None

@@ -5,84 +5,94 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.problems import Problem, of_error, problem
-from holdfast.api.resources.writable import read_object
-from holdfast.api.serialization.field_errors import Fault, Faulty
-from holdfast.api.server.context import Desk, must_pace
-from holdfast.api.server.objects.ledger_commands import kind_of, storage
-from holdfast.api.server.objects.writes import Answered, envelope, invalid, must_name_key, outcome_of
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.problems import Problem, from_error, problem
+from holdfast.api.resources.writable import parse_object
+from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
+from holdfast.api.server.context import ServerContext, check_rate
+from holdfast.api.server.objects.ledger_commands import kind_of_object, put_command
+from holdfast.api.server.objects.writes import (
+    SubmitResult,
+    invalid_problem,
+    make_envelope,
+    require_idempotency_key,
+    write_outcome,
+)
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.request import Call, Trouble, answer
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.ports.transport import Reply
 
 
-async def batch(desk: Desk, call: Call) -> Reply:
+async def batch(desk: ServerContext, call: ApiRequest) -> Reply:
     """Many objects, judged in order, each by itself."""
-    key = must_name_key(call)
+    key = require_idempotency_key(call)
     if call.header("if-match") or call.header("if-none-match"):
-        raise Trouble(problem("unreadable", "a batch has no condition: each document names its metadata.revision"))
+        raise ApiError(problem("unreadable", "a batch has no condition: each document names its metadata.revision"))
     body = call.json()
     items = body.get("items") if isinstance(body, dict) and set(body) <= {"items"} else None
     most = desk.limits.batch_items
     if not isinstance(items, list) or not 1 <= len(items) <= most:
-        raise Trouble(invalid([Fault("/items", f"a batch is {{items: [...]}} with 1 to {most} documents")]))
+        raise ApiError(
+            invalid_problem([FieldError("/items", f"a batch is {{items: [...]}} with 1 to {most} documents")])
+        )
     keys = [f"{key}.{number}" for number in range(len(items))]
-    must_pace(desk, call, *keys)
-    made = [_prepared(desk, call, item, one) for item, one in zip(items, keys, strict=True)]
+    check_rate(desk, call, *keys)
+    made = [_prepare(desk, call, item, one) for item, one in zip(items, keys, strict=True)]
     if call.is_dry_run():
-        return answer({"items": _tried(desk, call, made)})
+        return json_reply({"items": _dry_run(desk, call, made)})
     # All of them wait in one lane, in this order, so they are judged in this order, most of them in one commit.
-    return answer({"items": list(await asyncio.gather(*[_submitted(desk, call, one) for one in made]))})
+    return json_reply({"items": list(await asyncio.gather(*[_submit(desk, call, one) for one in made]))})
 
 
-_Prepared = tuple[Kind, str, Envelope[Any]] | Problem
+_Prepared = tuple[ResourceKind, str, Envelope[Any]] | Problem
 
 
-def _prepared(desk: Desk, call: Call, item: Any, key: str) -> _Prepared:
+def _prepare(desk: ServerContext, call: ApiRequest, item: Any, key: str) -> _Prepared:
     try:
-        sent = read_object(item)
-        kind, name = kind_of(sent)
-        command = storage(Redaction(call.caller, desk.state), desk.state, kind, sent)
-        return kind, name, envelope(desk, call, command, key, sent.meta.revision)
-    except Faulty as error:
-        return invalid(error.faults)
-    except Trouble as error:
+        sent = parse_object(item)
+        kind, name = kind_of_object(sent)
+        command = put_command(Redaction(call.caller, desk.state), desk.state, kind, sent)
+        return kind, name, make_envelope(desk, call, command, key, sent.meta.revision)
+    except InvalidDocument as error:
+        return invalid_problem(error.faults)
+    except ApiError as error:
         return error.problem
 
 
-def _tried(desk: Desk, call: Call, made: list[_Prepared]) -> list[Any]:
+def _dry_run(desk: ServerContext, call: ApiRequest, made: list[_Prepared]) -> list[Any]:
     """What would become of them, each judged on top of those before it."""
     tried = desk.ledger.try_out(*[one[2] for one in made if not isinstance(one, Problem)])
     answers = iter(tried.answers)
     return [
-        _refused(one) if isinstance(one, Problem) else _told(call, one[0], tried.state, one[1], next(answers))
+        _render_refusal(one)
+        if isinstance(one, Problem)
+        else _render_outcome(call, one[0], tried.state, one[1], next(answers))
         for one in made
     ]
 
 
-async def _submitted(desk: Desk, call: Call, one: _Prepared) -> Any:
+async def _submit(desk: ServerContext, call: ApiRequest, one: _Prepared) -> Any:
     if isinstance(one, Problem):
-        return _refused(one)
+        return _render_refusal(one)
     kind, name, made = one
     try:
         found = await desk.ledger.submit(made)
     except OutcomeUnknown as error:
-        return {"outcome": "unknown", "problem": of_error(error, lane="operators")}
+        return {"outcome": "unknown", "problem": from_error(error, lane="operators")}
     except Unavailable as error:
-        return _refused(of_error(error, lane="operators"))
-    return _told(call, kind, desk.state, name, found)
+        return _render_refusal(from_error(error, lane="operators"))
+    return _render_outcome(call, kind, desk.state, name, found)
 
 
-def _told(call: Call, kind: Kind, state: Any, name: str, found: Answered) -> Any:
+def _render_outcome(call: ApiRequest, kind: ResourceKind, state: Any, name: str, found: SubmitResult) -> Any:
     try:
-        tree, outcome, _ = outcome_of(call, kind, state, name, found, conditional=False)
-    except Trouble as error:
-        return _refused(error.problem)
+        tree, outcome, _ = write_outcome(call, kind, state, name, found, conditional=False)
+    except ApiError as error:
+        return _render_refusal(error.problem)
     return {"outcome": outcome, "object": tree}
 
 
-def _refused(found: Problem) -> Any:
+def _render_refusal(found: Problem) -> Any:
     return {"outcome": "refused", "problem": found}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from holdfast.api.problems import problem
-from holdfast.api.server.request import Trouble
+from holdfast.api.server.request import ApiError
 
 _NO_LABEL, _NO_VALUE = re.compile(r"[\x00-\x20\x7f!=]"), re.compile(r"[\x00-\x1f\x7f=]")
 
@@ -16,7 +16,7 @@ TERMS_MAX = 32
 TEXT_MAX = 4_096
 
 
-class Term(Struct, frozen=True):
+class LabelTerm(Struct, frozen=True):
     """One condition: a label is there or not, with a value or any."""
 
     key: str
@@ -29,29 +29,29 @@ class Term(Struct, frozen=True):
         return found is self.wanted
 
 
-def read_selector(text: str) -> tuple[Term, ...]:
+def parse_selector(text: str) -> tuple[LabelTerm, ...]:
     """The conditions, all of which must hold; none: everything is meant."""
     if len(text) > TEXT_MAX or text.count(",") >= TERMS_MAX:
-        raise Trouble(problem("unreadable", f"a selector has at most {TERMS_MAX} terms and {TEXT_MAX} characters"))
+        raise ApiError(problem("unreadable", f"a selector has at most {TERMS_MAX} terms and {TEXT_MAX} characters"))
     return tuple(_term(part.strip(" ")) for part in text.split(",")) if text.strip(" ") else ()
 
 
-def _term(part: str) -> Term:
+def _term(part: str) -> LabelTerm:
     for mark, wanted in (("!=", False), ("==", True), ("=", True)):
         if mark in part:
             key, _, value = part.partition(mark)
-            return _checked(Term(key.strip(" "), value.strip(" "), wanted), part)
+            return _checked(LabelTerm(key.strip(" "), value.strip(" "), wanted), part)
     if part.startswith("!"):
-        return _checked(Term(part[1:].strip(" "), None, False), part)
-    return _checked(Term(part, None, True), part)
+        return _checked(LabelTerm(part[1:].strip(" "), None, False), part)
+    return _checked(LabelTerm(part, None, True), part)
 
 
-def _checked(term: Term, part: str) -> Term:
+def _checked(term: LabelTerm, part: str) -> LabelTerm:
     if not term.key or _NO_LABEL.search(term.key) or _NO_VALUE.search(term.value or ""):
-        raise Trouble(problem("unreadable", f"{part!r} is no term of a selector: key=value, key!=value, key, !key"))
+        raise ApiError(problem("unreadable", f"{part!r} is no term of a selector: key=value, key!=value, key, !key"))
     return term
 
 
-def selects(terms: tuple[Term, ...], labels: Mapping[str, str]) -> bool:
+def matches_selector(terms: tuple[LabelTerm, ...], labels: Mapping[str, str]) -> bool:
     """Whether labels satisfy a whole selector."""
     return all(term.meets(labels) for term in terms)

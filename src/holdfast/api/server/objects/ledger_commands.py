@@ -6,29 +6,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.kinds import Kind, find
-from holdfast.api.problems import of_refusal, problem
-from holdfast.api.resources.command_catalog import by_name, read_command
+from holdfast.api.kinds import ResourceKind, find_kind
+from holdfast.api.problems import from_refusal, problem
+from holdfast.api.resources.command_catalog import named_commands, parse_command
 from holdfast.api.resources.platform_types import SchedulerPolicy
 from holdfast.api.resources.tables import ledger_of
-from holdfast.api.resources.validation import administer, publication
-from holdfast.api.serialization.field_errors import Fault, Faulty
+from holdfast.api.resources.validation import administer_command, publish_command
+from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.request import Trouble
+from holdfast.api.server.request import ApiError
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.objects.principals import Token
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.platform import commands as platform
 
 
-def storage(redaction: Redaction, state: Any, kind: Kind, sent: Any) -> Any:
+def put_command(redaction: Redaction, state: Any, kind: ResourceKind, sent: Any) -> Any:
     """The command that stores an object, on the ledger that keeps its kind."""
     if ledger_of(state) not in kind.written_on:
-        raise Trouble(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
+        raise ApiError(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
     if isinstance(sent, Workload):
         return platform.PutWorkload(sent)
     if isinstance(sent, SchedulerPolicy):
-        return publication(sent)
+        return publish_command(sent)
     if isinstance(sent, Token) and not sent.spec.hash:
         # The hash is never shown, so a document that was read comes back without it.
         stored = state.tokens.get(sent.meta.name)
@@ -37,34 +37,34 @@ def storage(redaction: Redaction, state: Any, kind: Kind, sent: Any) -> Any:
         return platform.Put(sent)
     uid = state.node_names.get(sent.meta.name)
     if uid is None and not redaction.tenant:  # a tenant is not told whether there is one
-        raise Trouble(of_refusal(not_found("Node", sent.meta.name)))
-    return administer(sent, uid or 0)
+        raise ApiError(from_refusal(not_found("Node", sent.meta.name)))
+    return administer_command(sent, uid or 0)
 
 
-def deletion(kind: Kind, rest: tuple[str, ...]) -> Any:
+def delete_command(kind: ResourceKind, rest: tuple[str, ...]) -> Any:
     """The command that ends an object."""
     if kind.name == "Workload":
         return platform.DeleteWorkload(rest[0], "/".join(rest[1:]))
     return platform.Delete(kind.name, "/".join(rest))
 
 
-def kind_of(sent: Any) -> tuple[Kind, str]:
+def kind_of_object(sent: Any) -> tuple[ResourceKind, str]:
     """The kind of an object that was read, and the name that its path has."""
-    kind = find(type(sent).__name__)
+    kind = find_kind(type(sent).__name__)
     assert kind is not None, type(sent)
     return kind, f"{sent.meta.tenant}/{sent.meta.name}" if kind.tenanted else sent.meta.name
 
 
 def tags(ledger: str) -> list[str]:
     """What people may send by name."""
-    return list(by_name(ledger))
+    return list(named_commands(ledger))
 
 
 def command_of(ledger: str, tag: str, tree: Any) -> Any:
     """The command of this name with these fields."""
     known = tags(ledger)
     if tag not in known:
-        raise Trouble(problem("no-such-route", f"no command {tag[:80]!r}; there are {', '.join(known)}"))
+        raise ApiError(problem("no-such-route", f"no command {tag[:80]!r}; there are {', '.join(known)}"))
     if not isinstance(tree, dict):
-        raise Faulty([Fault("", "the fields of a command are an object")])
-    return read_command(ledger, tag, tree)
+        raise InvalidDocument([FieldError("", "the fields of a command are an object")])
+    return parse_command(ledger, tag, tree)

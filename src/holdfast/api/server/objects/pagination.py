@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from holdfast.api.problems import problem
 from holdfast.api.server.objects import table_scan
-from holdfast.api.server.request import Trouble
-from holdfast.core.ledger.revision import Token
+from holdfast.api.server.request import ApiError
+from holdfast.core.ledger.revision import RevisionToken
 from holdfast.host.ports.clock import Clock
 
 KEPT_MAX = 64
@@ -24,7 +24,7 @@ KEPT_EACH = 8
 KEPT_MS = 60_000
 
 
-class Listing(Struct):
+class ListSnapshot(Struct):
     """A whole list: what it was asked for and by whom, the state it shows, and its rows in order.
 
     `is_fork`: the state is its own, and does not change.
@@ -32,24 +32,24 @@ class Listing(Struct):
 
     asked: tuple[object, ...]
     state: Any
-    token: Token
+    token: RevisionToken
     rows: list[tuple[Any, Any]]
     is_fork: bool = False
     until: int = 0
 
 
-class Pages:
+class ListSnapshots:
     """The lists of one server that are not at their end."""
 
     def __init__(self, clock: Clock, run: str) -> None:
         self._clock = clock
         #: Tells this life of this server from others, whose numbers mean other lists.
         self._run = run
-        self._kept: OrderedDict[int, Listing] = OrderedDict()
+        self._kept: OrderedDict[int, ListSnapshot] = OrderedDict()
         self._count = 0
         self._letting_go: dict[asyncio.Task[None], None] = {}
 
-    def keep(self, listing: Listing, place: int) -> str:
+    def keep(self, listing: ListSnapshot, place: int) -> str:
         """Keep a list that goes on at `place`; the text to come back with."""
         self._sweep()
         self._count += 1
@@ -65,16 +65,16 @@ class Pages:
     def _text(self, number: int, place: int) -> str:
         return f"{self._run}.{number}.{place}"
 
-    def take(self, text: str, asked: tuple[object, ...]) -> tuple[Listing, int, int]:
+    def take(self, text: str, asked: tuple[object, ...]) -> tuple[ListSnapshot, int, int]:
         """The list, its number, and where it goes on; or the problem: list again."""
         self._sweep()
         parts = text.split(".")
         numbers = [int(part) for part in parts[1:] if part.isascii() and part.isdigit() and len(part) < 12]
         listing = self._kept.get(numbers[0]) if len(parts) == 3 and len(numbers) == 2 else None
         if parts[0] != self._run or listing is None or numbers[1] > len(listing.rows):
-            raise Trouble(problem("gone", "this list is not kept here any more: list again"))
+            raise ApiError(problem("gone", "this list is not kept here any more: list again"))
         if listing.asked != asked:
-            raise Trouble(problem("unreadable", "continue belongs to another list: ask with the same parameters"))
+            raise ApiError(problem("unreadable", "continue belongs to another list: ask with the same parameters"))
         listing.until = self._clock.boot() + KEPT_MS
         return listing, numbers[0], numbers[1]
 
@@ -92,6 +92,6 @@ class Pages:
 
     def let_go(self, fork: Any) -> None:
         """Let go of a fork bit by bit: in one step it could hold up everybody."""
-        task = asyncio.create_task(table_scan.let_go(fork), name="let go of a list")
+        task = asyncio.create_task(table_scan.release_fork(fork), name="let go of a list")
         self._letting_go[task] = None
         task.add_done_callback(self._letting_go.pop)

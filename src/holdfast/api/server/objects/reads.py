@@ -4,84 +4,84 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.problems import of_refusal, problem
-from holdfast.api.resources.lookup import row
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.problems import from_refusal, problem
+from holdfast.api.resources.lookup import find_row
 from holdfast.api.resources.ownership import tenant_of
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.objects import table_scan
-from holdfast.api.server.objects.label_selectors import Term, read_selector, selects
-from holdfast.api.server.objects.pagination import Listing, Pages
+from holdfast.api.server.objects.label_selectors import LabelTerm, matches_selector, parse_selector
+from holdfast.api.server.objects.pagination import ListSnapshot, ListSnapshots
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.request import Call, Trouble, answer, named_workload, of_tenant
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply, split_workload_name, workload_param
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant
 from holdfast.core.ledger.answers import not_found
 from holdfast.host.errors import show_token
 from holdfast.host.ports.transport import Reply
 
 
-def must_read(desk: Desk, call: Call, kind: Kind) -> None:
+def require_read_access(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> None:
     """Deny what this caller may not read at all, and on a ledger that has no such kind."""
     ledger = desk.state.facts.ledger
     if ledger.partition("/")[0] not in kind.ledger:
         hint = "ask a region: holdfast get --region NAME" if "region" in kind.ledger else "ask the platform"
-        raise Trouble(problem("no-such-route", f"{kind.plural} are not kept by {ledger}: {hint}"))
+        raise ApiError(problem("no-such-route", f"{kind.plural} are not kept by {ledger}: {hint}"))
     refused = refuse_reading(call.caller, ledger, kind.plural)
     if refused is not None:
-        raise Trouble(desk.deny(call, refused))
+        raise ApiError(desk.deny(call, refused))
 
 
-def must_say_right(call: Call) -> None:
+def validate_watch_params(call: ApiRequest) -> None:
     """What only a watch looks at is not to be wrong in other reads either: somebody meant something by it."""
     call.since()
     call.flag("initial")
 
 
-def narrowed(call: Call, kind: Kind) -> tuple[str, tuple[Term, ...]]:
+def list_scope(call: ApiRequest, kind: ResourceKind) -> tuple[str, tuple[LabelTerm, ...]]:
     """The tenant that a list or a watch is narrowed down to, and the terms: those of the selector, and the workload."""
     tenant = call.query("tenant") or (call.rest[0] if kind.tenanted and call.rest else "")
-    terms, workload = read_selector(call.query("selector")), named_workload(call)
+    terms, workload = parse_selector(call.query("selector")), workload_param(call)
     if workload is None:
         return tenant, terms
-    tenant, name = of_tenant(tenant, workload)
-    return tenant, (*terms, Term("workload", name, True))
+    tenant, name = split_workload_name(tenant, workload)
+    return tenant, (*terms, LabelTerm("workload", name, True))
 
 
-async def get(desk: Desk, call: Call, kind: Kind) -> Reply:
+async def get(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
     """One object."""
-    must_read(desk, call, kind)
-    must_say_right(call)
+    require_read_access(desk, call, kind)
+    validate_watch_params(call)
     if kind.tenanted:
         refused = refuse_tenant(call.caller, call.rest[0])
         if refused is not None:
-            raise Trouble(desk.deny(call, refused, call.rest[0]))
+            raise ApiError(desk.deny(call, refused, call.rest[0]))
     view = await desk.view(call)
     name = "/".join(call.rest)
-    found, redaction = row(kind, view.state, name), Redaction(call.caller, view.state)
+    found, redaction = find_row(kind, view.state, name), Redaction(call.caller, view.state)
     if found is None or not redaction.shows(kind, *found):
-        raise Trouble(of_refusal(not_found(kind.name, name)))
+        raise ApiError(from_refusal(not_found(kind.name, name)))
     tree = redaction.tree(kind, *found)
-    return answer(tree, (("etag", f'"{tree["metadata"].get("revision", "")}"'),))
+    return json_reply(tree, (("etag", f'"{tree["metadata"].get("revision", "")}"'),))
 
 
-async def list_(desk: Desk, call: Call, kind: Kind, pages: Pages) -> Reply:
+async def list_objects(desk: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots) -> Reply:
     """Many objects, in pages that all show one moment."""
-    must_read(desk, call, kind)
-    must_say_right(call)
-    tenant, _ = narrowed(call, kind)
+    require_read_access(desk, call, kind)
+    validate_watch_params(call)
+    tenant, _ = list_scope(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
-        raise Trouble(desk.deny(call, refused, tenant))
+        raise ApiError(desk.deny(call, refused, tenant))
     full = desk.lists.take(call.caller.actor)
     if full is not None:
-        raise Trouble(full)
+        raise ApiError(full)
     try:
         return await _page(desk, call, kind, pages, tenant)
     finally:
         desk.lists.leave(call.caller.actor)
 
 
-async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -> Reply:
+async def _page(desk: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots, tenant: str) -> Reply:
     limit = call.count("limit", desk.limits.list_items, desk.limits.list_items)
     # With all that the caller may: a page is not shown to whoever has become somebody else since the first.
     chosen = tenant, call.query("selector"), call.query("workload")
@@ -92,22 +92,24 @@ async def _page(desk: Desk, call: Call, kind: Kind, pages: Pages, tenant: str) -
         listing, number, place = await _begin(desk, call, kind, tenant, asked), 0, 0
     page, left = listing.rows[place : place + limit], len(listing.rows) - place - limit
     # What is shown in several turns is shown from a fork: of one moment, as everything in a list is.
-    if not listing.is_fork and (left > 0 or len(page) > table_scan.SHOWN_AT_ONCE):
+    if not listing.is_fork and (left > 0 or len(page) > table_scan.OBJECTS_PER_TURN):
         listing.state, listing.is_fork = listing.state.fork(), True
     state = listing.state
     redaction = Redaction(call.caller, state)
-    items = [one async for one in table_scan.shown(page, lambda key, found: redaction.tree(kind, key, found))]
+    items = [one async for one in table_scan.render_in_parts(page, lambda key, found: redaction.tree(kind, key, found))]
     metadata: dict[str, Any] = {"token": show_token(listing.token)}
     if left > 0:
         metadata["continue"] = pages.on(number, place + limit) if number else pages.keep(listing, place + limit)
         metadata["remaining"] = left
     elif listing.is_fork and not number:
         pages.let_go(state)
-    return answer({"apiVersion": "holdfast/v1", "kind": "List", "metadata": metadata, "items": items})
+    return json_reply({"apiVersion": "holdfast/v1", "kind": "List", "metadata": metadata, "items": items})
 
 
-async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[object, ...]) -> Listing:
-    _, terms = narrowed(call, kind)
+async def _begin(
+    desk: ServerContext, call: ApiRequest, kind: ResourceKind, tenant: str, asked: tuple[object, ...]
+) -> ListSnapshot:
+    _, terms = list_scope(call, kind)
     view = await desk.view(call)
     is_large = table_scan.is_large(kind, view.state)
     fork = view.state.fork() if is_large else view.state
@@ -117,9 +119,9 @@ async def _begin(desk: Desk, call: Call, kind: Kind, tenant: str, asked: tuple[o
         return (
             redaction.shows(kind, key, one)
             and (not tenant or tenant_of(kind, state, key, one) == tenant)
-            and (not terms or selects(terms, redaction.labels(one)))
+            and (not terms or matches_selector(terms, redaction.labels(one)))
         )
 
     if not is_large:
-        return Listing(asked, view.state, view.token, table_scan.at_once(kind, view.state, wanted))
-    return Listing(asked, fork, view.token, await table_scan.in_parts(kind, fork, wanted), is_fork=True)
+        return ListSnapshot(asked, view.state, view.token, table_scan.scan_at_once(kind, view.state, wanted))
+    return ListSnapshot(asked, fork, view.token, await table_scan.scan_in_parts(kind, fork, wanted), is_fork=True)

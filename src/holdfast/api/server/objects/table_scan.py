@@ -14,65 +14,65 @@ from collections.abc import AsyncIterator, Callable
 from heapq import merge
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.resources.tables import Found, ledger_of, rows, table_of, unordered_rows
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.resources.tables import KeyedRow, iter_rows, iter_rows_unordered, ledger_of, table_of
 from holdfast.core.ledger.state.ledger_state import LedgerState
 
 #: So many rows are looked at before others have their turn, and so many are put in order at once.
-AT_ONCE, SORTED_AT_ONCE = 2_000, 20_000
+ROWS_PER_TURN, ROWS_SORTED_PER_TURN = 2_000, 20_000
 #: So many objects are shown before others have their turn.
-SHOWN_AT_ONCE = 100
+OBJECTS_PER_TURN = 100
 
 #: Whether a row is wanted, by the state, its key and itself.
-Wanted = Callable[[Any, Any, Any], bool]
+RowPredicate = Callable[[Any, Any, Any], bool]
 
 
-def is_large(kind: Kind, state: LedgerState) -> bool:
+def is_large(kind: ResourceKind, state: LedgerState) -> bool:
     """Whether the kind has more rows than are looked through at once."""
     is_plain = kind.name not in ("SchedulerPolicy", "Override") and ledger_of(state) in kind.ledger
-    return is_plain and len(table_of(kind, state)) > AT_ONCE
+    return is_plain and len(table_of(kind, state)) > ROWS_PER_TURN
 
 
-def at_once(kind: Kind, state: LedgerState, wanted: Wanted) -> list[Found]:
+def scan_at_once(kind: ResourceKind, state: LedgerState, wanted: RowPredicate) -> list[KeyedRow]:
     """The rows of a small table that are wanted, by key."""
-    return [(key, one) for key, one in rows(kind, state) if wanted(state, key, one)]
+    return [(key, one) for key, one in iter_rows(kind, state) if wanted(state, key, one)]
 
 
-async def in_parts(kind: Kind, fork: LedgerState, wanted: Wanted) -> list[Found]:
+async def scan_in_parts(kind: ResourceKind, fork: LedgerState, wanted: RowPredicate) -> list[KeyedRow]:
     """The rows of a large table that are wanted, by key, from a fork that nobody changes."""
-    runs: list[list[Found]] = []
-    part: list[Found] = []
-    for number, (key, one) in enumerate(unordered_rows(kind, fork), 1):
+    runs: list[list[KeyedRow]] = []
+    part: list[KeyedRow] = []
+    for number, (key, one) in enumerate(iter_rows_unordered(kind, fork), 1):
         if wanted(fork, key, one):
             part.append((key, one))
-        if number % AT_ONCE == 0:
+        if number % ROWS_PER_TURN == 0:
             runs.append(sorted(part, key=_key))
             part = []
             await asyncio.sleep(0)
     runs.append(sorted(part, key=_key))
-    if sum(map(len, runs)) <= SORTED_AT_ONCE:
+    if sum(map(len, runs)) <= ROWS_SORTED_PER_TURN:
         return sorted([one for run in runs for one in run], key=_key)
-    found: list[Found] = []
+    found: list[KeyedRow] = []
     for one in merge(*runs, key=_key):
         found.append(one)
-        if len(found) % AT_ONCE == 0:
+        if len(found) % ROWS_PER_TURN == 0:
             await asyncio.sleep(0)
     return found
 
 
-async def shown(found: list[Found], show: Callable[[Any, Any], Any]) -> AsyncIterator[Any]:
+async def render_in_parts(found: list[KeyedRow], show: Callable[[Any, Any], Any]) -> AsyncIterator[Any]:
     """These rows as objects, few at a time. Their state must not change meanwhile."""
     for number, (key, one) in enumerate(found, 1):
         yield show(key, one)
-        if number % SHOWN_AT_ONCE == 0:
+        if number % OBJECTS_PER_TURN == 0:
             await asyncio.sleep(0)
 
 
-async def let_go(fork: LedgerState) -> None:
+async def release_fork(fork: LedgerState) -> None:
     """Free a fork in parts."""
     for _ in fork.let_go():
         await asyncio.sleep(0)
 
 
-def _key(found: Found) -> Any:
+def _key(found: KeyedRow) -> Any:
     return found[0]

@@ -11,77 +11,77 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.problems import of_error, problem
-from holdfast.api.resources.lookup import row
-from holdfast.api.server.context import Desk
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.problems import from_error, problem
+from holdfast.api.resources.lookup import find_row
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.objects import table_scan
-from holdfast.api.server.objects.affected import is_by_id, row_at, touched
-from holdfast.api.server.objects.reads import must_read, narrowed
-from holdfast.api.server.objects.watch_events import Lines, bookmark, listed, removed
-from holdfast.api.server.objects.watch_scope import Filter
-from holdfast.api.server.request import Call, Trouble
-from holdfast.api.server.streams import broken, of_person
+from holdfast.api.server.objects.affected import affected_keys, is_by_id, row_at
+from holdfast.api.server.objects.reads import list_scope, require_read_access
+from holdfast.api.server.objects.watch_events import WatchEventCache, added_event, bookmark_event, deleted_event
+from holdfast.api.server.objects.watch_scope import WatchScope
+from holdfast.api.server.request import ApiError, ApiRequest
+from holdfast.api.server.streams import error_event, person_stream
 from holdfast.api.server.visibility import refuse_tenant
 from holdfast.host.errors import ListAgain, Unavailable
 from holdfast.host.ports.store import StoreError
-from holdfast.host.ports.transport import Flow
-from holdfast.host.watch.changes import Change, Changes, Interest, about
+from holdfast.host.ports.transport import StreamReply
+from holdfast.host.watch.changes import ChangeBatch, ChangeEvent, WatchFilter, filter_for
 from holdfast.host.watch.subscription import Subscription
 
 RETRY_MS = 200
 
 
-def interest(kind: Kind, call: Call, state: Any, kinds: Mapping[str, str]) -> Interest:
+def watch_interest(kind: ResourceKind, call: ApiRequest, state: Any, kinds: Mapping[str, str]) -> WatchFilter:
     """Which events to hear of: as few as the index knows how to tell apart."""
-    found = row(kind, state, "/".join(call.rest)) if call.rest else None
+    found = find_row(kind, state, "/".join(call.rest)) if call.rest else None
     if found is not None and is_by_id(kind, state):
-        return about((kind.key, found[0]))
-    tenant, _ = narrowed(call, kind)
+        return filter_for((kind.key, found[0]))
+    tenant, _ = list_scope(call, kind)
     if kind.name == "Workload" and tenant:
-        return about(("tenant", tenant))
-    return about(*(word for word in (kind.key, *kind.also) if word in kinds))
+        return filter_for(("tenant", tenant))
+    return filter_for(*(word for word in (kind.key, *kind.also) if word in kinds))
 
 
-async def watch(desk: Desk, call: Call, kind: Kind, lines: Lines) -> Flow:
+async def watch(desk: ServerContext, call: ApiRequest, kind: ResourceKind, lines: WatchEventCache) -> StreamReply:
     """The stream of one kind's changes."""
-    must_read(desk, call, kind)
-    tenant, _ = narrowed(call, kind)
+    require_read_access(desk, call, kind)
+    tenant, _ = list_scope(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
-        raise Trouble(desk.deny(call, refused, tenant))
-    chosen = Filter(call, kind)
+        raise ApiError(desk.deny(call, refused, tenant))
+    chosen = WatchScope(call, kind)
     call.count("limit", 1, 1)  # not for a watch, and not to be wrong either
     if call.since() is not None and call.flag("initial"):
-        raise Trouble(problem("unreadable", "initial lists what is there now: it goes without since"))
-    return await of_person(desk.watches, call, desk.no_longer, _watched(desk, call, chosen, lines))
+        raise ApiError(problem("unreadable", "initial lists what is there now: it goes without since"))
+    return await person_stream(desk.watches, call, desk.no_longer, _open_watch(desk, call, chosen, lines))
 
 
-async def _watched(desk: Desk, call: Call, chosen: Filter, lines: Lines) -> Flow:
+async def _open_watch(desk: ServerContext, call: ApiRequest, chosen: WatchScope, lines: WatchEventCache) -> StreamReply:
     since = call.since()
     await desk.view(call)
-    wanted = interest(chosen.kind, call, desk.state, desk.ledger.book.kinds)
+    wanted = watch_interest(chosen.kind, call, desk.state, desk.ledger.book.kinds)
     subscription = await desk.ledger.watch(wanted, since, call.timeout_ms)
     try:
         chosen.begin(desk.state, resumes=since is not None)
-        beginning = Beginning(desk, call, chosen)
+        beginning = InitialObjects(desk, call, chosen)
     except BaseException:
         subscription.close()
         raise
     desk.watchers.add(subscription)
-    messages = _lines(desk, chosen, subscription, beginning, lines)
+    messages = _stream_events(desk, chosen, subscription, beginning, lines)
     await anext(messages)  # begun: whoever closes it unread ends its subscription, too
-    return Flow(messages)
+    return StreamReply(messages)
 
 
-class Beginning:
+class InitialObjects:
     """What is there at the place from which a stream goes on. Taken in one turn with it: no gap, and nothing twice.
 
     Of a large table a fork is taken, and looked through when the stream is read: what changes meanwhile waits. As long
     as that takes it has a place among the lists: a fork keeps what has changed since.
     """
 
-    def __init__(self, desk: Desk, call: Call, chosen: Filter) -> None:
+    def __init__(self, desk: ServerContext, call: ApiRequest, chosen: WatchScope) -> None:
         self._chosen = chosen
         self._initial = initial = call.flag("initial")
         self._fork: Any = None
@@ -93,12 +93,12 @@ class Beginning:
         elif table_scan.is_large(kind, state):
             full = desk.lists.take(call.caller.actor)
             if full is not None:
-                raise Trouble(full)
+                raise ApiError(full)
             self._leave = lambda: desk.lists.leave(call.caller.actor)
             self._fork = state.fork()
             return
         else:
-            found = table_scan.at_once(kind, state, chosen.shows)
+            found = table_scan.scan_at_once(kind, state, chosen.shows)
         redaction = chosen.redaction(state)
         self._ready = [redaction.tree(kind, key, one) for key, one in found] if initial else []
 
@@ -109,12 +109,12 @@ class Beginning:
         fork, self._fork, self._ready = self._fork, None, []
         if fork is not None:
             kind = self._chosen.kind
-            found = await table_scan.in_parts(kind, fork, self._chosen.shows)
+            found = await table_scan.scan_in_parts(kind, fork, self._chosen.shows)
             if self._initial:
                 redaction = self._chosen.redaction(fork)
-                async for one in table_scan.shown(found, lambda key, row: redaction.tree(kind, key, row)):
+                async for one in table_scan.render_in_parts(found, lambda key, row: redaction.tree(kind, key, row)):
                     yield one
-            await table_scan.let_go(fork)
+            await table_scan.release_fork(fork)
             self.close()
 
     def close(self) -> None:
@@ -124,16 +124,20 @@ class Beginning:
             leave()
 
 
-async def _lines(
-    desk: Desk, chosen: Filter, subscription: Subscription, beginning: Beginning, lines: Lines
+async def _stream_events(
+    desk: ServerContext,
+    chosen: WatchScope,
+    subscription: Subscription,
+    beginning: InitialObjects,
+    lines: WatchEventCache,
 ) -> AsyncGenerator[bytes, None]:
     """What is sent, after a first word that is not: it is taken by whoever makes the stream."""
     try:
         yield b""
         begun_at = subscription.token
         async for one in beginning.objects():
-            yield listed(one, begun_at)
-        yield bookmark(subscription.token)
+            yield added_event(one, begun_at)
+        yield bookmark_event(subscription.token)
         while True:
             try:
                 changes = await anext(subscription)
@@ -142,25 +146,25 @@ async def _lines(
             except StoreError:
                 await desk.clock.sleep(RETRY_MS)
                 continue
-            for line in _told(desk, chosen, changes, lines):
+            for line in _batch_events(desk, chosen, changes, lines):
                 yield line
     except (ListAgain, Unavailable) as error:
-        yield broken(of_error(error))
+        yield error_event(from_error(error))
     finally:
         beginning.close()
         desk.watchers.leave(subscription)
         subscription.close()
 
 
-def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[bytes]:
+def _batch_events(desk: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: WatchEventCache) -> list[bytes]:
     """The lines of one batch, each object once, at its last change; or a bookmark."""
     kind, state, token, book = chosen.kind, desk.state, changes.token, desk.ledger.book
     known = lines.told(chosen.asked, state, token)
     if known is not None and chosen.has(known[0]):
         return known[1]
-    by_key: dict[Any, list[Change]] = {}
+    by_key: dict[Any, list[ChangeEvent]] = {}
     for change in changes.changes:
-        for key in touched(kind, book, state, change):
+        for key in affected_keys(kind, book, state, change):
             by_key.setdefault(key, []).append(change)
     if kind.name == "SchedulingRequest" and changes.changes:
         for key in chosen.gone(state):
@@ -173,7 +177,7 @@ def _told(desk: Desk, chosen: Filter, changes: Changes, lines: Lines) -> list[by
             continue
         name = chosen.loses(state, key, row_now, several)
         if name is not None:
-            found.append(removed(kind, key, name, token))
+            found.append(deleted_event(kind, key, name, token))
     if found and chosen.has(tuple(by_key)):
         lines.tell(chosen.asked, state, token, tuple(by_key), found)
-    return found or [bookmark(token)]
+    return found or [bookmark_event(token)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from holdfast.api.kinds import Kind
+from holdfast.api.kinds import ResourceKind
 from holdfast.api.server.redaction import Redaction
 from holdfast.api.server.request import encode
-from holdfast.core.ledger.revision import Token
-from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.ledger.revision import RevisionToken
+from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import show_token
 
@@ -20,25 +20,29 @@ from holdfast.host.errors import show_token
 KEPT_MAX = 4_096
 
 
-class Lines:
+class WatchEventCache:
     """The lines of the newest batch, made when first asked for."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, Any, Revision, str], bytes] = {}
         #: By what watchers asked for: the objects that the batch tells them of, and their lines.
         self._told: dict[Hashable, tuple[tuple[Any, ...], list[bytes]]] = {}
-        self._of: Token | None = None
+        self._of: RevisionToken | None = None
 
-    def told(self, asked: Hashable, state: Any, token: Token) -> tuple[tuple[Any, ...], list[bytes]] | None:
+    def told(self, asked: Hashable, state: Any, token: RevisionToken) -> tuple[tuple[Any, ...], list[bytes]] | None:
         """What somebody who asked for the same was told of this batch, if it is the newest."""
         return self._told.get(asked) if token == self._of and state.facts.seq == token.seq else None
 
-    def tell(self, asked: Hashable, state: Any, token: Token, keys: tuple[Any, ...], lines: list[bytes]) -> None:
+    def tell(
+        self, asked: Hashable, state: Any, token: RevisionToken, keys: tuple[Any, ...], lines: list[bytes]
+    ) -> None:
         """Keep it for the others who asked for the same."""
         if token == self._of and state.facts.seq == token.seq:
             self._told[asked] = (keys, lines)
 
-    def of(self, redaction: Redaction, kind: Kind, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+    def of(
+        self, redaction: Redaction, kind: ResourceKind, key: Any, row: Any, token: RevisionToken, at: Revision
+    ) -> bytes:
         """The line of an object as it is now, for a change at a revision in the batch of the token."""
         if redaction.seq != token.seq:
             # The newest content is right to send: it is newer than the batch, which is then told again.
@@ -53,31 +57,33 @@ class Lines:
             line = self._made[known] = self._line(redaction, kind, key, row, token, at)
         return line
 
-    def _line(self, redaction: Redaction, kind: Kind, key: Any, row: Any, token: Token, at: Revision) -> bytes:
+    def _line(
+        self, redaction: Redaction, kind: ResourceKind, key: Any, row: Any, token: RevisionToken, at: Revision
+    ) -> bytes:
         tree = redaction.tree(kind, key, row)
         added = tree["metadata"].get("uid") == show_revision(at)
-        return _line("ADDED" if added else "MODIFIED", tree, token)
+        return _event_line("ADDED" if added else "MODIFIED", tree, token)
 
 
-def listed(tree: dict[str, Any], token: Token) -> bytes:
+def added_event(tree: dict[str, Any], token: RevisionToken) -> bytes:
     """The line of an object that was there when the watch began."""
-    return _line("ADDED", tree, token)
+    return _event_line("ADDED", tree, token)
 
 
-def removed(kind: Kind, key: Any, name: str, token: Token) -> bytes:
+def deleted_event(kind: ResourceKind, key: Any, name: str, token: RevisionToken) -> bytes:
     """The line of an object that is gone: its uid, and its name where that is known."""
     metadata: dict[str, Any] = {"uid": show_revision(key)} if isinstance(key, int) else {}
     if name:
         metadata["name"] = name
     tree = {"apiVersion": "holdfast/v1", "kind": kind.name, "metadata": metadata}
-    return _line("DELETED", tree, token)
+    return _event_line("DELETED", tree, token)
 
 
-def bookmark(token: Token) -> bytes:
+def bookmark_event(token: RevisionToken) -> bytes:
     """Nothing was missed up to here."""
-    return _line("BOOKMARK", None, token)
+    return _event_line("BOOKMARK", None, token)
 
 
-def _line(word: str, tree: Any, token: Token) -> bytes:
+def _event_line(word: str, tree: Any, token: RevisionToken) -> bytes:
     line = {"type": word, "token": show_token(token)}
     return encode(line if tree is None else line | {"object": tree})

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.api.kinds import Kind
-from holdfast.api.resources.lookup import row
+from holdfast.api.kinds import ResourceKind
+from holdfast.api.resources.lookup import find_row
 from holdfast.api.resources.ownership import account_tenant, tenant_of
-from holdfast.api.resources.tables import Found, is_called, name_of, replica_name
+from holdfast.api.resources.tables import KeyedRow, has_name, name_of, replica_name
 from holdfast.api.server.objects.affected import row_at
-from holdfast.api.server.objects.label_selectors import selects
-from holdfast.api.server.objects.reads import narrowed
+from holdfast.api.server.objects.label_selectors import matches_selector
+from holdfast.api.server.objects.reads import list_scope
 from holdfast.api.server.redaction import HIDES, Redaction
-from holdfast.api.server.request import Call
+from holdfast.api.server.request import ApiRequest
 from holdfast.api.server.visibility import sees, sees_everything, sees_principal
 from holdfast.core.ledger.revision import seq_of
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import events as e
 from holdfast.host.errors import Gone
-from holdfast.host.watch.changes import Change
+from holdfast.host.watch.changes import ChangeEvent
 
 #: Kinds whose objects are nobody's: their ends are told to all who may read them.
 _OF_NOBODY = ("PriorityClass", "Region", "NodePool", "RecoveryBudget", "SchedulerPolicy", "Node")
@@ -33,17 +33,17 @@ _OF_NOBODY = ("PriorityClass", "Region", "NodePool", "RecoveryBudget", "Schedule
 _BY_NUMBER = ("Override", "Reservation", "Session")
 
 
-class Filter:
+class WatchScope:
     """What of a kind one watcher is shown."""
 
-    def __init__(self, call: Call, kind: Kind) -> None:
+    def __init__(self, call: ApiRequest, kind: ResourceKind) -> None:
         self.kind = kind
         self._call = call
         self._path = "/".join(call.rest)
         #: Whoever asks for this sees the same, as far as it was shown the same before.
         self.asked = (call.caller.actor, call.caller.principal.meta.revision, call.request.path, call.request.query)
         self._name = "/".join(call.rest[1:] if kind.tenanted else call.rest)
-        self._tenant, self._terms = narrowed(call, kind)
+        self._tenant, self._terms = list_scope(call, kind)
         of_principals = kind.plural in ("principals", "tokens")
         may_all = sees_principal(call.caller, "") if of_principals else sees_everything(call.caller)
         #: Whether every end is for this watcher: then nothing is kept of what it was shown. No event names a request
@@ -68,16 +68,16 @@ class Filter:
         """Whether all rows of the moment in which the watch begins are to be looked at, and not only a named one."""
         return (initial or not self._is_open) and not self._path
 
-    def named(self, state: Any) -> list[Found]:
+    def named(self, state: Any) -> list[KeyedRow]:
         """The one row that is asked for by its name, if it is there and for this watcher."""
-        found = row(self.kind, state, self._path) if self._path else None
+        found = find_row(self.kind, state, self._path) if self._path else None
         return [found] if found is not None and self.shows(state, *found) else []
 
     def shows(self, state: Any, key: Any, found: Any) -> bool:
         """Whether this row is for this watcher."""
         redaction = self.redaction(state)
         shown = self._may_show(redaction, state, key, found)
-        shown = shown and (not self._terms or selects(self._terms, redaction.labels(found)))
+        shown = shown and (not self._terms or matches_selector(self._terms, redaction.labels(found)))
         if shown and not self._is_open:
             self._shown[key] = name_of(self.kind, state, key, found)
         elif shown and self.kind.name == "Replica":
@@ -97,7 +97,7 @@ class Filter:
         return (
             redaction.shows(kind, key, found)
             and (not self._tenant or tenant_of(kind, state, key, found) == self._tenant)
-            and (not self._name or is_called(kind, state, key, found, self._name))
+            and (not self._name or has_name(kind, state, key, found, self._name))
         )
 
     def has(self, keys: tuple[Any, ...]) -> bool:
@@ -108,7 +108,7 @@ class Filter:
         """What was shown and is not there any more."""
         return [key for key in self._shown if row_at(self.kind, state, key) is None]
 
-    def loses(self, state: Any, key: Any, found: Any, changes: Sequence[Change]) -> str | None:
+    def loses(self, state: Any, key: Any, found: Any, changes: Sequence[ChangeEvent]) -> str | None:
         """The name, as far as it is known, of a row that is no longer there for this watcher; None: it never was.
 
         `changes` are those of one batch that touched it.
@@ -124,7 +124,7 @@ class Filter:
             return name_of(self.kind, state, key, found) if self._may_show(redaction, state, key, found) else None
         return self._lost_before(state, key, changes)
 
-    def _lost_before(self, state: Any, key: Any, changes: Sequence[Change]) -> str | None:
+    def _lost_before(self, state: Any, key: Any, changes: Sequence[ChangeEvent]) -> str | None:
         """The name of what was gone before this watcher came back."""
         name = self._name_of_gone(state, key)
         if self._name and name not in ("", self._name):

@@ -11,80 +11,80 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.api.kinds import API_VERSION, Kind
-from holdfast.api.problems import Detail, Problem, of_refusal, problem
-from holdfast.api.resources.lookup import row
-from holdfast.api.resources.tables import Found
-from holdfast.api.resources.writable import read_object
-from holdfast.api.serialization.field_errors import Fault, Faulty
+from holdfast.api.kinds import API_VERSION, ResourceKind
+from holdfast.api.problems import InvalidField, Problem, from_refusal, problem
+from holdfast.api.resources.lookup import find_row
+from holdfast.api.resources.tables import KeyedRow
+from holdfast.api.resources.writable import parse_object
+from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
 from holdfast.api.serialization.scalars import KEY_PATTERN, parse_instant
-from holdfast.api.server.context import Desk, must_pace
-from holdfast.api.server.objects.ledger_commands import command_of, deletion, storage
+from holdfast.api.server.context import ServerContext, check_rate
+from holdfast.api.server.objects.ledger_commands import command_of, delete_command, put_command
 from holdfast.api.server.redaction import Redaction, by_number
-from holdfast.api.server.request import Call, Trouble, answer
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
-from holdfast.core.ledger.revision import parse as parse_revision
-from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.ledger.revision import format_revision as show_revision
+from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.ports.transport import Pairs, Reply
 
 _KEY = re.compile(KEY_PATTERN)
-Answered = Landed | Repeated | Refused
+SubmitResult = Committed | Repeated | Refused
 
 
-def invalid(faults: Sequence[Fault]) -> Problem:
+def invalid_problem(faults: Sequence[FieldError]) -> Problem:
     """A document that cannot be read: every fault, and where."""
-    details = [Detail(fault.pointer, fault.message, fault.hint) for fault in faults]
+    details = [InvalidField(fault.pointer, fault.message, fault.hint) for fault in faults]
     first = faults[0]
     return problem("invalid", f"{first.pointer or '/'}: {first.message}", errors=details)
 
 
-def envelope(desk: Desk, call: Call, command: Any, key: str, expect: Revision) -> Envelope[Any]:
+def make_envelope(desk: ServerContext, call: ApiRequest, command: Any, key: str, expect: Revision) -> Envelope[Any]:
     """The command as its sender's, with the revision that the sender expects: the ledger judges it."""
     sent = call.header("holdfast-sent")
     at = desk.now()
     if sent:
         said = parse_instant(sent)
         if said is None:
-            raise Trouble(problem("unreadable", f"Holdfast-Sent: {sent[:40]!r} is no time in RFC 3339"))
+            raise ApiError(problem("unreadable", f"Holdfast-Sent: {sent[:40]!r} is no time in RFC 3339"))
         at = said
     # A dry run has keys of its own: what was done under a key is no answer to what would be done now.
     own = f"dry-run/{key}" if call.is_dry_run() else key
     return Envelope(call.caller.actor, command, at, key=own, expect=expect, via=call.caller.via)
 
 
-def must_name_key(call: Call) -> str:
+def require_idempotency_key(call: ApiRequest) -> str:
     """The idempotency key of a person's write."""
     key = call.header("idempotency-key")
     if _KEY.fullmatch(key) is None:
-        raise Trouble(problem("no-key", "name an Idempotency-Key of 1 to 200 characters of ASCII, without spaces"))
+        raise ApiError(problem("no-key", "name an Idempotency-Key of 1 to 200 characters of ASCII, without spaces"))
     return key
 
 
-async def put(desk: Desk, call: Call, kind: Kind) -> Reply:
+async def put(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
     """Create or change one object."""
-    key = must_name_key(call)
-    must_pace(desk, call, key)
+    key = require_idempotency_key(call)
+    check_rate(desk, call, key)
     try:
-        sent = read_object(named_as(call, kind, call.json()))
-    except Faulty as error:
-        raise Trouble(invalid(error.faults)) from None
+        sent = parse_object(apply_path_identity(call, kind, call.json()))
+    except InvalidDocument as error:
+        raise ApiError(invalid_problem(error.faults)) from None
     name = "/".join(call.rest)
-    expect, conditional = expected(call, sent)
-    command = storage(Redaction(call.caller, desk.state), desk.state, kind, sent)
-    made = envelope(desk, call, command, key, expect)
+    expect, conditional = preconditions(call, sent)
+    command = put_command(Redaction(call.caller, desk.state), desk.state, kind, sent)
+    made = make_envelope(desk, call, command, key, expect)
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
         found, state = tried.answers[0], tried.state
     else:
         found, state = await desk.ledger.submit(made), desk.state
-    tree, outcome, headers = outcome_of(call, kind, state, name, found, conditional=conditional)
-    return answer(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
+    tree, outcome, headers = write_outcome(call, kind, state, name, found, conditional=conditional)
+    return json_reply(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
 
 
-def named_as(call: Call, kind: Kind, tree: Any) -> Any:
+def apply_path_identity(call: ApiRequest, kind: ResourceKind, tree: Any) -> Any:
     """The document with the name of its path: what it leaves out is filled in, what differs is refused."""
     if not isinstance(tree, dict) or not isinstance(tree.get("metadata", {}), dict):
         return tree
@@ -94,56 +94,60 @@ def named_as(call: Call, kind: Kind, tree: Any) -> Any:
         tree = {field: said} | tree
     for field, said in (("name", "/".join(name)), ("tenant", tenant)):
         if said and metadata.setdefault(field, said) != said:
-            fault = Fault(f"/metadata/{field}", f"the path says {said!r}, the document {metadata[field]!r}")
-            raise Trouble(invalid([fault]))
+            fault = FieldError(f"/metadata/{field}", f"the path says {said!r}, the document {metadata[field]!r}")
+            raise ApiError(invalid_problem([fault]))
     if tree["kind"] != kind.name:
-        raise Trouble(invalid([Fault("/kind", f"the path says {kind.name}, the document {tree['kind']!r}")]))
+        raise ApiError(
+            invalid_problem([FieldError("/kind", f"the path says {kind.name}, the document {tree['kind']!r}")])
+        )
     return tree | {"metadata": metadata}
 
 
-def expected(call: Call, sent: Any) -> tuple[Revision, bool]:
+def preconditions(call: ApiRequest, sent: Any) -> tuple[Revision, bool]:
     """Which revision the sender read, and whether it made that a condition of the request."""
     match, none = _condition(call, "if-match"), _condition(call, "if-none-match")
     if match and none:
-        raise Trouble(problem("unreadable", "If-Match and If-None-Match contradict one another"))
+        raise ApiError(problem("unreadable", "If-Match and If-None-Match contradict one another"))
     if none:
         if none != "*":
-            raise Trouble(problem("unreadable", "If-None-Match knows * only: it must not exist"))
+            raise ApiError(problem("unreadable", "If-None-Match knows * only: it must not exist"))
         return ABSENT, True
     if not match:
         return sent.meta.revision if sent is not None and hasattr(sent, "meta") else 0, False
-    return PRESENT if match == "*" else read_etag(match), True
+    return PRESENT if match == "*" else parse_etag(match), True
 
 
-def _condition(call: Call, name: str) -> str:
+def _condition(call: ApiRequest, name: str) -> str:
     """A condition of the request; empty when there is none. One that says nothing would be one that is not kept."""
     said = call.header(name)
     if not said and any(one == name for one, _ in call.request.headers):
-        raise Trouble(problem("unreadable", f"{name} is empty: name what is expected, or leave it out"))
+        raise ApiError(problem("unreadable", f"{name} is empty: name what is expected, or leave it out"))
     return said
 
 
-def read_etag(text: str) -> Revision:
+def parse_etag(text: str) -> Revision:
     """A revision from a tag, `"41.3"`."""
     found = parse_revision(text.strip().removeprefix("W/").strip('"'))
     if not found:  # nothing is at revision 0, and to expect it would be to expect nothing
-        raise Trouble(problem("unreadable", f"{text[:80]!r} is no tag that was given here"))
+        raise ApiError(problem("unreadable", f"{text[:80]!r} is no tag that was given here"))
     return found
 
 
-Outcome = tuple[dict[str, Any], str, Pairs]
+ObjectOutcome = tuple[dict[str, Any], str, Pairs]
 
 
-def outcome_of(call: Call, kind: Kind, state: Any, name: str, found: Answered, *, conditional: bool) -> Outcome:
+def write_outcome(
+    call: ApiRequest, kind: ResourceKind, state: Any, name: str, found: SubmitResult, *, conditional: bool
+) -> ObjectOutcome:
     """The object, and whether it was created, configured or unchanged; raises the problem otherwise."""
     redaction = Redaction(call.caller, state)
     if isinstance(found, Refused) and found.code is not Code.ALREADY:
         refused = redaction.refused(found, by_number=kind.name == "Node")
-        raise Trouble(of_refusal(refused, lane="operators", conditional=conditional))
-    stored = row(kind, state, name)
+        raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))
+    stored = find_row(kind, state, name)
     repeated: Pairs = (("holdfast-repeated", "true"),) if isinstance(found, Repeated) else ()
     if stored is None or not redaction.shows(kind, *stored):  # accepted, and by now gone again, or not to be seen
-        return _gone(kind, name), "configured", repeated
+        return _deleted_object(kind, name), "configured", repeated
     tree = redaction.tree(kind, *stored)
     headers: Pairs = (("etag", f'"{tree["metadata"].get("revision", "")}"'), *repeated)
     if isinstance(found, Refused):
@@ -152,22 +156,22 @@ def outcome_of(call: Call, kind: Kind, state: Any, name: str, found: Answered, *
     return tree, "created" if created else "configured", headers
 
 
-def _gone(kind: Kind, path: str) -> dict[str, Any]:
+def _deleted_object(kind: ResourceKind, path: str) -> dict[str, Any]:
     """What is left to say of an object that is gone by now: which one it was."""
     tenant, _, name = path.partition("/") if kind.tenanted else ("", "", path)
     metadata = {"name": name, "tenant": tenant} if kind.tenanted else {"name": name}
     return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
 
 
-async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
+async def delete(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
     """Ask for the end of one object. It is answered as it is then: gone, or waiting for its finalizers."""
-    key = must_name_key(call)
-    must_pace(desk, call, key)
+    key = require_idempotency_key(call)
+    check_rate(desk, call, key)
     name = "/".join(call.rest)
-    before = row(kind, desk.state, name)
-    expect, conditional = expected(call, None)
-    made = envelope(desk, call, deletion(kind, call.rest), key, expect)
-    tree = _shown(Redaction(call.caller, desk.state), kind, before)
+    before = find_row(kind, desk.state, name)
+    expect, conditional = preconditions(call, None)
+    made = make_envelope(desk, call, delete_command(kind, call.rest), key, expect)
+    tree = _visible_object(Redaction(call.caller, desk.state), kind, before)
     if call.is_dry_run():
         tried = desk.ledger.try_out(made)
         found, state = tried.answers[0], tried.state
@@ -176,38 +180,38 @@ async def delete(desk: Desk, call: Call, kind: Kind) -> Reply:
     redaction = Redaction(call.caller, state)
     if isinstance(found, Refused):
         refused = redaction.refused(found, by_number=False)
-        raise Trouble(of_refusal(refused, lane="operators", conditional=conditional))
+        raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))
     if before is not None and before[1].meta.uid > found.revision:
         before = tree = None  # a repeat, and who has the name since then is another one
     held = state.workloads.get(before[0]) if before is not None and kind.name == "Workload" else None
     if held is not None:
-        tree = _shown(redaction, kind, (held.meta.uid, held))
+        tree = _visible_object(redaction, kind, (held.meta.uid, held))
     headers: Pairs = (("holdfast-outcome", "deleting" if held is not None else "deleted"),)
     if isinstance(found, Repeated):
         headers = (*headers, ("holdfast-repeated", "true"))
-    return answer(tree or _gone(kind, name), headers)
+    return json_reply(tree or _deleted_object(kind, name), headers)
 
 
-def _shown(redaction: Redaction, kind: Kind, found: Found | None) -> dict[str, Any] | None:
+def _visible_object(redaction: Redaction, kind: ResourceKind, found: KeyedRow | None) -> dict[str, Any] | None:
     """The object as the caller sees it; None: there is none, or it may be ended by this caller and not be seen."""
     return redaction.tree(kind, *found) if found is not None and redaction.shows(kind, *found) else None
 
 
-async def command(desk: Desk, call: Call) -> Reply:
+async def command(desk: ServerContext, call: ApiRequest) -> Reply:
     """A command by its name, with its fields as the body."""
-    key = must_name_key(call)
-    must_pace(desk, call, key)
+    key = require_idempotency_key(call)
+    check_rate(desk, call, key)
     tag = "/".join(call.rest)
-    expect, conditional = expected(call, None)
+    expect, conditional = preconditions(call, None)
     try:
         tree = call.json() if call.request.body else {}
-        made = envelope(desk, call, command_of(desk.ledger.book.name, tag, tree), key, expect)
-    except Faulty as error:
-        raise Trouble(invalid(error.faults)) from None
+        made = make_envelope(desk, call, command_of(desk.ledger.book.name, tag, tree), key, expect)
+    except InvalidDocument as error:
+        raise ApiError(invalid_problem(error.faults)) from None
     found = desk.ledger.try_out(made).answers[0] if call.is_dry_run() else await desk.ledger.submit(made)
     if isinstance(found, Refused):
         refused = Redaction(call.caller, desk.state).refused(found, by_number=by_number(made.command))
-        raise Trouble(of_refusal(refused, lane="operators", conditional=conditional))
+        raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))
     repeated = isinstance(found, Repeated)
     headers: Pairs = (("holdfast-repeated", "true"),) if repeated else ()
-    return answer({"command": tag, "revision": show_revision(found.revision), "repeated": repeated}, headers)
+    return json_reply({"command": tag, "revision": show_revision(found.revision), "repeated": repeated}, headers)

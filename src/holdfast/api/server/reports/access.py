@@ -7,13 +7,13 @@ from typing import Any
 from holdfast.api.problems import problem
 from holdfast.api.resources.command_catalog import rule_of
 from holdfast.api.serialization.scalars import format_instant as show_instant
-from holdfast.api.server.context import Desk
-from holdfast.api.server.request import Call, Trouble, answer
-from holdfast.core.model.objects.principals import Right
+from holdfast.api.server.context import ServerContext
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply
+from holdfast.core.model.objects.principals import Permission
 from holdfast.host.ports.transport import Reply
 
 
-async def whoami(desk: Desk, call: Call) -> Reply:
+async def whoami(desk: ServerContext, call: ApiRequest) -> Reply:
     """Who asks, as this server knows it."""
     caller = call.caller
     scope = caller.principal.spec.scope
@@ -26,32 +26,32 @@ async def whoami(desk: Desk, call: Call) -> Reply:
         found["via"] = caller.via
     if caller.token:
         found |= {"token": caller.token, "expires": show_instant(caller.expires)}
-    return answer(found)
+    return json_reply(found)
 
 
-async def can_i(desk: Desk, call: Call) -> Reply:
+async def can_i(desk: ServerContext, call: ApiRequest) -> Reply:
     """Whether the caller might send a command, or has a right, as far as rights and scopes go."""
     body = call.json()
     known = ("command", "right", "tenant", "region", "node")
     if not isinstance(body, dict) or set(body) - set(known) or not all(isinstance(v, str) for v in body.values()):
-        raise Trouble(problem("unreadable", f"a question has the fields {', '.join(known)}, all text"))
+        raise ApiError(problem("unreadable", f"a question has the fields {', '.join(known)}, all text"))
     if ("command" in body) == ("right" in body):
-        raise Trouble(problem("unreadable", "name either a command or a right"))
-    why = _why_not(desk, call, body)
-    return answer({"allowed": not why, "why": why})
+        raise ApiError(problem("unreadable", "name either a command or a right"))
+    why = _denial_reason(desk, call, body)
+    return json_reply({"allowed": not why, "why": why})
 
 
-def _why_not(desk: Desk, call: Call, body: dict[str, str]) -> str:
+def _denial_reason(desk: ServerContext, call: ApiRequest, body: dict[str, str]) -> str:
     caller = call.caller
     if "right" in body:
-        if body["right"] not in list(Right):
-            raise Trouble(problem("unreadable", f"rights are {', '.join(Right)}"))
+        if body["right"] not in list(Permission):
+            raise ApiError(problem("unreadable", f"rights are {', '.join(Permission)}"))
         if body["right"] not in caller.principal.spec.rights:
             return f"{caller.actor} does not have the right {body['right']}"
     else:
         rule = rule_of(desk.ledger.book, body["command"])
         if rule is None:
-            raise Trouble(problem("unreadable", f"no command {body['command'][:80]!r}"))
+            raise ApiError(problem("unreadable", f"no command {body['command'][:80]!r}"))
         if caller.kind not in rule.owners:
             return f"{body['command']} is sent by {', '.join(rule.owners)}"
         if caller.kind in ("person", "tenant") and rule.right not in caller.principal.spec.rights:
@@ -59,7 +59,7 @@ def _why_not(desk: Desk, call: Call, body: dict[str, str]) -> str:
     return _out_of_scope(call, body)
 
 
-def _out_of_scope(call: Call, body: dict[str, str]) -> str:
+def _out_of_scope(call: ApiRequest, body: dict[str, str]) -> str:
     caller, scope = call.caller, call.caller.principal.spec.scope
     own = {"tenant": caller.tenant(), "region": scope.region, "node": scope.node}
     for word, name in own.items():

@@ -10,69 +10,69 @@ import asyncio
 from typing import Any
 
 from holdfast.api.problems import problem
-from holdfast.api.resources.command_catalog import show_command
+from holdfast.api.resources.command_catalog import render_command
 from holdfast.api.resources.ownership import principal_tenant
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.serialization.scalars import parse_instant
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.request import Call, Trouble, answer
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.api.server.visibility import refuse_audit, sees
-from holdfast.core.ledger.builtin.audit import Entry, tenant_of
+from holdfast.core.ledger.builtin.audit import AuditEntry, tenant_of
 from holdfast.core.ledger.envelope import ABSENT, PRESENT
-from holdfast.core.ledger.revision import show as show_revision
+from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.host.errors import NotReached
-from holdfast.host.indexes.audit_index import Audit
-from holdfast.host.ledger.reads import Level
-from holdfast.host.ports.audit_store import AuditAsked, AuditPage
+from holdfast.host.indexes.audit_index import AuditIndex
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.ports.audit_store import AuditIndexQuery, AuditPage
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Reply
 
 ITEMS_MAX = 500
 #: So many are shown before others have their turn.
-SHOWN_AT_ONCE = 20
+ENTRIES_PER_TURN = 20
 #: A read of any age waits no longer than this for what landed just now.
 FRESH_MS = 2_000
 #: What no principal is called.
 NOBODY = "/"
 
 
-async def audit(desk: Desk, call: Call) -> Reply:
+async def audit(desk: ServerContext, call: ApiRequest) -> Reply:
     """The newest entries that the caller may see and asked for; `continue` goes on further back."""
     refused = refuse_audit(call.caller, desk.state.facts.ledger)
     if refused is not None:
-        raise Trouble(desk.deny(call, refused))
-    asked = _asked(desk, call)
+        raise ApiError(desk.deny(call, refused))
+    asked = _parse_query(desk, call)
     if desk.audit is None:
-        raise Trouble(problem("unavailable", f"{desk.ledger.identity.server} keeps no audit"))
+        raise ApiError(problem("unavailable", f"{desk.ledger.identity.server} keeps no audit"))
     full = desk.lists.take(call.caller.actor)
     if full is not None:
-        raise Trouble(full)
+        raise ApiError(full)
     try:
-        page = await _found(desk, call, desk.audit, asked)
+        page = await _find_entries(desk, call, desk.audit, asked)
         items = []
         for number, entry in enumerate(page.items, 1):
-            items.append(_shown(desk, call, entry))
-            if number % SHOWN_AT_ONCE == 0:
+            items.append(_render_entry(desk, call, entry))
+            if number % ENTRIES_PER_TURN == 0:
                 await asyncio.sleep(0)
     finally:
         desk.lists.leave(call.caller.actor)
     more = {"continue": f"{page.going_on[0]}.{page.going_on[1]}"} if page.going_on is not None else {}
-    return answer({"kind": "AuditList", "items": items, "metadata": more})
+    return json_reply({"kind": "AuditList", "items": items, "metadata": more})
 
 
-def _asked(desk: Desk, call: Call) -> AuditAsked:
+def _parse_query(desk: ServerContext, call: ApiRequest) -> AuditIndexQuery:
     said = dict(reversed(call.request.query))
     since = parse_instant(said["since"]) if "since" in said else 0
     parts = said["continue"].split(".") if "continue" in said else []
     if since is None or len(parts) not in (0, 2) or not all(_is_number(part) for part in parts):
-        raise Trouble(problem("unreadable", "since is a time in RFC 3339, and continue what an answer gave"))
+        raise ApiError(problem("unreadable", "since is a time in RFC 3339, and continue what an answer gave"))
     redaction, actor = Redaction(call.caller, desk.state), call.query("actor")
     tenant = redaction.tenant
     principals = desk.state.principals.unordered() if tenant else ()
     own = [name for name, _ in principals if principal_tenant(desk.state, name) == tenant]
-    return AuditAsked(
+    return AuditIndexQuery(
         since=since,
         # One that is not shown is not looked for either: no entry has it.
         actor=actor and (redaction.words(actor) or NOBODY),
@@ -89,21 +89,21 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 16
 
 
-async def _found(desk: Desk, call: Call, kept: Audit, asked: AuditAsked) -> AuditPage:
+async def _find_entries(desk: ServerContext, call: ApiRequest, kept: AuditIndex, asked: AuditIndexQuery) -> AuditPage:
     view, (level, _) = await desk.view(call), call.level()
     patience = call.timeout_ms * 4 // 5  # that it was not reached is an answer, too, and has to be given in time
     try:
-        await kept.reach(view.token.seq, patience if level is not Level.ANY else min(FRESH_MS, patience))
+        await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
     except NotReached:
-        if level is not Level.ANY:
+        if level is not ReadLevel.ANY:
             raise
     try:
         return await kept.find(asked)
     except StoreError as error:
-        raise Trouble(problem("unavailable", f"the audit cannot be read: {error}")) from error
+        raise ApiError(problem("unavailable", f"the audit cannot be read: {error}")) from error
 
 
-def _shown(desk: Desk, call: Call, entry: Entry) -> dict[str, Any]:
+def _render_entry(desk: ServerContext, call: ApiRequest, entry: AuditEntry) -> dict[str, Any]:
     redaction = Redaction(call.caller, desk.state)
     found = {
         "at": show_instant(entry.at),
@@ -125,8 +125,8 @@ def _expected(expect: Revision) -> str:
     return {ABSENT: "none", PRESENT: "*"}.get(expect) or show_revision(expect)
 
 
-def _command(desk: Desk, call: Call, body: bytes) -> Any:
+def _command(desk: ServerContext, call: ApiRequest, body: bytes) -> Any:
     """The command as it was sent, in the words of documents. What this version cannot read is left out, and what is a
     tenant's own to whoever may not see that tenant: that it was done is theirs to know, and what it holds is not."""
     found = desk.ledger.book.envelopes.command(body)
-    return None if found is None or not sees(call.caller, tenant_of(found)) else show_command(found)
+    return None if found is None or not sees(call.caller, tenant_of(found)) else render_command(found)

@@ -11,85 +11,87 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.problems import of_refusal, problem
-from holdfast.api.resources.decision import NODE_PATTERN, SLOT_PATTERN, WORKLOAD_PATTERN, decision_of
-from holdfast.api.serialization.registry import show
+from holdfast.api.problems import from_refusal, problem
+from holdfast.api.resources.decision import NODE_PATTERN, SLOT_PATTERN, WORKLOAD_PATTERN, decision_view
+from holdfast.api.serialization.registry import render
 from holdfast.api.serialization.scalars import format_instant as show_instant
 from holdfast.api.serialization.scalars import parse_instant
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.request import Call, Trouble, answer, of_tenant
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply, split_workload_name
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant, sees_everything
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.revision import parse as parse_revision
-from holdfast.core.ledger.revision import show as show_revision
-from holdfast.core.model.records.decisions import Outcome
+from holdfast.core.ledger.revision import format_revision as show_revision
+from holdfast.core.ledger.revision import parse_revision
+from holdfast.core.model.records.decisions import DecisionOutcome
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.errors import NotReached
-from holdfast.host.indexes.decision_index import Decisions
-from holdfast.host.ledger.reads import Level
-from holdfast.host.ports.decision_store import Asked, Page
-from holdfast.host.ports.index_store import Place
+from holdfast.host.indexes.decision_index import DecisionIndex
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.ports.decision_store import DecisionPage, DecisionQuery
+from holdfast.host.ports.index_store import IndexPosition
 from holdfast.host.ports.store import StoreError
 from holdfast.host.ports.transport import Reply
 
-ASKS = ("workload", "slot", "node", "tenant", "since", "until", "outcome", "limit", "continue", "read")
+QUERY_PARAMS = ("workload", "slot", "node", "tenant", "since", "until", "outcome", "limit", "continue", "read")
 ITEMS_MAX = 500
 #: A read of any age waits no longer than this for what landed just now.
 FRESH_MS = 2_000
 
 
-async def decisions(desk: Desk, call: Call) -> Reply:
+async def decisions(desk: ServerContext, call: ApiRequest) -> Reply:
     """The newest that the caller may see and asked for; `continue` goes on further back."""
     refused = refuse_reading(call.caller, desk.state.facts.ledger, "decisions")
     if refused is not None:
-        raise Trouble(desk.deny(call, refused))
-    asked = _asked(desk, call)
+        raise ApiError(desk.deny(call, refused))
+    asked = _parse_query(desk, call)
     denied = refuse_tenant(call.caller, asked.tenant)
     if denied is not None:
-        raise Trouble(desk.deny(call, denied, asked.tenant))
+        raise ApiError(desk.deny(call, denied, asked.tenant))
     if desk.decisions is None:
-        raise Trouble(problem("unavailable", f"{desk.ledger.identity.server} keeps no decisions"))
+        raise ApiError(problem("unavailable", f"{desk.ledger.identity.server} keeps no decisions"))
     full = desk.lists.take(call.caller.actor)
     if full is not None:
-        raise Trouble(full)
+        raise ApiError(full)
     try:
-        return _told(desk, call, await _found(desk, call, desk.decisions, asked))
+        return _render_page(desk, call, await _find_decisions(desk, call, desk.decisions, asked))
     finally:
         desk.lists.leave(call.caller.actor)
 
 
-async def _found(desk: Desk, call: Call, kept: Decisions, asked: Asked) -> Page:
+async def _find_decisions(
+    desk: ServerContext, call: ApiRequest, kept: DecisionIndex, asked: DecisionQuery
+) -> DecisionPage:
     view, (level, _) = await desk.view(call), call.level()
     patience = call.timeout_ms * 4 // 5  # that it was not reached is an answer, too, and has to be given in time
     try:
-        await kept.reach(view.token.seq, patience if level is not Level.ANY else min(FRESH_MS, patience))
+        await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
     except NotReached:
-        if level is not Level.ANY:
+        if level is not ReadLevel.ANY:
             raise
     if not sees_everything(call.caller):
         if not call.caller.tenant():
-            return Page((), Place())
+            return DecisionPage((), IndexPosition())
         asked = replace(asked, tenant=call.caller.tenant())
     try:
         return await kept.find(asked)
     except StoreError as error:
-        raise Trouble(problem("unavailable", f"decisions cannot be read: {error}")) from error
+        raise ApiError(problem("unavailable", f"decisions cannot be read: {error}")) from error
 
 
-def _told(desk: Desk, call: Call, page: Page) -> Reply:
+def _render_page(desk: ServerContext, call: ApiRequest, page: DecisionPage) -> Reply:
     nodes, region = sees_everything(call.caller), desk.state.place.name
     redaction = Redaction(call.caller, desk.state)
-    items = [redaction.cleared(show(decision_of(page, one, region, nodes=nodes))) for one in page.items]
+    items = [redaction.cleared(render(decision_view(page, one, region, nodes=nodes))) for one in page.items]
     metadata: dict[str, Any] = {"upTo": page.place.seq}
     if page.place.since:
         metadata["since"] = show_instant(page.place.since)
     if page.going_on:
         metadata["continue"] = show_revision(page.going_on)
-    return answer({"kind": "DecisionList", "items": items, "metadata": metadata})
+    return json_reply({"kind": "DecisionList", "items": items, "metadata": metadata})
 
 
-def _asked(desk: Desk, call: Call) -> Asked:
+def _parse_query(desk: ServerContext, call: ApiRequest) -> DecisionQuery:
     said = dict(reversed(call.request.query))
     workload, ordinal = _matching(said, "workload", WORKLOAD_PATTERN, "[TENANT/]NAME or a uid"), None
     slot = _matching(said, "slot", SLOT_PATTERN, "[TENANT/]WORKLOAD/REGION/ORDINAL")
@@ -99,11 +101,11 @@ def _asked(desk: Desk, call: Call) -> Asked:
         if "workload" in said or region != desk.state.place.name:
             why = "it names its workload itself" if "workload" in said else f"this is region {desk.state.place.name}"
             raise contradictory(f"slot {slot[:80]!r}: {why}")
-    tenant, workload = of_tenant(said.get("tenant", ""), workload)
+    tenant, workload = split_workload_name(said.get("tenant", ""), workload)
     before = parse_revision(said["continue"]) if "continue" in said else 0
     if before is None:
         raise _unreadable("continue is what an answer gave")
-    return Asked(
+    return DecisionQuery(
         tenant=tenant,
         workload=workload,
         ordinal=ordinal,
@@ -116,9 +118,9 @@ def _asked(desk: Desk, call: Call) -> Asked:
     )
 
 
-def contradictory(text: str) -> Trouble:
+def contradictory(text: str) -> ApiError:
     """What was asked for cannot all be meant."""
-    return Trouble(of_refusal(Refused(Code.CONTRADICTORY, text)))
+    return ApiError(from_refusal(Refused(Code.CONTRADICTORY, text)))
 
 
 def _matching(said: dict[str, str], name: str, pattern: str, form: str) -> str:
@@ -135,12 +137,12 @@ def _instant(said: dict[str, str], name: str) -> Instant:
     return found
 
 
-def _outcome(said: dict[str, str]) -> Outcome | None:
+def _outcome(said: dict[str, str]) -> DecisionOutcome | None:
     value = said.get("outcome")
-    if value is not None and value not in list(Outcome):
-        raise _unreadable(f"outcome is one of {', '.join(Outcome)}, not {value[:80]!r}")
-    return None if value is None else Outcome(value)
+    if value is not None and value not in list(DecisionOutcome):
+        raise _unreadable(f"outcome is one of {', '.join(DecisionOutcome)}, not {value[:80]!r}")
+    return None if value is None else DecisionOutcome(value)
 
 
-def _unreadable(text: str) -> Trouble:
-    return Trouble(problem("unreadable", text))
+def _unreadable(text: str) -> ApiError:
+    return ApiError(problem("unreadable", text))

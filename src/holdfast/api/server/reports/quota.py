@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from holdfast.api.problems import of_refusal
-from holdfast.api.serialization.quantities import Amounts
+from holdfast.api.problems import from_refusal
+from holdfast.api.serialization.quantities import ResourcesSerializer
 from holdfast.api.serialization.scalars import format_instant as show_instant
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.reports.scope import moment, told_of
-from holdfast.api.server.request import Call, Trouble, answer
+from holdfast.api.server.reports.scope import compute_in_parts, report_scope
+from holdfast.api.server.request import ApiError, ApiRequest, json_reply
 from holdfast.api.server.visibility import sees_everything
 from holdfast.core.ledger.answers import not_found
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.quota_report import Part, Standing, shortages, standings
+from holdfast.core.platform.queries.quota_report import QuotaInRegion, QuotaReport, quota_report_steps, shortages
 from holdfast.host.ports.transport import Reply
 
-_show = Amounts().show
+_show = ResourcesSerializer().show
 #: So many quotas, each in one region, are told in one bit.
 BIT = 50
 
 
-async def quota(desk: Desk, call: Call) -> Reply:
+async def quota(desk: ServerContext, call: ApiRequest) -> Reply:
     """How every quota stands that the caller may see, or that of one tenant."""
     tenant = call.rest[0] if call.rest else ""
-    async with moment(desk, call, "quotas", tenant) as at:
+    async with report_scope(desk, call, "quotas", tenant) as at:
         redaction = Redaction(call.caller, at.state)
         # What all tenants were promised together tells each of the others.
         everything = sees_everything(call.caller) and not tenant
 
         def work(state: Any) -> Generator[None, None, tuple[list[dict[str, Any]], list[str]]]:
             items, warnings = list[dict[str, Any]](), list[str]()
-            for number, one in enumerate(standings(state, tenant, redaction.is_own), 1):
+            for number, one in enumerate(quota_report_steps(state, tenant, redaction.is_own), 1):
                 items += [redaction.cleared(_standing(one, at.now))] if one is not None else []
                 if number % BIT == 0:
                     yield
@@ -43,10 +43,10 @@ async def quota(desk: Desk, call: Call) -> Reply:
                     yield
             return items, warnings
 
-        items, warnings = await told_of(at.state, work)
+        items, warnings = await compute_in_parts(at.state, work)
         if tenant and not items:
-            raise Trouble(of_refusal(not_found("Quota", tenant)))
-    return answer(
+            raise ApiError(from_refusal(not_found("Quota", tenant)))
+    return json_reply(
         {
             "kind": "QuotaReport",
             "at": show_instant(at.now),
@@ -56,7 +56,7 @@ async def quota(desk: Desk, call: Call) -> Reply:
     )
 
 
-def _standing(one: Standing, now: Instant) -> dict[str, Any]:
+def _standing(one: QuotaReport, now: Instant) -> dict[str, Any]:
     return {
         "tenant": one.tenant,
         "hard": _show(one.hard),
@@ -71,7 +71,7 @@ def _standing(one: Standing, now: Instant) -> dict[str, Any]:
     }
 
 
-def _part(part: Part, now: Instant) -> dict[str, Any]:
+def _part(part: QuotaInRegion, now: Instant) -> dict[str, Any]:
     return {
         "region": part.region,
         "health": part.health,

@@ -6,30 +6,32 @@ from collections.abc import Generator
 from typing import Any
 
 from holdfast.api.resources.tables import is_region
-from holdfast.api.serialization.registry import show
+from holdfast.api.serialization.registry import render
 from holdfast.api.serialization.scalars import format_instant as show_instant
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.reports.scope import moment, told_of
-from holdfast.api.server.request import Call, answer
+from holdfast.api.server.reports.scope import compute_in_parts, report_scope
+from holdfast.api.server.request import ApiRequest, json_reply
 from holdfast.core.model.records.breaches import Repair, most_urgent
 from holdfast.core.platform.queries import repairs as of_platform
 from holdfast.core.region.queries import repairs as of_region
 from holdfast.host.ports.transport import Reply
 
 
-async def repairs(desk: Desk, call: Call) -> Reply:
+async def repairs(desk: ServerContext, call: ApiRequest) -> Reply:
     """The most urgent first, as far as the caller may see them; how many there are in all is told, too."""
     tenant = call.query("tenant")
-    async with moment(desk, call, "repairs", tenant) as at:
+    async with report_scope(desk, call, "repairs", tenant) as at:
         own = Redaction(call.caller, at.state)
 
         def work(state: Any) -> Generator[None, None, tuple[list[Repair], int]]:
-            each = of_region.each(state, at.now) if is_region(state) else of_platform.each(state, at.now)
+            each = (
+                of_region.repair_steps(state, at.now) if is_region(state) else of_platform.repair_steps(state, at.now)
+            )
             return most_urgent(each, at.limit, lambda one: own.is_own(one.tenant) and tenant in ("", one.tenant))
 
-        found, total = await told_of(at.state, work)
+        found, total = await compute_in_parts(at.state, work)
     redaction = Redaction(call.caller, desk.state)
-    items = [redaction.cleared(show(one)) for one in found]
+    items = [redaction.cleared(render(one)) for one in found]
     metadata = {"total": total, "at": show_instant(at.now)}
-    return answer({"kind": "RepairList", "items": items, "metadata": metadata})
+    return json_reply({"kind": "RepairList", "items": items, "metadata": metadata})

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from holdfast.api.server.context import Desk
-from holdfast.api.server.request import Call, Trouble
+from holdfast.api.server.context import ServerContext
+from holdfast.api.server.request import ApiError, ApiRequest
 from holdfast.api.server.visibility import refuse_reading, refuse_tenant
 from holdfast.core.model.values.structs import Instant
-from holdfast.host.runtime.deadlines import bit_by_bit
+from holdfast.host.runtime.deadlines import run_in_steps
 
 #: So many are told at once, unless fewer are asked for: the first ones.
 ITEMS_MAX = 1_000
@@ -23,7 +23,7 @@ ITEMS_MAX = 1_000
 T = TypeVar("T")
 
 
-class Moment(Struct, frozen=True):
+class ReportScope(Struct, frozen=True):
     """The state that a list is told from, the time there, and how many items are told at most."""
 
     state: Any
@@ -32,27 +32,27 @@ class Moment(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def moment(desk: Desk, call: Call, plural: str, tenant: str) -> AsyncIterator[Moment]:
+async def report_scope(desk: ServerContext, call: ApiRequest, plural: str, tenant: str) -> AsyncIterator[ReportScope]:
     """The state, as fresh as the caller asks for, if it may read these, and those of this tenant where one is named."""
     refused = refuse_reading(call.caller, desk.state.facts.ledger, plural) or refuse_tenant(call.caller, tenant)
     if refused is not None:
-        raise Trouble(desk.deny(call, refused, tenant))
+        raise ApiError(desk.deny(call, refused, tenant))
     limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
     full = desk.lists.take(call.caller.actor)
     if full is not None:
-        raise Trouble(full)
+        raise ApiError(full)
     try:
         view = await desk.view(call)
-        yield Moment(view.state, desk.now(), limit)
+        yield ReportScope(view.state, desk.now(), limit)
     finally:
         desk.lists.leave(call.caller.actor)
 
 
-async def told_of(state: Any, work: Callable[[Any], Generator[None, None, T]]) -> T:
+async def compute_in_parts(state: Any, work: Callable[[Any], Generator[None, None, T]]) -> T:
     """What is told of a state as it is now, made bit by bit of a fork, so that nobody else waits for it."""
     fork = state.fork()
     try:
-        return await bit_by_bit(work(fork))
+        return await run_in_steps(work(fork))
     finally:
         for _ in fork.let_go():
             await asyncio.sleep(0)

@@ -6,21 +6,21 @@ from typing import Any
 
 import holdfast
 from holdfast.api.kinds import KINDS
-from holdfast.api.resources.tables import rows
+from holdfast.api.resources.tables import iter_rows
 from holdfast.api.serialization.scalars import format_instant as show_instant
-from holdfast.api.server.context import Desk
+from holdfast.api.server.context import ServerContext
 from holdfast.api.server.redaction import Redaction
-from holdfast.api.server.reports.discovery import _condition
-from holdfast.api.server.reports.warnings import node_warnings, token_warnings, warnings
-from holdfast.api.server.request import Call, answer
+from holdfast.api.server.reports.discovery import render_condition
+from holdfast.api.server.reports.warnings import node_warnings, region_warnings, token_warnings
+from holdfast.api.server.request import ApiRequest, json_reply
 from holdfast.api.server.visibility import operates_all, sees_everything
 from holdfast.core.ledger.builtin.log import settings_revision
-from holdfast.core.ledger.commit.rules import Lane
+from holdfast.core.ledger.commit.rules import CommandLane
+from holdfast.core.ledger.revision import format_revision as show_revision
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.ledger.revision import show as show_revision
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.objects.topology import Region, RegionHealth
-from holdfast.core.model.values.conditions import Truth
+from holdfast.core.model.values.conditions import ConditionStatus
 from holdfast.core.model.values.structs import Instant
 from holdfast.host.errors import show_token
 from holdfast.host.leader.lanes import SHARES
@@ -28,9 +28,9 @@ from holdfast.host.ledger.health import writable
 from holdfast.host.ports.transport import Reply
 
 
-async def status(desk: Desk, call: Call) -> Reply:
+async def status(desk: ServerContext, call: ApiRequest) -> Reply:
     """Who leads, how old everything is, what is degraded now, what is not safe, and which overrides are in force."""
-    is_operator = sees_everything(call.caller) or call.caller.has(Right.OPERATE)
+    is_operator = sees_everything(call.caller) or call.caller.has(Permission.OPERATE)
     of_nodes = await node_warnings(desk.state) if is_operator else []
     ledger, state, now = desk.ledger, desk.state, desk.now()
     facts, redaction = state.facts, Redaction(call.caller, state)
@@ -45,33 +45,33 @@ async def status(desk: Desk, call: Call) -> Reply:
         "ageMs": desk.age(),
         "at": show_instant(now),
         "version": holdfast.__version__,
-        "conditions": [_condition(writable(ledger))],
+        "conditions": [render_condition(writable(ledger))],
         "degraded": _degraded(desk, redaction),
         "lanes": _lanes(desk),
         "watches": desk.watches.taken,
     }
     if is_operator:
         kind = KINDS["overrides"]
-        every = [(key, row) for key, row in rows(kind, state) if redaction.shows(kind, key, row)]
+        every = [(key, row) for key, row in iter_rows(kind, state) if redaction.shows(kind, key, row)]
         # How the platform is run is not a tenant's to look at.
         is_whole = not redaction.tenant
         of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
         of_regions = desk.evidence.warnings(state) if ledger.leader is not None else ()
-        every_one = [*desk.warnings(), *of_tokens, *warnings(state), *of_regions, *of_nodes]
+        every_one = [*desk.warnings(), *of_tokens, *region_warnings(state), *of_regions, *of_nodes]
         found["warnings"] = every_one if is_whole else []
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
         found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
     if desk.link is not None:
         found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": redaction.words(desk.link.trouble())}
-    return answer(found)
+    return json_reply(found)
 
 
-def _degraded(desk: Desk, redaction: Redaction) -> list[str]:
+def _degraded(desk: ServerContext, redaction: Redaction) -> list[str]:
     """What does not work as it should, in words; why, as far as that names nobody else."""
     found = []
     condition = writable(desk.ledger)
-    if desk.ledger.leader is not None and condition.status is not Truth.TRUE:
+    if desk.ledger.leader is not None and condition.status is not ConditionStatus.TRUE:
         found.append(f"takes no writes: {condition.message}")
     if not desk.ledger.leading_server():
         found.append("nobody is known to lead")
@@ -91,15 +91,15 @@ def _is_well(region: Region) -> bool:
     return region.status.health is RegionHealth.HEALTHY
 
 
-def _lanes(desk: Desk) -> list[dict[str, Any]]:
+def _lanes(desk: ServerContext) -> list[dict[str, Any]]:
     lanes = desk.ledger.leader.term.lanes if desk.ledger.leader is not None else None
     return [
         {"lane": lane.name.lower(), "sharePercent": share, "waiting": lanes.depth(lane) if lanes is not None else 0}
         for lane, share in SHARES.items()
-    ] + [{"lane": Lane.READS.name.lower(), "sharePercent": 0, "waiting": desk.lists.taken}]
+    ] + [{"lane": CommandLane.READS.name.lower(), "sharePercent": 0, "waiting": desk.lists.taken}]
 
 
-def _region(desk: Desk, region: Region, now: Instant) -> dict[str, Any]:
+def _region(desk: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
     status, heard_at = region.status, desk.heard_at(region)
     told = desk.state.summaries.get(region.meta.name)
     return {

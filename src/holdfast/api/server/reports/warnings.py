@@ -10,20 +10,20 @@ from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.records.region_reports import Trouble
 from holdfast.core.model.values.addresses import origin
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.decide.object_kinds import OF_REGIONS
 from holdfast.core.region.queries.region_summary import exposing
-from holdfast.host.runtime.deadlines import bit_by_bit
+from holdfast.host.runtime.deadlines import run_in_steps
 
 #: What is not safe on nodes though it works, by the reason of it.
 _UNSAFE = {
-    Reason.USER_SHARED: "tenants share a user on",
-    Reason.TOKEN_READABLE: "what runs could read the token of its agent on",
+    ConditionReason.USER_SHARED: "tenants share a user on",
+    ConditionReason.TOKEN_READABLE: "what runs could read the token of its agent on",
 }
 
 
-def warnings(state: Any) -> list[str]:
+def region_warnings(state: Any) -> list[str]:
     """What this ledger's operators should look at, region by region."""
     regions = state.regions.values() if hasattr(state, "regions") else ()
     return [said for region in regions for said in _of_region(region)]
@@ -64,10 +64,10 @@ async def node_warnings(state: Any) -> list[str]:
     """What is not safe on the nodes here, or on those of regions as they have told last. Nodes are named, and nobody
     who runs there."""
     if hasattr(state, "nodes"):
-        return [_unsafe(one, "") for one in await bit_by_bit(exposing(state))]
+        return [_unsafe(one, "") for one in await run_in_steps(exposing(state))]
     told = ((region, one.summary.troubles) for region, one in state.summaries.items())
     return [_unsafe(one, f"region {region}: ") for region, some in told for one in some if one.kind in _UNSAFE]
 
 
 def _unsafe(trouble: Trouble, where: str) -> str:
-    return f"{where}{_UNSAFE[Reason(trouble.kind)]} {trouble.count} nodes: {trouble.message}"
+    return f"{where}{_UNSAFE[ConditionReason(trouble.kind)]} {trouble.count} nodes: {trouble.message}"

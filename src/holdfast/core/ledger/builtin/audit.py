@@ -15,7 +15,7 @@ from holdfast.core.ledger.builtin.denials import DenialsRecorded, RecordDenials
 from holdfast.core.ledger.builtin.overrides import OpenOverride
 from holdfast.core.ledger.codec import Batch, BatchReader, EnvelopeReader, Evidence, encode, read_evidence
 from holdfast.core.ledger.commit.authorization import PEOPLE
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.objects.override_effects import EmergencyQuota, PauseScheduling, effect_of
 from holdfast.core.model.objects.principals import Principal, Token
 from holdfast.core.model.objects.tenants import Quota, Tenant
@@ -28,7 +28,7 @@ DENIALS = str(RecordDenials.__struct_config__.tag)
 _denials = msgspec.msgpack.Decoder(Denial)
 
 
-class Entry(Row, frozen=True):
+class AuditEntry(Row, frozen=True):
     """What was done or denied: in which batch, which of its entries, and by whom, what, how it ended, about whom.
 
     `raw` is the audit event or the denial, encoded.
@@ -58,25 +58,25 @@ def has_entries(batch: Batch[Any]) -> bool:
     return any(one.actor.partition("/")[0] in PEOPLE or one.command == DENIALS for one in batch.records)
 
 
-def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: EnvelopeReader) -> list[Entry]:
+def entries_in(raw: bytes, digest: bytes, batches: BatchReader[Any], commands: EnvelopeReader) -> list[AuditEntry]:
     """Everything of a batch, in its order. Raises as reading the batch does."""
     batch = batches.read(raw, batches.header(raw).previous, digest)
     if not has_entries(batch):
         return []
     seq, beside = batch.header.seq, _beside(batches.evidence(raw))
-    found: list[Entry] = []
-    position = revision(seq)
+    found: list[AuditEntry] = []
+    position = pack_revision(seq)
     for number, record in enumerate(batch.records):
         payload = beside.get(number, b"")
         done = _audited(payload) if record.actor.partition("/")[0] in PEOPLE else None
         if done is not None:
             tenant = tenant_of(commands.command(done.body))
             said = (done.at, record.actor, done.command, ACCEPTED, tenant, payload)
-            found.append(Entry(seq, len(found), position, *said))
+            found.append(AuditEntry(seq, len(found), position, *said))
         for event in record.events:
             for denial in event.denials if isinstance(event, DenialsRecorded) else ():
                 said = (denial.last, denial.actor, denial.what, denial.code, denial.tenant, encode(denial))
-                found.append(Entry(seq, len(found), position, *said))
+                found.append(AuditEntry(seq, len(found), position, *said))
             position += 1
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, too_large
-from holdfast.core.ledger.commit.rules import Case, Lane, Rule
+from holdfast.core.ledger.commit.rules import CommandContext, CommandLane, CommandRule
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.decisions import Denial
@@ -28,7 +28,7 @@ class DenialsRecorded(Row, frozen=True, tag="denials-recorded"):
     denials: tuple[Denial, ...]
 
 
-def record_denials(state: LedgerState, command: RecordDenials, case: Case) -> Accepted | Refused:
+def record_denials(state: LedgerState, command: RecordDenials, case: CommandContext) -> Accepted | Refused:
     """Some, not too many, each of which happened."""
     count = len(command.denials)
     if not 0 < count <= DENIALS_MAX:
@@ -45,11 +45,11 @@ def denials_recorded(state: LedgerState, event: DenialsRecorded, stamp: Stamp) -
     """Operators read it in the log; it changes nothing."""
 
 
-RULE: Rule[Any] = Rule(
+RULE: CommandRule[Any] = CommandRule(
     RecordDenials,
     record_denials,
     ("ledger",),
-    Lane.OPERATORS,
+    CommandLane.OPERATORS,
     "operators see who tried",
     "nothing to undo: it is a fact",
 )

@@ -12,17 +12,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
-from holdfast.core.ledger.builtin.sessions import (
-    _is_fenced,
-)
-from holdfast.core.ledger.commit.rules import Case, Subject
+from holdfast.core.ledger.builtin.sessions import is_fenced
+from holdfast.core.ledger.commit.rules import CommandContext, Subject
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.levels import FIRST, LEVEL, members
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.objects.principals import Principal, PrincipalSpec, Right
+from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.settings import DEFAULTS, Settings, unsafe
+from holdfast.core.model.values.settings import DEFAULTS, Settings, settings_problems
 from holdfast.core.model.values.structs import Revision, Row
 
 # Commands
@@ -99,18 +97,18 @@ class Configured(Row, frozen=True, tag="configured"):
 # Decide
 
 
-def start_log(state: LedgerState, command: StartLog, case: Case) -> Accepted | Refused:
+def start_log(state: LedgerState, command: StartLog, case: CommandContext) -> Accepted | Refused:
     """Only an empty log can be started, and only once."""
     if state.facts.log_id:
         return Refused(Code.EXISTS, f"the log {state.facts.log_id} is started", {"log_id": state.facts.log_id})
-    wrong = unsafe(command.settings)
+    wrong = settings_problems(command.settings)
     if wrong or not command.log_id or not command.operator.startswith("person/"):
         return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
     started = LogStarted(command.log_id, command.ledger, command.operator, command.settings, case.level)
     return Accepted((started,))
 
 
-def start_term(state: LedgerState, command: StartTerm, case: Case) -> Accepted | Refused:
+def start_term(state: LedgerState, command: StartTerm, case: CommandContext) -> Accepted | Refused:
     """Terms grow. A leader that cannot write the log's level does not stand."""
     facts = {"term": state.facts.term, "level": state.facts.level}
     if not state.facts.log_id:
@@ -122,7 +120,7 @@ def start_term(state: LedgerState, command: StartTerm, case: Case) -> Accepted |
     return Accepted((TermStarted(command.term, command.leader, state.facts.level),))
 
 
-def raise_level(state: LedgerState, command: RaiseLevel, case: Case) -> Accepted | Refused:
+def raise_level(state: LedgerState, command: RaiseLevel, case: CommandContext) -> Accepted | Refused:
     """Levels only rise, and never above what this writer knows."""
     if command.level <= state.facts.level:
         return Refused(Code.ALREADY, f"the log is of level {state.facts.level}", {"level": state.facts.level})
@@ -131,16 +129,16 @@ def raise_level(state: LedgerState, command: RaiseLevel, case: Case) -> Accepted
     return Accepted((LevelRaised(command.level),))
 
 
-def record_digest(state: LedgerState, command: RecordDigest, case: Case) -> Accepted | Refused:
+def record_digest(state: LedgerState, command: RecordDigest, case: CommandContext) -> Accepted | Refused:
     """A digest is of a batch that is in the log."""
     if not 0 < command.seq <= state.facts.seq:
         return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.facts.seq})
     return Accepted((StateDigested(command.seq, command.digest),))
 
 
-def configure(state: LedgerState, command: Configure, case: Case) -> Accepted | Refused:
+def configure(state: LedgerState, command: Configure, case: CommandContext) -> Accepted | Refused:
     """An unsafe set is refused with every reason."""
-    wrong = unsafe(command.settings)
+    wrong = settings_problems(command.settings)
     if wrong:
         return Refused(Code.CONTRADICTORY, "; ".join(wrong), {"unsafe": wrong})
     if command.settings == state.facts.settings:
@@ -155,7 +153,7 @@ def settings_subject(state: LedgerState, command: Configure) -> Subject | None:
 
 def settings_revision(state: LedgerState) -> Revision:
     """The revision that configured the settings; until somebody has, the log's first."""
-    return state.facts.configured or revision(1)
+    return state.facts.configured or pack_revision(1)
 
 
 # Evolve
@@ -167,7 +165,7 @@ def _set_facts(state: LedgerState, **changes: Any) -> None:
 
 def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
     _set_facts(state, log_id=event.log_id, ledger=event.ledger, settings=event.settings, level=event.level)
-    spec = PrincipalSpec(rights=members(Right, event.level))
+    spec = PrincipalSpec(rights=members(Permission, event.level))
     uid = stamp.revision
     meta = Meta(name=event.operator, uid=uid, revision=uid, created_by=stamp.actor, created=stamp.at)
     state.principals.put(event.operator, Principal(meta=meta, spec=spec))
@@ -199,5 +197,5 @@ def _count_fences(state: LedgerState, settings: Settings) -> None:
         return
     for uid, session in list(state.sessions.items()):
         fence = max(session.fence or before, after)
-        if _is_fenced(state, session.principal) and fence != session.fence:
+        if is_fenced(state, session.principal) and fence != session.fence:
             state.sessions.put(uid, msgspec.structs.replace(session, fence=fence))

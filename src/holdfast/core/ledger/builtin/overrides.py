@@ -1,6 +1,6 @@
 """Human decisions with scope, reason, owner and an absolute end, in both ledgers.
 
-An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19). `in_force` is
+An override only ever takes authority for a time; its end gives it back and does nothing else (RULES 19). `active_overrides` is
 the one function that says what overrides restrict and allow now: every gate of both ledgers, every controller and every
 scheduler asks it.
 """
@@ -13,21 +13,21 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
-from holdfast.core.ledger.commit.rules import Case, Lane, Rule, Subject
+from holdfast.core.ledger.commit.rules import CommandContext, CommandLane, CommandRule, Subject
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.objects.override_effects import (
     AvoidZone,
-    DeclareLost,
+    DeclaredLost,
     EmergencyQuota,
     PauseAutoscaler,
     PauseRepair,
     PauseScheduling,
     effect_of,
-    misread,
+    effect_problem,
 )
-from holdfast.core.model.objects.policies import OF_TENANTS, OF_THE_PLATFORM, Action, Override
-from holdfast.core.model.objects.principals import Right
+from holdfast.core.model.objects.policies import OF_TENANTS, OF_THE_PLATFORM, Override, OverrideAction
+from holdfast.core.model.objects.principals import Permission
 from holdfast.core.model.values.limits import OVERRIDES_MAX, REASON_MAX
 from holdfast.core.model.values.metadata import Labels
 from holdfast.core.model.values.structs import Instant, Revision, Row
@@ -36,7 +36,7 @@ from holdfast.core.model.values.structs import Instant, Revision, Row
 class OpenOverride(Row, frozen=True, tag="open-override"):
     """Take authority over something, for a reason, until an end."""
 
-    action: Action
+    action: OverrideAction
     region: str
     target: str
     reason: str
@@ -60,11 +60,11 @@ class OverrideEnded(Row, frozen=True, tag="override-ended"):
     reason: str
 
 
-def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Accepted | Refused:
+def open_override(state: LedgerState, command: OpenOverride, case: CommandContext) -> Accepted | Refused:
     """It needs a reason, parameters that its kind knows, and an end in the future that is not too far away."""
     if not command.reason.strip() or len(command.reason) > REASON_MAX:
         return Refused(Code.MALFORMED, f"an override says why, in 1 to {REASON_MAX} characters", {})
-    wrong = misread(command.action, command.region, command.target, command.facts)
+    wrong = effect_problem(command.action, command.region, command.target, command.facts)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
     if command.action in OF_THE_PLATFORM and state.facts.ledger != "platform":
@@ -94,7 +94,7 @@ def open_override(state: LedgerState, command: OpenOverride, case: Case) -> Acce
     return Accepted((OverrideOpened(override),))
 
 
-def end_override(state: LedgerState, command: EndOverride, case: Case) -> Accepted | Refused:
+def end_override(state: LedgerState, command: EndOverride, case: CommandContext) -> Accepted | Refused:
     """The controller may not end it early: only people may."""
     override = state.overrides.get(command.uid)
     if override is None:
@@ -107,7 +107,7 @@ def end_override(state: LedgerState, command: EndOverride, case: Case) -> Accept
     return Accepted((OverrideEnded(command.uid, command.reason),))
 
 
-def _refuse_scope(state: LedgerState, case: Case, override: OpenOverride | Override) -> Refused | None:
+def _refuse_scope(state: LedgerState, case: CommandContext, override: OpenOverride | Override) -> Refused | None:
     """A right holds in its scope: a region's operator acts there, a tenant's on that tenant alone, a node's on none.
 
     A region's own ledger takes overrides of that region only.
@@ -133,7 +133,7 @@ def override_ended(state: LedgerState, event: OverrideEnded, _stamp: Stamp) -> N
     state.overrides.drop(event.uid)
 
 
-class InForce(Struct, frozen=True):
+class ActiveOverrides(Struct, frozen=True):
     """What overrides restrict and allow in one place at one time; of several alike, the one that ends last."""
 
     #: By tenant whose scheduling is paused; empty: everybody's.
@@ -157,16 +157,16 @@ class InForce(Struct, frozen=True):
 
 
 #: What holds almost everywhere and almost always.
-NOTHING_IN_FORCE = InForce()
+NO_OVERRIDES = ActiveOverrides()
 
 
-def in_force(state: LedgerState, at: Instant, region: str = "") -> InForce:
+def active_overrides(state: LedgerState, at: Instant, region: str = "") -> ActiveOverrides:
     """What overrides restrict and allow now in a region; a region's own ledger has those of that region only.
 
     Ends are judged against `at` alone: an override that has passed holds nothing, even while it is still listed.
     """
     if state.has_no_overrides():
-        return NOTHING_IN_FORCE
+        return NO_OVERRIDES
     pauses: dict[str, Override] = {}
     zones: dict[str, Override] = {}
     lost: dict[str, Override] = {}
@@ -182,13 +182,13 @@ def in_force(state: LedgerState, at: Instant, region: str = "") -> InForce:
                 repair = _last(repair, override)
             case PauseAutoscaler():
                 autoscaler = _last(autoscaler, override)
-            case DeclareLost(name):
+            case DeclaredLost(name):
                 lost[name] = _last(lost.get(name), override)
             case EmergencyQuota() as quota:
                 emergencies[override.uid] = quota
             case never:
                 assert_never(never)
-    return InForce(pauses, zones, repair, autoscaler, lost, emergencies)
+    return ActiveOverrides(pauses, zones, repair, autoscaler, lost, emergencies)
 
 
 def emergency(override: Override | None) -> EmergencyQuota | None:
@@ -197,7 +197,7 @@ def emergency(override: Override | None) -> EmergencyQuota | None:
     return effect if isinstance(effect, EmergencyQuota) else None
 
 
-def paused(override: Override | None, what: str) -> Refused | None:
+def refuse_while_paused(override: Override | None, what: str) -> Refused | None:
     """The refusal of what an override keeps from happening: whose it is, and until when it holds."""
     if override is None:
         return None
@@ -227,7 +227,7 @@ def _later(one: Override | None, other: Override | None) -> Override | None:
 
 APPLY: dict[type, Any] = {OverrideOpened: override_opened, OverrideEnded: override_ended}
 
-RULES: tuple[Rule[Any], ...] = (
-    Rule(OpenOverride, open_override, ("person",), Lane.OPERATORS, "a person holds authority over the target", "EndOverride; the override controller at its end", Right.OVERRIDE),
-    Rule(EndOverride, end_override, ("person", "controller/override"), Lane.OPERATORS, "authority returns to its controller", "OpenOverride again", Right.OVERRIDE, subject=subject),
+RULES: tuple[CommandRule[Any], ...] = (
+    CommandRule(OpenOverride, open_override, ("person",), CommandLane.OPERATORS, "a person holds authority over the target", "EndOverride; the override controller at its end", Permission.OVERRIDE),
+    CommandRule(EndOverride, end_override, ("person", "controller/override"), CommandLane.OPERATORS, "authority returns to its controller", "OpenOverride again", Permission.OVERRIDE, subject=subject),
 )  # fmt: skip

@@ -42,15 +42,15 @@ from holdfast.core.ledger.builtin.sessions import (
     session_ended,
     session_opened,
 )
-from holdfast.core.ledger.commit.rules import Lane, Rule
+from holdfast.core.ledger.commit.rules import CommandLane, CommandRule
 from holdfast.core.ledger.commit.watch import LOG, OVERRIDE, PRINCIPAL, SERVER, SESSION, KeysOf
 
-HouseCommand = (
+BuiltinCommand = (
     StartLog | StartTerm | RaiseLevel | RecordDigest | OpenSession | EndSession | Configure | RecordDenials
     | servers.AdmitServer | servers.RevokeServer | servers.ForgetServer
 )  # fmt: skip
 
-HouseEvent = (
+BuiltinEvent = (
     LogStarted | TermStarted | LevelRaised | StateDigested | SessionOpened | SessionEnded | Configured | DenialsRecorded
     | servers.ServerStored | servers.ServerForgotten
 )  # fmt: skip
@@ -67,19 +67,19 @@ APPLY: dict[type, Any] = {
     **servers.APPLY,
 }
 
-_RULES: tuple[Rule[Any], ...] = (
-    Rule(StartLog, start_log, ("ledger",), Lane.PROOFS, "a log exists", "an empty log is deleted with its store"),
-    Rule(StartTerm, start_term, ("ledger",), Lane.PROOFS, "a leader stands", "the next term"),
-    Rule(RaiseLevel, raise_level, ("ledger", "person"), Lane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays", whole=True),
-    Rule(RecordDigest, record_digest, ("ledger",), Lane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
-    Rule(OpenSession, open_session, (), Lane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
-    Rule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), Lane.PROOFS, "fences are counted", "OpenSession, as a new life"),
-    Rule(Configure, configure, ("person",), Lane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
+_RULES: tuple[CommandRule[Any], ...] = (
+    CommandRule(StartLog, start_log, ("ledger",), CommandLane.PROOFS, "a log exists", "an empty log is deleted with its store"),
+    CommandRule(StartTerm, start_term, ("ledger",), CommandLane.PROOFS, "a leader stands", "the next term"),
+    CommandRule(RaiseLevel, raise_level, ("ledger", "person"), CommandLane.OPERATORS, "older readers stop", "nothing: a level stays, as what was written stays", whole=True),
+    CommandRule(RecordDigest, record_digest, ("ledger",), CommandLane.PROOFS, "followers compare", "nothing to undo: it is a fact"),
+    CommandRule(OpenSession, open_session, (), CommandLane.PROOFS, "an epoch begins, an older one ends", "EndSession, by its owner or by node health"),
+    CommandRule(EndSession, end_session, ("controller/node-health", "controller/sessions", "ledger"), CommandLane.PROOFS, "fences are counted", "OpenSession, as a new life"),
+    CommandRule(Configure, configure, ("person",), CommandLane.OPERATORS, "later commands are judged by other numbers", "Configure with the old ones", subject=settings_subject, whole=True),
     RULE,
     *servers.RULES,
 )  # fmt: skip
 
-KEYS: Mapping[type, KeysOf] = {
+WATCH_KEYS: Mapping[type, KeysOf] = {
     log.LogStarted: lambda event, _: ((LOG, "started"), (PRINCIPAL, event.operator)),
     log.TermStarted: lambda _event, _: ((LOG, "term"),),
     log.LevelRaised: lambda _event, _: ((LOG, "level"),),
@@ -95,7 +95,7 @@ KEYS: Mapping[type, KeysOf] = {
 }
 
 
-def rules(*machines: str) -> Iterator[Rule[Any]]:
+def rules(*machines: str) -> Iterator[CommandRule[Any]]:
     """The rules of every ledger, in one where these kinds of machines have sessions."""
     for rule in _RULES:
         is_of_sessions = rule.command in (OpenSession, EndSession)

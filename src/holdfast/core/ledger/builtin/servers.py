@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
-from holdfast.core.ledger.commit.rules import Case, Lane, Rule
+from holdfast.core.ledger.commit.rules import CommandContext, CommandLane, CommandRule
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken, is_sound, ledger_of
+from holdfast.core.model.records.servers import SERVER_TOKEN_LIFE, ServerToken, is_valid_server_token, ledger_of
 from holdfast.core.model.values.limits import SERVER_TOKENS_MAX, SERVERS_MAX
 from holdfast.core.model.values.structs import Row
 
@@ -61,10 +61,10 @@ class ServerForgotten(Row, frozen=True, tag="server-forgotten"):
 # Decide
 
 
-def admit_server(state: LedgerState, command: AdmitServer, case: Case) -> Accepted | Refused:
+def admit_server(state: LedgerState, command: AdmitServer, case: CommandContext) -> Accepted | Refused:
     """A sound token of a server of this ledger, with an end that is neither past nor too far away."""
     new = command.server
-    if not is_sound(new):
+    if not is_valid_server_token(new):
         return Refused(Code.MALFORMED, "that is no server's token", {"name": new.name, "principal": new.principal})
     if ledger_of(new.principal) != state.facts.ledger:
         message = f"{new.principal} is no server of {state.facts.ledger}"
@@ -90,7 +90,7 @@ def _displaced(state: LedgerState, new: ServerToken) -> ServerToken | None:
     return min(crowded, key=lambda one: (one.expires, one.name), default=None)
 
 
-def revoke_server(state: LedgerState, command: RevokeServer, case: Case) -> Accepted | Refused:
+def revoke_server(state: LedgerState, command: RevokeServer, case: CommandContext) -> Accepted | Refused:
     """Every token of the server that is honoured now ends now."""
     own = [one for one in state.servers.values() if one.principal == command.principal]
     if not own:
@@ -101,18 +101,18 @@ def revoke_server(state: LedgerState, command: RevokeServer, case: Case) -> Acce
     return Accepted(tuple(ServerStored(replace(one, expires=case.at)) for one in good))
 
 
-def forget_server(state: LedgerState, command: ForgetServer, case: Case) -> Accepted | Refused:
+def forget_server(state: LedgerState, command: ForgetServer, case: CommandContext) -> Accepted | Refused:
     """Not before whatever was announced under its name is over, too."""
     known = state.servers.get(command.name)
     if known is None:
         return not_found("server token", command.name)
-    if case.at < over_at(known):
-        facts = {"at": case.at, "ends": over_at(known)}
+    if case.at < forgettable_at(known):
+        facts = {"at": case.at, "ends": forgettable_at(known)}
         return Refused(Code.TOO_EARLY, f"token {command.name} is remembered for longer", facts)
     return Accepted((ServerForgotten(command.name),))
 
 
-def over_at(token: ServerToken) -> int:
+def forgettable_at(token: ServerToken) -> int:
     """When a token may be forgotten: were it revoked the moment it was announced, it would be over by then."""
     return token.expires + SERVER_TOKEN_LIFE
 
@@ -130,14 +130,14 @@ def server_forgotten(state: LedgerState, event: ServerForgotten, stamp: Stamp) -
 
 APPLY: dict[type, Any] = {ServerStored: server_stored, ServerForgotten: server_forgotten}
 
-RULES: tuple[Rule[Any], ...] = (
-    Rule(AdmitServer, admit_server, (SERVERS,), Lane.OPERATORS,
+RULES: tuple[CommandRule[Any], ...] = (
+    CommandRule(AdmitServer, admit_server, (SERVERS,), CommandLane.OPERATORS,
          "this server may act for others",
          "RevokeServer; its end, and then ForgetServer"),
-    Rule(RevokeServer, revoke_server, ("person",), Lane.OPERATORS,
+    CommandRule(RevokeServer, revoke_server, ("person",), CommandLane.OPERATORS,
          "who holds that token acts for nobody any more",
          "nothing: the server makes another, and AdmitServer takes it", whole=True),
-    Rule(ForgetServer, forget_server, (SERVERS,), Lane.OPERATORS,
+    CommandRule(ForgetServer, forget_server, (SERVERS,), CommandLane.OPERATORS,
          "its row is free",
          "nothing to undo: its token is over"),
 )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.commit.dedup import forget
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.dedup import forget_session
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.ledger.state.ledger_state import LedgerState, Session
 from holdfast.core.model.values.structs import Row
@@ -31,7 +31,7 @@ class SessionEnded(Row, frozen=True, tag="session-ended"):
     reason: str
 
 
-def open_session(state: LedgerState, command: OpenSession, case: Case) -> Accepted | Refused:
+def open_session(state: LedgerState, command: OpenSession, case: CommandContext) -> Accepted | Refused:
     """One life at a time: the older session of the same name ends in the same commit."""
     opened = SessionOpened(case.actor)
     old = state.session_of.get(case.actor)
@@ -40,7 +40,7 @@ def open_session(state: LedgerState, command: OpenSession, case: Case) -> Accept
     return Accepted((SessionEnded(old, case.actor, "superseded"), opened))
 
 
-def end_session(state: LedgerState, command: EndSession, case: Case) -> Accepted | Refused:
+def end_session(state: LedgerState, command: EndSession, case: CommandContext) -> Accepted | Refused:
     """Node health and the ledger may end any session, a machine only its own."""
     session = state.sessions.get(command.session)
     if session is None:
@@ -51,17 +51,17 @@ def end_session(state: LedgerState, command: EndSession, case: Case) -> Accepted
 
 
 def session_opened(state: LedgerState, event: SessionOpened, stamp: Stamp) -> None:
-    fence = state.facts.settings.fence_time if _is_fenced(state, event.principal) else 0
+    fence = state.facts.settings.fence_time if is_fenced(state, event.principal) else 0
     state.sessions.put(stamp.revision, Session(stamp.revision, event.principal, stamp.at, 0, fence))
     state.session_of.put(event.principal, stamp.revision)
 
 
 def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None:
     state.sessions.drop(event.session)
-    forget(state, event.session)
+    forget_session(state, event.session)
     if state.session_of.get(event.principal) == event.session:
         state.session_of.drop(event.principal)
 
 
-def _is_fenced(state: LedgerState, principal: str) -> bool:
+def is_fenced(state: LedgerState, principal: str) -> bool:
     return state.facts.level >= 2 and principal.startswith("agent/")

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.answers import Answer, Code, Refused, Repeated
-from holdfast.core.ledger.commit.dedup import earlier_answer
-from holdfast.core.ledger.commit.preconditions import handled
-from holdfast.core.ledger.commit.rules import Case, Rule
+from holdfast.core.ledger.commit.dedup import find_duplicate
+from holdfast.core.ledger.commit.preconditions import check_and_handle
+from holdfast.core.ledger.commit.rules import CommandContext, CommandRule
 from holdfast.core.ledger.commit.size_limits import refuse_excess
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.state.ledger_state import LedgerState
-from holdfast.core.model.records.servers import looks_like_a_server
+from holdfast.core.model.records.servers import is_server_name
 from holdfast.core.model.values.structs import Instant, Revision
 
 S = TypeVar("S", bound=LedgerState)
@@ -28,27 +28,29 @@ BUILT_IN = ("controller", "ledger")
 NAME_MAX = 256
 
 
-def judge(rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision) -> Answer:
+def decide_command(
+    rules: Mapping[type, CommandRule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
+) -> Answer:
     """The answer to a command. Pure: the same arguments give the same answer, always."""
-    received = receive(rules, state, envelope, at, revision)
-    if not isinstance(received, Case):
+    received = authorize(rules, state, envelope, at, revision)
+    if not isinstance(received, CommandContext):
         return received
-    return handled(rules[type(envelope.command)], state, received)
+    return check_and_handle(rules[type(envelope.command)], state, received)
 
 
-def receive(
-    rules: Mapping[type, Rule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
-) -> Case | Refused | Repeated:
+def authorize(
+    rules: Mapping[type, CommandRule[S]], state: S, envelope: Envelope[Any], at: Instant, revision: Revision
+) -> CommandContext | Refused | Repeated:
     """The case that a handler is to judge, or the answer that needs no handler."""
     rule = rules.get(type(envelope.command))
     if rule is None:
         return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
-    case = Case(envelope, at, revision)
-    answer = _refuse_sender(state, case, rule) or earlier_answer(state, case)
+    case = CommandContext(envelope, at, revision)
+    answer = _refuse_sender(state, case, rule) or find_duplicate(state, case)
     return answer or refuse_excess(case.command) or case
 
 
-def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+def _refuse_sender(state: LedgerState, case: CommandContext, rule: CommandRule[Any]) -> Refused | None:
     envelope, actor, kind = case.envelope, case.actor, case.kind
     if max(len(actor), len(envelope.key), len(envelope.via)) > NAME_MAX:
         return Refused(Code.MALFORMED, f"names and keys have at most {NAME_MAX} characters", {})
@@ -68,7 +70,7 @@ def _refuse_sender(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused |
     return _refuse_scope(state, case, rule)
 
 
-def _refuse_scope(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
+def _refuse_scope(state: LedgerState, case: CommandContext, rule: CommandRule[Any]) -> Refused | None:
     """A right holds in its scope. Of what a command names, its handler judges; here, whether anything can be within."""
     refused = _outside_region(state, case)
     if refused is not None:
@@ -84,7 +86,7 @@ def _refuse_scope(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | 
     return None
 
 
-def _outside_region(state: LedgerState, case: Case) -> Refused | None:
+def _outside_region(state: LedgerState, case: CommandContext) -> Refused | None:
     """The sender's scope is a region, and this is the ledger of another one: principals are known in all of them."""
     assert case.principal is not None
     region, ledger = case.principal.spec.scope.region, state.facts.ledger
@@ -94,8 +96,8 @@ def _outside_region(state: LedgerState, case: Case) -> Refused | None:
     return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {region} only", facts)
 
 
-def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused | None:
-    if looks_like_a_server(case.actor):
+def _refuse_machine(state: LedgerState, case: CommandContext, rule: CommandRule[Any]) -> Refused | None:
+    if is_server_name(case.actor):
         return _no_right(case, rule)  # it acts for others, and never in its own name
     number = case.envelope.session
     if number == 0 and rule.command.__name__ == "OpenSession":
@@ -107,6 +109,6 @@ def _refuse_machine(state: LedgerState, case: Case, rule: Rule[Any]) -> Refused 
     return None
 
 
-def _no_right(case: Case, rule: Rule[Any]) -> Refused:
+def _no_right(case: CommandContext, rule: CommandRule[Any]) -> Refused:
     facts = {"actor": case.actor, "owners": list(rule.owners), "right": rule.right.value}
     return Refused(Code.NO_RIGHT, f"{case.actor} may not send {rule.command.__name__}", facts)

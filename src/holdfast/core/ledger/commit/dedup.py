@@ -12,16 +12,16 @@ from bisect import bisect_right
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused, Repeated
-from holdfast.core.ledger.codec import Record, body_digest, key_id
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.state.ledger_state import KEY, KeyKept, LedgerState, Remembered, Session
+from holdfast.core.ledger.codec import LogRecord, body_digest, key_id
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.state.ledger_state import KEY, IdempotencyRecord, LedgerState, Session, SessionAnswer
 from holdfast.core.model.values.structs import Instant, Revision
 
 #: How many commands of one session may be in flight.
 WINDOW = 256
 
 
-def earlier_answer(state: LedgerState, case: Case) -> Repeated | Refused | None:
+def find_duplicate(state: LedgerState, case: CommandContext) -> Repeated | Refused | None:
     """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
     envelope = case.envelope
     settings = state.facts.settings
@@ -60,13 +60,13 @@ def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | 
     return None
 
 
-def forget(state: LedgerState, session: Revision) -> None:
+def forget_session(state: LedgerState, session: Revision) -> None:
     """Drop what was kept for a session that has ended. Part of evolve."""
     for place in range(WINDOW):
         state.answered.drop((session, place))
 
 
-def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
+def _in_keys(state: LedgerState, case: CommandContext) -> Repeated | Refused | None:
     kept = _kept_of(state, case.actor, case.envelope.key)
     if kept is None or _is_over(state, kept, case.at):
         if _too_many(state, case):
@@ -77,35 +77,35 @@ def _in_keys(state: LedgerState, case: Case) -> Repeated | Refused | None:
     return Repeated(kept.revision, kept.answer)
 
 
-def is_kept(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
+def is_known_key(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
     """Whether a command was accepted under this key: what comes under it again has an answer, and changes nothing."""
     kept = _kept_of(state, actor, key)
     return kept is not None and not _is_over(state, kept, at)
 
 
-def _kept_of(state: LedgerState, actor: str, key: str) -> KeyKept | None:
+def _kept_of(state: LedgerState, actor: str, key: str) -> IdempotencyRecord | None:
     """What is kept of an actor's key. Another's may have the same number: it answers for its own commands alone."""
     kept = state.keys.get(key_id(actor, key))
     return kept if kept is not None and kept.actor == actor else None
 
 
-def _too_many(state: LedgerState, case: Case) -> bool:
+def _too_many(state: LedgerState, case: CommandContext) -> bool:
     most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(case.actor) or b""
     # They end in the order in which they are listed: so many are left if the one that many from the end is.
     first = len(mine) - most * KEY.size
     return first >= 0 and not _is_over(state, _kept(state, mine, first), case.at)
 
 
-def _is_over(state: LedgerState, kept: KeyKept, at: Instant) -> bool:
+def _is_over(state: LedgerState, kept: IdempotencyRecord, at: Instant) -> bool:
     """A key is kept as long as any repeat of its command may still come."""
     return kept.at + state.facts.settings.retry_window < at
 
 
-def _kept(state: LedgerState, packed: bytes, place: int) -> KeyKept:
+def _kept(state: LedgerState, packed: bytes, place: int) -> IdempotencyRecord:
     return state.keys[KEY.unpack_from(packed, place)[0]]
 
 
-def _keep(state: LedgerState, key: int, new: KeyKept, at: Instant) -> None:
+def _keep(state: LedgerState, key: int, new: IdempotencyRecord, at: Instant) -> None:
     """List a key among its actor's, where it ends, and drop those that are over: they come first, each once."""
     mine = state.keys_of.get(new.actor) or b""
     first = 0
@@ -131,14 +131,14 @@ def _unlist(state: LedgerState, actor: str, key: int) -> None:
         state.keys_of.drop(actor)
 
 
-def remember(state: LedgerState, record: Record[Any], revision: Revision) -> None:
+def remember_answer(state: LedgerState, record: LogRecord[Any], revision: Revision) -> None:
     """Keep what a repeat of this record is answered. Part of evolve: it reads the record and nothing else."""
     if record.session:
         session = state.sessions.get(record.session)
         if session is None:
             return
         sequence = record.sequence
-        state.answered.put((session.uid, sequence % WINDOW), Remembered(sequence, revision, record.answer))
+        state.answered.put((session.uid, sequence % WINDOW), SessionAnswer(sequence, revision, record.answer))
         if session.high < sequence:
             state.sessions.put(
                 session.uid, Session(session.uid, session.principal, session.opened, sequence, session.fence)
@@ -146,4 +146,6 @@ def remember(state: LedgerState, record: Record[Any], revision: Revision) -> Non
     elif record.key:
         # A repeat is judged by when it was first sent: a key lives from then on, if that is later than now.
         since = max(record.at, record.sent)
-        _keep(state, record.key, KeyKept(record.actor, record.body, since, revision, record.answer), record.at)
+        _keep(
+            state, record.key, IdempotencyRecord(record.actor, record.body, since, revision, record.answer), record.at
+        )

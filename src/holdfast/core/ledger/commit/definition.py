@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from holdfast.core.ledger.answers import Answer
 from holdfast.core.ledger.codec import BatchReader, EnvelopeReader
-from holdfast.core.ledger.commit.authorization import judge
-from holdfast.core.ledger.commit.rules import Rule
+from holdfast.core.ledger.commit.authorization import decide_command
+from holdfast.core.ledger.commit.rules import CommandRule
 from holdfast.core.ledger.commit.watch import KeysOf
 from holdfast.core.ledger.envelope import Envelope, Stamp
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.ledger.state.invariants import Invariant
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.values.structs import Instant, Revision
@@ -22,12 +22,12 @@ from holdfast.core.model.values.structs import Instant, Revision
 S = TypeVar("S", bound=LedgerState)
 
 
-class Book(Struct, Generic[S], frozen=True):
+class LedgerDefinition(Struct, Generic[S], frozen=True):
     """One ledger's code: its empty state, its rules, what its events do and touch, its invariants, its readers."""
 
     name: str
     empty: Callable[[], S]
-    rules: Mapping[type, Rule[S]]
+    rules: Mapping[type, CommandRule[S]]
     apply: Mapping[type, Callable[[S, Any, Stamp], None]]
     keys: Mapping[type, KeysOf]
     kinds: Mapping[str, str]
@@ -40,16 +40,18 @@ class Book(Struct, Generic[S], frozen=True):
         """The highest level that a server with this book can read and write."""
         return self.batches.level
 
-    def of_level(self, level: int) -> Book[S]:
+    def of_level(self, level: int) -> LedgerDefinition[S]:
         """This ledger as a server knows it that knows no later level than this one."""
         return msgspec.structs.replace(self, batches=self.batches.of_level(level))
 
 
-def decide(book: Book[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None) -> Answer:
+def decide(
+    book: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None
+) -> Answer:
     """The answer to one command in this state, as if it were the next in the log."""
-    return judge(book.rules, state, envelope, at, revision(state.facts.seq + 1) if rev is None else rev)
+    return decide_command(book.rules, state, envelope, at, pack_revision(state.facts.seq + 1) if rev is None else rev)
 
 
-def evolve(book: Book[S], state: S, event: Any, stamp: Stamp) -> None:
+def evolve(book: LedgerDefinition[S], state: S, event: Any, stamp: Stamp) -> None:
     """The only way that state changes."""
     book.apply[type(event)](state, event, stamp)

@@ -25,21 +25,21 @@ from holdfast.core.ledger.codec import (
     Batch,
     Evidence,
     Header,
-    Record,
+    LogRecord,
     body_digest,
     chain,
     encode,
     encode_batch,
     key_id,
 )
-from holdfast.core.ledger.commit.authorization import PEOPLE, receive
-from holdfast.core.ledger.commit.dedup import remember
-from holdfast.core.ledger.commit.definition import Book, S
-from holdfast.core.ledger.commit.preconditions import handled
-from holdfast.core.ledger.commit.rules import Case, InARow
+from holdfast.core.ledger.commit.authorization import PEOPLE, authorize
+from holdfast.core.ledger.commit.dedup import remember_answer
+from holdfast.core.ledger.commit.definition import LedgerDefinition, S
+from holdfast.core.ledger.commit.preconditions import check_and_handle
+from holdfast.core.ledger.commit.rules import CommandCoalescer, CommandContext
 from holdfast.core.ledger.envelope import Envelope, Stamp
-from holdfast.core.ledger.levels import LEVEL, Above, form, lowered
-from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, revision
+from holdfast.core.ledger.levels import LEVEL, AboveLevel, at_level, form
+from holdfast.core.ledger.revision import INDEX_BITS, INDEX_MAX, pack_revision
 from holdfast.core.model.records.decisions import AuditEvent
 from holdfast.core.model.values.structs import Instant, Revision
 
@@ -47,40 +47,40 @@ from holdfast.core.model.values.structs import Instant, Revision
 ROW_BYTES = 32
 
 
-class Landed(Struct, frozen=True, gc=False):
+class Committed(Struct, frozen=True, gc=False):
     """An accepted command of a draft: it is true once the batch is durable."""
 
     revision: Revision
     answer: bytes
 
 
-class Draft(Generic[S]):
+class BatchDraft(Generic[S]):
     """A batch under way."""
 
-    def __init__(self, book: Book[S], state: S) -> None:
+    def __init__(self, book: LedgerDefinition[S], state: S) -> None:
         self._book = book
         self._base = state
         self.state = state.overlay()
         self._seq = state.facts.seq + 1
-        self._next = revision(self._seq)
-        self._last = revision(self._seq, INDEX_MAX)
+        self._next = pack_revision(self._seq)
+        self._last = pack_revision(self._seq, INDEX_MAX)
         self._records: list[bytes] = []
-        self._accepted: list[Record[Any]] = []
+        self._accepted: list[LogRecord[Any]] = []
         self._decisions: list[Evidence] = []
         self._audit: list[Evidence] = []
         self._at = state.facts.at
-        self._row: InARow | None = None
+        self._row: CommandCoalescer | None = None
         self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def consider(self, envelope: Envelope[Any], at: Instant) -> Landed | Refused | Repeated:
+    def consider(self, envelope: Envelope[Any], at: Instant) -> Committed | Refused | Repeated:
         """Judge a command on what the draft holds so far; what is accepted becomes part of it."""
         assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
         first = self._next
-        case = receive(self._book.rules, self.state, envelope, at, first)
-        if not isinstance(case, Case):
+        case = authorize(self._book.rules, self.state, envelope, at, first)
+        if not isinstance(case, CommandContext):
             return case
         case.level = self._book.level
         answer = self._at_level(self._judge(case))
@@ -100,18 +100,18 @@ class Draft(Generic[S]):
         self._records.append(raw)
         self._accepted.append(record)
         self.size_bytes += len(raw) + ROW_BYTES * answer.rows
-        return Landed(first, answer.answer)
+        return Committed(first, answer.answer)
 
-    def _refuse_size(self, case: Case, record_bytes: int, events: int) -> Refused | None:
+    def _refuse_size(self, case: CommandContext, record_bytes: int, events: int) -> Refused | None:
         """A record that is too large for the log, or whose events have no more numbers in this batch."""
         most = COPY_BYTES_MAX if self._book.rules[type(case.command)].copies else RECORD_BYTES_MAX
         if record_bytes > most:
             return too_large("bytes in its record", record_bytes, most)
         if self._next + events > self._last:
-            return too_large("events in its batch", self._next + events - revision(self._seq), INDEX_MAX)
+            return too_large("events in its batch", self._next + events - pack_revision(self._seq), INDEX_MAX)
         return None
 
-    def _keep_evidence(self, case: Case, command: str) -> None:
+    def _keep_evidence(self, case: CommandContext, command: str) -> None:
         """Keep what a sender based its command on; and what a person did, whatever that person sent along."""
         number, envelope = len(self._records), case.envelope
         if envelope.evidence:
@@ -122,7 +122,7 @@ class Draft(Generic[S]):
             self._audit.append(Evidence(number, audit))
             self.size_bytes += len(audit)
 
-    def _judge(self, case: Case) -> Accepted | Refused:
+    def _judge(self, case: CommandContext) -> Accepted | Refused:
         """Judge in a row with those before it where that can be done, alone otherwise."""
         rule = self._book.rules[type(case.command)]
         if rule.in_a_row is not None:
@@ -133,7 +133,7 @@ class Draft(Generic[S]):
             if answer is not None:
                 return answer
         self._settle()
-        return handled(rule, self.state, case)
+        return check_and_handle(rule, self.state, case)
 
     def _level(self) -> int:
         """The level of what is written next: the log's, or of a log that begins, this server's."""
@@ -146,19 +146,19 @@ class Draft(Generic[S]):
         if level == LEVEL or isinstance(answer, Refused):
             return answer
         try:
-            return Accepted(lowered(answer.events, level), answer.answer)
-        except Above as above:
+            return Accepted(at_level(answer.events, level), answer.answer)
+        except AboveLevel as above:
             self._settle()
             facts = {"level": level, "needs": above.level}
             return Refused(Code.LEVEL, f"the log is of level {level}, and {above}: raise it first", facts)
 
-    def _apply(self, record: Record[Any], first: Revision) -> None:
+    def _apply(self, record: LogRecord[Any], first: Revision) -> None:
         if self._row is None:
             apply_record(self._book, self.state, record, first)
             return
         self._row.put(record.events, first, record.actor)
         if record.session or record.key:
-            remember(self.state, record, first)
+            remember_answer(self.state, record, first)
 
     def _settle(self) -> None:
         if self._row is not None:
@@ -202,11 +202,11 @@ class Draft(Generic[S]):
         self._base.merge(self.state)
 
 
-def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> Record[Any]:
+def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> LogRecord[Any]:
     key, body = 0, b""
     if envelope.key:
         key, body = key_id(envelope.actor, envelope.key), body_digest(envelope)
-    return Record(
+    return LogRecord(
         at,
         envelope.sent,
         envelope.actor,
@@ -221,7 +221,7 @@ def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> Record[An
     )
 
 
-def apply_record(book: Book[S], state: S, record: Record[Any], first: Revision) -> Revision:
+def apply_record(book: LedgerDefinition[S], state: S, record: LogRecord[Any], first: Revision) -> Revision:
     """Apply a record whose first event has this revision; returns the revision after its last."""
     apply, at, actor = book.apply, record.at, record.actor
     position = first
@@ -229,11 +229,11 @@ def apply_record(book: Book[S], state: S, record: Record[Any], first: Revision) 
         apply[type(event)](state, event, Stamp(position, at, actor))
         position += 1
     if record.session or record.key:
-        remember(state, record, first)
+        remember_answer(state, record, first)
     return position
 
 
-def fold(book: Book[S], state: S, batch: Batch[Any]) -> None:
+def fold(book: LedgerDefinition[S], state: S, batch: Batch[Any]) -> None:
     """Apply a batch from the log: what a follower, a restart, a replay and a view do."""
     header = batch.header
     assert header.seq == state.facts.seq + 1, f"batch {header.seq} after {state.facts.seq}"

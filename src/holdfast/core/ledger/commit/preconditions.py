@@ -2,8 +2,8 @@
 
 Two people who read the same revision and both write must not overwrite one another, through whichever servers they
 come: only the ledger, which judges one command after another, can tell. Nor must a controller's command land that
-follows from what was wanted a moment before. A rule names that object (`Rule.subject`); what is expected of it comes
-with the envelope. A command without such an object takes no expectation: it would not be kept.
+follows from what was wanted a moment before. A rule names that object (`CommandRule.subject`); what is expected of it
+comes with the envelope. A command without such an object takes no expectation: it would not be kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, stale
-from holdfast.core.ledger.commit.rules import Case, Rule, Subject
+from holdfast.core.ledger.commit.rules import CommandContext, CommandRule, Subject
 from holdfast.core.ledger.envelope import ABSENT, PRESENT, Envelope
 from holdfast.core.model.values.structs import Revision
 
@@ -19,7 +19,7 @@ from holdfast.core.model.values.structs import Revision
 _FIRST = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER, Code.MALFORMED, Code.TOO_LARGE)
 
 
-def handled(rule: Rule[Any], state: Any, case: Case) -> Accepted | Refused:
+def check_and_handle(rule: CommandRule[Any], state: Any, case: CommandContext) -> Accepted | Refused:
     """The handler's answer, unless the object that the command changes is not as its sender expects."""
     answer = rule.handler(state, case.command, case)
     expect = expected_by(case.envelope)

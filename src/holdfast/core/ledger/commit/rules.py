@@ -15,11 +15,11 @@ from holdfast.core.ledger.answers import Accepted, Refused
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.levels import LEVEL
 from holdfast.core.ledger.state.ledger_state import Session
-from holdfast.core.model.objects.principals import Principal, Right
+from holdfast.core.model.objects.principals import Permission, Principal
 from holdfast.core.model.values.structs import Instant, Revision
 
 
-class Lane(IntEnum):
+class CommandLane(IntEnum):
     """Guaranteed shares of a ledger's attention; overload sheds from the bottom (RULES 11)."""
 
     PROOFS = 1
@@ -30,7 +30,7 @@ class Lane(IntEnum):
     READS = 6
 
 
-class Case:
+class CommandContext:
     """A command under judgement: everything a handler may know besides the state."""
 
     __slots__ = ("actor", "at", "command", "envelope", "kind", "level", "principal", "revision", "session")
@@ -74,10 +74,10 @@ class Subject(NamedTuple):
 
 
 S = TypeVar("S")
-Handler = Callable[[S, Any, Case], Accepted | Refused]
+Handler = Callable[[S, Any, CommandContext], Accepted | Refused]
 
 
-class InARow(Protocol):
+class CommandCoalescer(Protocol):
     """Commands of one kind, judged in a row: what they share is asked once, and their events are applied together.
 
     A row gives exactly the answers and the state that one command after another would give; what it cannot judge so it
@@ -86,7 +86,7 @@ class InARow(Protocol):
 
     at: Instant
 
-    def judge(self, command: Any, case: Case) -> Accepted | None:
+    def judge(self, command: Any, case: CommandContext) -> Accepted | None:
         """The answer on top of what the row holds, or None: settle the row and judge this one alone."""
 
     def put(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
@@ -96,7 +96,7 @@ class InARow(Protocol):
         """Apply everything the row holds."""
 
 
-class Rule(Struct, Generic[S], frozen=True):
+class CommandRule(Struct, Generic[S], frozen=True):
     """What a command is. `owners` are principals (`controller/replica`) or kinds of them (`agent`, `person`).
 
     People additionally need `right`. A command `undone` by nothing says why nothing is needed. What others rely on to
@@ -108,16 +108,16 @@ class Rule(Struct, Generic[S], frozen=True):
     command: type
     handler: Handler[S]
     owners: tuple[str, ...]
-    lane: Lane
+    lane: CommandLane
     side_effect: str
     undone: str
-    right: Right = Right.OPERATE
-    in_a_row: Callable[[S, Instant], InARow] | None = None
+    right: Permission = Permission.OPERATE
+    in_a_row: Callable[[S, Instant], CommandCoalescer] | None = None
     pressing: Callable[[Any], bool] | None = None
     subject: Callable[[S, Any], Subject | None] | None = None
     whole: bool = False
     copies: bool = False
 
-    def lane_of(self, command: Any) -> Lane:
+    def lane_of(self, command: Any) -> CommandLane:
         """The lane in which this command goes."""
-        return Lane.REPORTS if self.pressing is not None and self.pressing(command) else self.lane
+        return CommandLane.REPORTS if self.pressing is not None and self.pressing(command) else self.lane

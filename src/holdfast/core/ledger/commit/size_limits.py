@@ -37,7 +37,7 @@ from holdfast.core.model.values.limits import (
 )
 
 #: By struct and field: the most of it. `[]` are the texts in a list.
-MOST: dict[str, int] = {
+FIELD_LIMITS: dict[str, int] = {
     "AdministerNode.labels": MARKS_MAX,
     "AdministerNode.note": REASON_MAX,
     "AdministerNode.taints": MARKS_MAX,
@@ -64,7 +64,7 @@ MOST: dict[str, int] = {
     "OpenOverride.facts": MARKS_MAX,
     "OpenOverride.reason": REASON_MAX,
     "PendingReason.message": MESSAGE_MAX,
-    "Placement.after": NODE_SLOTS_MAX,
+    "SlotPlacement.after": NODE_SLOTS_MAX,
     "RegionStatus.address": PATH_MAX,
     "RegisterNode.devices": DEVICES_MAX,
     "RegisterNode.labels": MARKS_MAX,
@@ -72,7 +72,7 @@ MOST: dict[str, int] = {
     "RetireRegion.reason": REASON_MAX,
     "RollBackPolicy.reason": REASON_MAX,
     "StandDown.reason": REASON_MAX,
-    "Summary.uses": ACCOUNTS_MAX,
+    "RegionSummary.uses": ACCOUNTS_MAX,
     "Template.apart": MARKS_MAX,
     "Template.command[]": ARGUMENT_MAX,
     "Template.environment[]": ARGUMENT_MAX,
@@ -88,7 +88,7 @@ MOST: dict[str, int] = {
 }  # fmt: skip
 
 #: Lists of copies: how many is for their handler to say, how large for the record.
-COPIES = frozenset({"Ship.puts", "Ship.gone"})
+SHIPPED_COPIES = frozenset({"Ship.puts", "Ship.gone"})
 
 
 class Excess(NamedTuple):
@@ -106,14 +106,14 @@ Check = Callable[[Sequence[Any], int], Excess | None]
 
 def refuse_excess(command: Any) -> Refused | None:
     """A text that is too long or a list with too many entries, wherever in the command it is."""
-    found = excess_in(command)
+    found = find_excess(command)
     if found is None:
         return None
     refused = too_large(f"{found.unit} in {found.field}", found.size, found.most)
     return refused if found.unit != "characters" else Refused(Code.MALFORMED, refused.message, refused.facts)
 
 
-def excess_in(value: Any) -> Excess | None:
+def find_excess(value: Any) -> Excess | None:
     """The first that is too much, of a command or a part of one."""
     struct: type = type(value)
     check = check_of(struct)
@@ -138,10 +138,10 @@ class _Checks:
             case inspect.Metadata(type=marked):
                 return self.of(marked, name)
             case inspect.StrType() | inspect.BytesType():
-                return _sized(MOST.get(name, TEXT_MAX), "characters", None)
+                return _sized(FIELD_LIMITS.get(name, TEXT_MAX), "characters", None)
             case inspect.VarTupleType(item_type=item):
-                inner = None if name in COPIES else self.of(item, f"{name.removesuffix('[]')}[]")
-                most = RECORD_ENTRIES if name in COPIES else MOST.get(name, ENTRIES_MAX)
+                inner = None if name in SHIPPED_COPIES else self.of(item, f"{name.removesuffix('[]')}[]")
+                most = RECORD_ENTRIES if name in SHIPPED_COPIES else FIELD_LIMITS.get(name, ENTRIES_MAX)
                 return _sized(most, "entries", inner)
             case inspect.TupleType(item_types=items):
                 return _places([self.of(item, name) for item in items])

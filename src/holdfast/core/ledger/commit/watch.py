@@ -16,13 +16,13 @@ from typing import Any
 
 from holdfast.core.model.values.structs import Revision
 
-Key = tuple[str, str | int]
+WatchKey = tuple[str, str | int]
 #: The keys of one event, which has this revision: each once, in the order in which the event names them.
-KeysOf = Callable[[Any, Revision], tuple[Key, ...]]
+KeysOf = Callable[[Any, Revision], tuple[WatchKey, ...]]
 
 LOG, SESSION, PRINCIPAL, OVERRIDE, BREACH, SERVER = "log", "session", "principal", "override", "breach", "server"
 
-KINDS: dict[str, str] = {
+WATCH_KINDS: dict[str, str] = {
     LOG: "The log itself, by what of it changes: `started`, `term`, `level`, `digest`, `settings`, `denials`.",
     SESSION: "One life of a machine, by uid: its beginning and its end.",
     PRINCIPAL: "An actor by name: its rights, and its sessions' beginnings and ends.",
@@ -32,6 +32,6 @@ KINDS: dict[str, str] = {
 }
 
 
-def breach(invariant: str, key: str) -> Key:
+def breach(invariant: str, key: str) -> WatchKey:
     """The key of a breach. No invariant has a slash in its name, so it reads back in one way only."""
     return BREACH, f"{invariant}/{key}"

@@ -54,7 +54,7 @@ def chunk_name(raw: bytes) -> str:
     return hashlib.blake2b(raw, digest_size=DIGEST_BYTES).hexdigest()
 
 
-def steps(state: LedgerState) -> Iterator[Chunk | None]:
+def chunk_steps(state: LedgerState) -> Iterator[Chunk | None]:
     """The state in chunks, from durable tables only: take it from a fork, and give way after each step."""
     level = state.facts.level
     scalars = [(name, getattr(state, name)) for name in state.SCALARS]
@@ -145,15 +145,15 @@ def _table_reader(state: LedgerState, spec: TableSpec) -> tuple[Any, Any, Any]:
 
 def digest_steps(state: LedgerState) -> Iterator[str | None]:
     """The names of the state's chunks as they are found; a host gives way after each step."""
-    for chunk in steps(state):
+    for chunk in chunk_steps(state):
         yield chunk.name if chunk is not None else None
 
 
-def combined(names: Iterable[str]) -> bytes:
+def digest_of_chunks(names: Iterable[str]) -> bytes:
     """The digest of the state whose chunks have these names."""
     return hashlib.blake2b(b"".join(map(bytes.fromhex, names)), digest_size=DIGEST_BYTES).digest()
 
 
 def state_digest(state: LedgerState) -> bytes:
     """The digest of everything in the state that is not derived."""
-    return combined(name for name in digest_steps(state) if name is not None)
+    return digest_of_chunks(name for name in digest_steps(state) if name is not None)

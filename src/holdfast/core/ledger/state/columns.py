@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.levels import LEVEL, columns_at, form
-from holdfast.core.ledger.state.type_checks import checker, names
+from holdfast.core.ledger.state.type_checks import type_checker, type_names
 from holdfast.core.model.values.structs import Row
 
 T = TypeVar("T")
@@ -41,39 +41,39 @@ Pool = dict[Any, dict[Any, Any]]
 PAGE_ROWS = 256
 
 
-class Alike(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=0, gc=False):
+class ConstantColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=0, gc=False):
     """One value for every row."""
 
     value: T
 
 
-class Same(Struct, array_like=True, forbid_unknown_fields=True, tag=1, gc=False):
+class RepeatedColumn(Struct, array_like=True, forbid_unknown_fields=True, tag=1, gc=False):
     """What an earlier column says."""
 
     column: int
 
 
-class Plain(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=2, gc=False):
+class PlainColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=2, gc=False):
     """A value for each row."""
 
     values: list[T]
 
 
-class Coded(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=3, gc=False):
+class DictionaryColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=3, gc=False):
     """The distinct values in the order in which they come, and which of them each row has."""
 
     values: list[T]
     codes: bytes
 
 
-class Odd(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=4, gc=False):
+class TypedColumn(Struct, Generic[T], array_like=True, forbid_unknown_fields=True, tag=4, gc=False):
     """A column in which not everything is of its declared type. It is read as what was declared."""
 
     types: list[str]
-    column: Alike[T] | Same | Plain[T] | Coded[T]
+    column: ConstantColumn[T] | RepeatedColumn | PlainColumn[T] | DictionaryColumn[T]
 
 
-class Misread(Exception):
+class BadPage(Exception):
     """A page whose columns contradict one another."""
 
 
@@ -85,7 +85,7 @@ class _Codes(dict[Any, int]):
         return code
 
 
-class Pages:
+class PageCodec:
     """Writes and reads the pages of tables with one type of keys and one of rows."""
 
     def __init__(self, key: Any, value: Any) -> None:
@@ -96,7 +96,7 @@ class Pages:
         types = [*(parts or (key,)), *([field.type for field in fields] or (value,))]
         self._types = types
         self._named = [isinstance(one, type) and issubclass(one, str | Enum) for one in types]
-        self._checks = [checker(one) for one in types]
+        self._checks = [type_checker(one) for one in types]
         #: For each column the earlier ones of its type. Of another type, equal is not the same: True is 1.
         self._alikes = [[n for n in range(place) if types[n] == one] for place, one in enumerate(types)]
         self.type = _page_type(types)
@@ -131,7 +131,7 @@ class Pages:
             is_odd = len(kinds := set(map(type, column))) > 1 or self._types[place] not in kinds
         else:
             is_odd = not all(map(check, column))
-        return (4, names(column), written) if is_odd else written
+        return (4, type_names(column), written) if is_odd else written
 
     def _plainly(self, columns: list[tuple[Any, ...]], place: int) -> tuple[Any, ...]:
         column = columns[place]
@@ -151,35 +151,35 @@ class Pages:
         shard, count, *columns = msgspec.structs.astuple(page)
         lists: list[Any] = []
         for place, written in enumerate(columns):
-            column: Any = written.column if type(written) is Odd else written
+            column: Any = written.column if type(written) is TypedColumn else written
             kind, named = type(column), self._named[place]
             known = pool.setdefault(self._types[place], {}) if named else {}
-            if kind is Alike:
+            if kind is ConstantColumn:
                 value = column.value
                 lists.append([known.setdefault(value, value) if named else value] * count)
-            elif kind is Same:
+            elif kind is RepeatedColumn:
                 lists.append(lists[self._earlier(place, column.column)])
-            elif kind is Plain:
+            elif kind is PlainColumn:
                 lists.append(column.values)
-            elif kind is Coded:
+            elif kind is DictionaryColumn:
                 values = [known.setdefault(value, value) if named else value for value in column.values]
                 lists.append(list(map(values.__getitem__, column.codes)))
             else:
                 break  # earlier levels have fewer fields
         if any(len(one) != count for one in lists):
-            raise Misread(f"a page of {count} rows has columns of {sorted({len(one) for one in lists})} values")
+            raise BadPage(f"a page of {count} rows has columns of {sorted({len(one) for one in lists})} values")
         wide = self._key_columns
         keys = zip(*lists[:wide], strict=True) if wide else lists[0]
         make, fields = self._make, lists[wide or 1 :]
         rows = dict(zip(keys, map(make, *fields) if make else fields[0], strict=True))
         if len(rows) != count:
-            raise Misread(f"a page of {count} rows has {len(rows)} keys")
+            raise BadPage(f"a page of {count} rows has {len(rows)} keys")
         return shard, rows
 
     def _earlier(self, place: int, said: int) -> int:
         """The column that this one is said to be the same as. It must be one of its own type."""
         if said not in self._alikes[place]:
-            raise Misread(f"column {place} cannot be the same as column {said}, which is of another type")
+            raise BadPage(f"column {place} cannot be the same as column {said}, which is of another type")
         return said
 
 
@@ -187,12 +187,12 @@ def _page_type(types: Sequence[Any]) -> Any:
     """A struct of a shard, a number of rows, and their columns; those that an older writer did not know are None."""
     fields: list[Any] = [("shard", int), ("count", int)]
     for place, one in enumerate(types):
-        column = Alike[one] | Same | Plain[one] | Coded[one] | Odd[one]  # type: ignore[valid-type]
+        column = ConstantColumn[one] | RepeatedColumn | PlainColumn[one] | DictionaryColumn[one] | TypedColumn[one]  # type: ignore[valid-type]
         fields.append((f"column_{place}", column | None, None))
     return msgspec.defstruct("Page", fields, array_like=True, forbid_unknown_fields=True, gc=False)
 
 
 @cache
-def pages_of(key: Any, value: Any) -> Pages:
+def pages_of(key: Any, value: Any) -> PageCodec:
     """The pages of every table with these types."""
-    return Pages(key, value)
+    return PageCodec(key, value)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from holdfast.core.ledger.state.table import Table
-from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.sorted_list import SortedList
 
 K = TypeVar("K")
 V = TypeVar("V", bound=Any)
 
-_NONE: Ordered[Any] = Ordered()
+_NONE: SortedList[Any] = SortedList()
 
 
-def list_one(table: Table[K, Ordered[V]], key: K, value: V) -> None:
+def add_to_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:
     """Add one that is not listed yet."""
     table.put(key, (table.get(key) or _NONE).with_(value))
 
 
-def unlist_one(table: Table[K, Ordered[V]], key: K, value: V) -> None:
+def remove_from_list(table: Table[K, SortedList[V]], key: K, value: V) -> None:
     """Take one off the list that it is on."""
     left = table[key].without(value)
     if left:

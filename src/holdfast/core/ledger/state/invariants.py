@@ -24,7 +24,7 @@ S = TypeVar("S", bound=LedgerState)
 P = TypeVar("P")
 
 
-class Kind(StrEnum):
+class InvariantKind(StrEnum):
     """*always*: it holds in every state. *at commit*: it may be broken from outside, is then open as a breach, and
     never grows."""
 
@@ -32,7 +32,7 @@ class Kind(StrEnum):
     AT_COMMIT = "at commit"
 
 
-class Class(StrEnum):
+class Coordination(StrEnum):
     """What it takes to keep it: the ledger's order, an escrow, only a hint, or nothing since it merges."""
 
     LEDGER = "needs the ledger"
@@ -41,7 +41,7 @@ class Class(StrEnum):
     MERGEABLE = "mergeable"
 
 
-class Change(Generic[S]):
+class BatchDiff(Generic[S]):
     """A batch that was folded on an overlay and is not merged yet: the state before and after, and the rows between."""
 
     def __init__(self, before: S, after: S) -> None:
@@ -58,7 +58,7 @@ class Change(Generic[S]):
             for key in keys:
                 yield key, old.get(key), new.get(key)
 
-    def places(self, make: Callable[[Change[S]], P]) -> P:
+    def places(self, make: Callable[[BatchDiff[S]], P]) -> P:
         """The places that a ledger looks at after this change, found once for all its promises."""
         if make not in self._places:
             self._places[make] = make(self)
@@ -66,10 +66,10 @@ class Change(Generic[S]):
         return found
 
 
-class Nearby(Generic[S]):
+class BatchScan(Generic[S]):
     """Rows to look at after a change: those that were written, and those that a ledger draws in since they lie next."""
 
-    def __init__(self, change: Change[S]) -> None:
+    def __init__(self, change: BatchDiff[S]) -> None:
         self.change = change
         self.before = change.before
         self.state = change.after
@@ -104,10 +104,10 @@ class Invariant(Struct, Generic[S], frozen=True):
 
     id: str
     sentence: str
-    kind: Kind
-    needs: Class
+    kind: InvariantKind
+    needs: Coordination
     violations: Callable[[S], Iterator[str]]
-    near: Callable[[Change[S]], Iterator[str]]
+    near: Callable[[BatchDiff[S]], Iterator[str]]
 
 
 class Violation(Struct, frozen=True):
@@ -122,9 +122,9 @@ def check(state: S, invariants: Iterable[Invariant[S]]) -> list[Violation]:
     return [found for inv in invariants for found in _violations(inv.id, inv.violations, state)]
 
 
-def check_near(before: S, after: S, invariants: Iterable[Invariant[S]]) -> list[Violation]:
+def check_batch(before: S, after: S, invariants: Iterable[Invariant[S]]) -> list[Violation]:
     """Every violation that this overlay of `before` can have made."""
-    change = Change(before, after)
+    change = BatchDiff(before, after)
     return [found for inv in invariants for found in _violations(inv.id, inv.near, change)]
 
 

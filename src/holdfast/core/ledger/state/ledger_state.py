@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.core.ledger.levels import FIRST
-from holdfast.core.ledger.state.table import MANY, SOME, Layer, Table, TableSpec
+from holdfast.core.ledger.state.table import MANY, SOME, OverlayTable, Table, TableSpec
 from holdfast.core.model.objects.policies import Override
 from holdfast.core.model.objects.principals import Principal
 from holdfast.core.model.records.servers import ServerToken
@@ -15,7 +15,7 @@ from holdfast.core.model.values.settings import DEFAULTS, Settings
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row
 
 
-class Facts(Row, frozen=True):
+class LedgerInfo(Row, frozen=True):
     """Where a log is: its identity, its head, who leads it since when, and its time.
 
     What was first sent before `forgotten` is never executed: its key may be gone, whatever the window is now.
@@ -37,7 +37,7 @@ class Facts(Row, frozen=True):
     ADDED: ClassVar[Mapping[str, int]] = {"configured": 2}
 
 
-class Remembered(Row, frozen=True):
+class SessionAnswer(Row, frozen=True):
     """An accepted command of a session: its number, its revision and the answer it got."""
 
     sequence: int
@@ -60,7 +60,7 @@ class Session(Row, frozen=True):
     ADDED: ClassVar[Mapping[str, int]] = {"fence": 2}
 
 
-class KeyKept(Row, frozen=True):
+class IdempotencyRecord(Row, frozen=True):
     """An accepted command of a person: whose, the digest of its body, since when, its revision and its answer."""
 
     actor: str
@@ -84,8 +84,8 @@ COMMON_TABLES = (
     TableSpec("principals", str, Principal),
     TableSpec("sessions", int, Session, SOME),
     TableSpec("session_of", str, int, derived=True),
-    TableSpec("answered", tuple[int, int], Remembered, MANY),
-    TableSpec("keys", int, KeyKept, SOME),
+    TableSpec("answered", tuple[int, int], SessionAnswer, MANY),
+    TableSpec("keys", int, IdempotencyRecord, SOME),
     TableSpec("keys_of", str, bytes, derived=True),
     TableSpec("overrides", int, Override),
     TableSpec("servers", str, ServerToken, since=2),
@@ -107,13 +107,13 @@ class LedgerState:
     #: In an overlay, and nowhere else: the state that it lies on.
     _below: LedgerState
 
-    facts: Facts
+    facts: LedgerInfo
     principals: Table[str, Principal]
     sessions: Table[int, Session]
     session_of: Table[str, int]
     #: By session and number modulo the window: the ring of what a repeat is answered.
-    answered: Table[tuple[int, int], Remembered]
-    keys: Table[int, KeyKept]
+    answered: Table[tuple[int, int], SessionAnswer]
+    keys: Table[int, IdempotencyRecord]
     #: By principal: its keys, packed, in the order in which they end.
     keys_of: Table[str, bytes]
     overrides: Table[int, Override]
@@ -125,7 +125,7 @@ class LedgerState:
         cls._KEPT = {spec.name: spec.kept for spec in cls.TABLES}
 
     def __init__(self) -> None:
-        self.facts = Facts()
+        self.facts = LedgerInfo()
         for spec in self.TABLES:
             setattr(self, spec.name, Table(spec.shards))
 
@@ -185,7 +185,7 @@ class LedgerState:
             layer = self.__dict__[name] = getattr(self._below, name).layer(kept=kept)
             return layer
 
-    def _layers(self) -> Iterator[tuple[str, Layer[Any, Any]]]:
+    def _layers(self) -> Iterator[tuple[str, OverlayTable[Any, Any]]]:
         """The tables of this overlay that were asked for, in their order."""
         assert "_below" in self.__dict__, "only an overlay knows what was written to it"
         return ((name, self.__dict__[name]) for name in self._KEPT if name in self.__dict__)

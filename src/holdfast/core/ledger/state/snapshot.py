@@ -33,18 +33,13 @@ from msgspec import Struct
 
 from holdfast.core.ledger.codec import DIGEST_BYTES, Corrupt, UpgradeNeeded, encode
 from holdfast.core.ledger.levels import LEVEL
-from holdfast.core.ledger.state.chunks import Chunk, ChunkReader, chunk_name, combined, steps
-from holdfast.core.ledger.state.columns import Misread
+from holdfast.core.ledger.state.chunks import Chunk, ChunkReader, chunk_name, digest_of_chunks
+from holdfast.core.ledger.state.columns import BadPage
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.values.structs import Row
 
-__all__ = [
-    "Chunk", "Manifest", "Part", "Restore", "chunk_name", "decode_manifest", "encode_manifest", "manifest_of",
-    "part_of", "restore", "steps", "verify",
-]  # fmt: skip
 
-
-class Part(Row, frozen=True):
+class ManifestEntry(Row, frozen=True):
     """A chunk as its manifest names it."""
 
     name: str
@@ -62,7 +57,7 @@ class Manifest(Row, frozen=True):
     term: int
     level: int
     state: bytes
-    parts: tuple[Part, ...]
+    parts: tuple[ManifestEntry, ...]
 
     @property
     def rows(self) -> int:
@@ -85,15 +80,15 @@ _sealed = msgspec.msgpack.Decoder(_Sealed)
 _manifests = msgspec.msgpack.Decoder(Manifest)
 
 
-def part_of(chunk: Chunk) -> Part:
+def manifest_entry(chunk: Chunk) -> ManifestEntry:
     """What a manifest says of a chunk."""
-    return Part(chunk.name, chunk.rows, len(chunk.raw))
+    return ManifestEntry(chunk.name, chunk.rows, len(chunk.raw))
 
 
-def manifest_of(state: LedgerState, parts: Sequence[Part]) -> Manifest:
+def manifest_of(state: LedgerState, parts: Sequence[ManifestEntry]) -> Manifest:
     """The manifest of a state whose chunks are these."""
     facts = state.facts
-    digest = combined(part.name for part in parts)
+    digest = digest_of_chunks(part.name for part in parts)
     return Manifest(facts.log_id, facts.ledger, facts.seq, facts.digest, facts.term, facts.level, digest, tuple(parts))
 
 
@@ -120,7 +115,7 @@ def decode_manifest(raw: bytes, level: int = LEVEL) -> Manifest:
         raise UpgradeNeeded(f"a manifest is of level {sealed.level}; this version reads {level}")
     try:
         manifest = _manifests.decode(sealed.body)
-        state = combined(part.name for part in manifest.parts)
+        state = digest_of_chunks(part.name for part in manifest.parts)
     except (msgspec.MsgspecError, ValueError) as error:
         raise UpgradeNeeded(f"a manifest is intact and cannot be read by this version: {error}") from error
     if state != manifest.state:
@@ -145,7 +140,7 @@ def verify(manifest: Manifest, place: int, raw: bytes) -> None:
         raise Corrupt(f"{which} has digest {found}, its manifest says {part.name}: {sizes}")
 
 
-class Restore:
+class SnapshotLoader:
     """A snapshot being read into an empty state, chunk by chunk."""
 
     def __init__(self, state: LedgerState, manifest: Manifest) -> None:
@@ -162,8 +157,8 @@ class Restore:
         try:
             rows = self._reader.read(raw)
             if rows != manifest.parts[place].rows:
-                raise Misread(f"it has {rows} rows, its manifest says {manifest.parts[place].rows}")
-        except (msgspec.MsgspecError, ValueError, LookupError, Misread) as error:
+                raise BadPage(f"it has {rows} rows, its manifest says {manifest.parts[place].rows}")
+        except (msgspec.MsgspecError, ValueError, LookupError, BadPage) as error:
             which = f"chunk {place + 1} of {len(manifest.parts)} of {_of(manifest)}"
             raise UpgradeNeeded(f"{which} is intact and cannot be read by this version: {error!r}") from error
         self._taken += 1
@@ -185,7 +180,7 @@ class Restore:
 
 def restore(state: LedgerState, manifest: Manifest, chunks: Iterable[bytes]) -> None:
     """Fill an empty state from a snapshot's chunks, in the manifest's order. `Corrupt`, `UpgradeNeeded`."""
-    under_way = Restore(state, manifest)
+    under_way = SnapshotLoader(state, manifest)
     for raw in chunks:
         under_way.take(raw)
     under_way.finish()

@@ -2,7 +2,8 @@
 
 A table is a list of dicts, its shards. A fork copies the list and shares the dicts; whoever writes first copies the one
 shard it writes. A million rows fork in microseconds, and a write after that costs the copy of a few hundred entries. A
-`Layer` is the overlay on which a batch is decided: it writes to a dict of its own and reads through to the table.
+`OverlayTable` is the overlay on which a batch is decided: it writes to a dict of its own and reads through to the
+table.
 
 Shards are chosen by `hash`, which is the same in every process for integers and tuples of integers, and for these
 alone: tables with other keys have one shard. No order ever comes from a shard: `items` sorts. Only the chunks of a
@@ -175,9 +176,9 @@ class Table(Generic[K, V]):
             del filled[-FREED_AT_ONCE:]
             yield rows
 
-    def layer(self, *, kept: bool = True) -> Layer[K, V]:
+    def layer(self, *, kept: bool = True) -> OverlayTable[K, V]:
         """An overlay on this table, which keeps the rows it has read unless told otherwise."""
-        return Layer(self, kept=kept)
+        return OverlayTable(self, kept=kept)
 
 
 class _Rows(dict[K, V | None]):
@@ -203,7 +204,7 @@ class _Writes(_Rows[K, V]):
         return self.shards[hash(key) % self.count].get(key)
 
 
-class Layer(Table[K, V]):
+class OverlayTable(Table[K, V]):
     """Writes kept apart from the table below, which must not change while the layer lives.
 
     Rows that were read are kept too: a batch reads the same few rows again and again. `get` and `put` are the dict's

@@ -1,8 +1,8 @@
 """Whether values are of their declared types, to the letter (RULES 25).
 
 A member of a text enum equals its word and every other member with that word, and all of them have the same bytes. So
-neither equality nor a digest of bytes tells them apart, and code that asks `is` does. `checker` makes the function that
-tells for one declared type; what cannot be mistaken, as numbers, is not looked at.
+neither equality nor a digest of bytes tells them apart, and code that asks `is` does. `type_checker` makes the function
+that tells for one declared type; what cannot be mistaken, as numbers, is not looked at.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Check = Callable[[Any], bool]
 
 
 @cache
-def checker(declared: Any) -> Check | None:
+def type_checker(declared: Any) -> Check | None:
     """The check of values of a declared type; None: there is nothing in them that could be mistaken."""
     origin, parts = get_origin(declared), get_args(declared)
     if origin is Annotated:
-        return checker(parts[0])
+        return type_checker(parts[0])
     if origin in (Union, UnionType):
         return _of_union(parts)
     if origin is tuple:
@@ -39,7 +39,7 @@ def checker(declared: Any) -> Check | None:
     return None
 
 
-def names(values: Any) -> list[str]:
+def type_names(values: Any) -> list[str]:
     """The names of the types of these values and of what is in them, sorted."""
     found: set[str] = set()
     _gather(values, found)
@@ -58,17 +58,17 @@ def _gather(value: Any, found: set[str]) -> None:
 
 def _of_tuple(parts: tuple[Any, ...]) -> Check | None:
     if len(parts) == 2 and parts[1] is ...:
-        one = checker(parts[0])
+        one = type_checker(parts[0])
         return None if one is None else lambda value: all(map(one, value))
-    checks = [(place, found) for place, part in enumerate(parts) if (found := checker(part)) is not None]
+    checks = [(place, found) for place, part in enumerate(parts) if (found := type_checker(part)) is not None]
     return (lambda value: all(found(value[place]) for place, found in checks)) if checks else None
 
 
 def _of_union(parts: tuple[Any, ...]) -> Check | None:
     """A value is of one of them; which one a struct is, its type says."""
-    structs = {part: checker(part) for part in parts if isinstance(part, type) and issubclass(part, Struct)}
+    structs = {part: type_checker(part) for part in parts if isinstance(part, type) and issubclass(part, Struct)}
     others = [part for part in parts if part not in structs]
-    checks = [checker(part) for part in others]
+    checks = [type_checker(part) for part in others]
     if not any(structs.values()) and not any(checks):
         return None
     plain = tuple(part for part, found in zip(others, checks, strict=True) if found is None and isinstance(part, type))
@@ -91,7 +91,7 @@ def _of_struct(kind: type[Struct]) -> Check:
         nonlocal is_ready
         if not is_ready:
             hints = get_type_hints(kind, include_extras=True)
-            found = ((name, checker(hints[name])) for name in kind.__struct_fields__)
+            found = ((name, type_checker(hints[name])) for name in kind.__struct_fields__)
             fields.extend((name, one) for name, one in found if one is not None)
             is_ready = True
         return type(value) is kind and all(one(getattr(value, name)) for name, one in fields)

@@ -42,7 +42,7 @@ STRICT: Capabilities = (
 )  # fmt: skip
 
 
-def not_enforced(isolation: Isolation, capabilities: Collection[Capability]) -> Capabilities:
+def missing_capabilities(isolation: Isolation, capabilities: Collection[Capability]) -> Capabilities:
     """What an isolation takes that is not among the capabilities, sorted; nothing: all of it is."""
     if isolation is Isolation.STANDARD:
         return ()

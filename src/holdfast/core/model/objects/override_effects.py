@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.values.metadata import Labels
-from holdfast.core.model.values.resources import AMOUNT_MAX, NOTHING, Resources
+from holdfast.core.model.values.resources import AMOUNT_MAX, ZERO, Resources
 from holdfast.core.model.values.structs import Row
 
 _AMOUNTS = ("cpu", "memory", "disk", "gpu")
@@ -44,42 +44,42 @@ class EmergencyQuota(Row, frozen=True):
     amount: Resources
 
 
-class DeclareLost(Row, frozen=True):
+class DeclaredLost(Row, frozen=True):
     """The region does not count as healthy, whatever is heard of it; empty: no region does."""
 
     region: str
 
 
-Effect = PauseScheduling | PauseAutoscaler | PauseRepair | AvoidZone | EmergencyQuota | DeclareLost
+OverrideEffect = PauseScheduling | PauseAutoscaler | PauseRepair | AvoidZone | EmergencyQuota | DeclaredLost
 
 
-def effect_of(action: Action, target: str, facts: Labels) -> Effect:
+def effect_of(action: OverrideAction, target: str, facts: Labels) -> OverrideEffect:
     """The meaning of an action with this target and these facts. What cannot be read means as little as possible."""
     match action:
-        case Action.PAUSE_SCHEDULING:
+        case OverrideAction.PAUSE_SCHEDULING:
             return PauseScheduling(target)
-        case Action.PAUSE_AUTOSCALER:
+        case OverrideAction.PAUSE_AUTOSCALER:
             return PauseAutoscaler()
-        case Action.PAUSE_REPAIR:
+        case OverrideAction.PAUSE_REPAIR:
             return PauseRepair()
-        case Action.AVOID_ZONE:
+        case OverrideAction.AVOID_ZONE:
             return AvoidZone(target)
-        case Action.EMERGENCY_QUOTA:
+        case OverrideAction.EMERGENCY_QUOTA:
             said = dict(facts)
             cpu, memory, disk, gpu = (_whole(said.get(name, "")) for name in _AMOUNTS)
             return EmergencyQuota(said.get("tenant", ""), Resources(cpu, memory, disk, gpu))
-        case Action.DECLARE_LOST:
-            return DeclareLost(target)
+        case OverrideAction.DECLARE_LOST:
+            return DeclaredLost(target)
         case never:
             assert_never(never)
 
 
-def is_permissive(action: Action) -> bool:
+def is_permissive(action: OverrideAction) -> bool:
     """Whether it allows what is otherwise refused. All others take something away (RULES 19)."""
-    return action is Action.EMERGENCY_QUOTA
+    return action is OverrideAction.EMERGENCY_QUOTA
 
 
-def misread(action: Action, region: str, target: str, facts: Labels) -> str:
+def effect_problem(action: OverrideAction, region: str, target: str, facts: Labels) -> str:
     """What in these parameters this kind of override does not know, or lacks; empty when it can be opened so."""
     effect = effect_of(action, target, facts)
     known = ("tenant", *_AMOUNTS) if isinstance(effect, EmergencyQuota) else ()
@@ -91,9 +91,9 @@ def misread(action: Action, region: str, target: str, facts: Labels) -> str:
     match effect:
         case PauseAutoscaler() | PauseRepair() if target:
             return f"{action} has no target: it holds for all of its region"
-        case AvoidZone(zone="") | DeclareLost(region=""):
+        case AvoidZone(zone="") | DeclaredLost(region=""):
             return f"{action} names its target"
-        case DeclareLost() if region not in ("", target):
+        case DeclaredLost() if region not in ("", target):
             return f"{action} names one region, not {region} and {target}"
         case EmergencyQuota():
             return _misread_emergency(effect, target, facts)
@@ -106,7 +106,7 @@ def _misread_emergency(effect: EmergencyQuota, target: str, facts: Labels) -> st
     unread = [name for name, text in facts if name in _AMOUNTS and str(_whole(text)) != text]
     if unread:
         return f"the fact {unread[0]} is a whole number of at most {AMOUNT_MAX}"
-    return "" if effect.amount != NOTHING else f"an emergency quota says how much, in {', '.join(_AMOUNTS)}"
+    return "" if effect.amount != ZERO else f"an emergency quota says how much, in {', '.join(_AMOUNTS)}"
 
 
 def _whole(text: str) -> int:

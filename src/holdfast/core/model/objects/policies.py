@@ -17,7 +17,7 @@ class PolicyStage(StrEnum):
     ROLLED_BACK = "rolled-back"
 
 
-class Strategy(StrEnum):
+class PlacementStrategy(StrEnum):
     """Whether nodes are filled one by one, or work is spread over all of them."""
 
     PACK = "pack"
@@ -35,7 +35,7 @@ class PolicyDocument(Document, frozen=True):
     priority class (empty: every other) the greatest age of a view that may propose.
     """
 
-    strategy: Strategy = Strategy.PACK
+    strategy: PlacementStrategy = PlacementStrategy.PACK
     scores: tuple[tuple[str, int], ...] = ()
     freshness: tuple[tuple[str, Duration], ...] = ()
 
@@ -69,7 +69,7 @@ class Validity(Row, frozen=True):
     revision: Revision
 
 
-class Action(StrEnum):
+class OverrideAction(StrEnum):
     """What an override does. Restrictive ones end late in doubt, permissive ones early (RULES 19)."""
 
     PAUSE_SCHEDULING = "pause-scheduling"
@@ -81,18 +81,18 @@ class Action(StrEnum):
 
 
 #: Actions whose target is a tenant; the others aim at zones, regions or everything.
-OF_TENANTS = (Action.PAUSE_SCHEDULING, Action.EMERGENCY_QUOTA)
+OF_TENANTS = (OverrideAction.PAUSE_SCHEDULING, OverrideAction.EMERGENCY_QUOTA)
 
 
 #: Actions that the platform alone can keep: a region has no quota to give, and does not say of itself that it is lost.
-OF_THE_PLATFORM = (Action.EMERGENCY_QUOTA, Action.DECLARE_LOST)
+OF_THE_PLATFORM = (OverrideAction.EMERGENCY_QUOTA, OverrideAction.DECLARE_LOST)
 
 
 class Override(Document, frozen=True):
     """A human decision with scope, reason, owner and an absolute end. Its end only returns authority."""
 
     uid: Revision
-    action: Action
+    action: OverrideAction
     region: str
     target: str
     reason: str

@@ -33,14 +33,14 @@ _USER = re.compile(r"//[^/?#\s@\"'\\]+@")
 _HASH = re.compile(rf"[0-9a-f]{{{HASH_CHARACTERS}}}")
 
 
-def spoken(name: str, secret: str) -> str:
+def format_token(name: str, secret: str) -> str:
     """What a token's owner sends."""
     text = f"{TOKEN_PREFIX}_{name}_{secret}"
-    assert parse(text) == (name, secret), f"no token can be named {name!r}, or its secret is none"
+    assert parse_token(text) == (name, secret), f"no token can be named {name!r}, or its secret is none"
     return text
 
 
-def parse(text: str) -> tuple[str, str] | None:
+def parse_token(text: str) -> tuple[str, str] | None:
     """The name and the secret in what was sent; None when it is no token."""
     if len(text) > _SPOKEN_MAX:
         return None
@@ -48,7 +48,7 @@ def parse(text: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def blotted(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """The text without the secrets of tokens in it, and without the user and the password of a URL."""
     return _USER.sub("//(secret)@", _SECRET.sub(r"\1(secret)", text))
 
@@ -58,7 +58,7 @@ def is_token_name(text: str) -> bool:
     return re.fullmatch(_NAME, text) is not None
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """What is stored of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -68,12 +68,12 @@ def is_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
-def matches(secret: str, hash: str) -> bool:
+def verify_secret(secret: str, hash: str) -> bool:
     """Whether this is the secret that was hashed; how long that takes does not tell how much of it is right."""
-    return hmac.compare_digest(hashed(secret).encode(), hash.encode())
+    return hmac.compare_digest(hash_secret(secret).encode(), hash.encode())
 
 
-class Right(StrEnum):
+class Permission(StrEnum):
     """What a person or a token may do."""
 
     READ = "read"
@@ -100,7 +100,7 @@ class PrincipalSpec(Document, frozen=True):
     An agent and a scheduler work in one region, which its scope names.
     """
 
-    rights: tuple[Right, ...] = ()
+    rights: tuple[Permission, ...] = ()
     scope: Scope = Scope()
     disabled: bool = False
 

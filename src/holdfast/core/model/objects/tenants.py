@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.model.values.conditions import Status
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Document, Percent
 
 
@@ -36,7 +36,7 @@ class QuotaSpec(Document, frozen=True):
     """
 
     hard: Resources
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
     reclaimable: Percent = 0
 
 

@@ -91,7 +91,7 @@ class NodePool(Document, frozen=True, tag="NodePool"):
     status: Status = Status()
 
 
-class Effect(StrEnum):
+class TaintEffect(StrEnum):
     """What a taint does: refuse what comes new, or also end what is there."""
 
     REFUSE = "refuse"
@@ -103,7 +103,7 @@ class Taint(Row, frozen=True):
 
     key: str
     value: str = ""
-    effect: Effect = Effect.REFUSE
+    effect: TaintEffect = TaintEffect.REFUSE
 
 
 class Toleration(Row, frozen=True):

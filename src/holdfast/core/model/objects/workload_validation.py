@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.topology import PRESENT_NAME_MAX
-from holdfast.core.model.objects.workloads import Failover, OnDeadline, OnDisconnect, Placement, Template, WorkloadSpec
+from holdfast.core.model.objects.workloads import (
+    FailoverMode,
+    OnDeadline,
+    OnDisconnect,
+    Placement,
+    Template,
+    WorkloadSpec,
+)
 from holdfast.core.model.values.limits import PORTS_MAX
 
 #: Of so many things that it wants to find on a node may a template speak.
@@ -20,16 +27,16 @@ _PATH = re.compile(r"/[!-~]*")
 _REFERENCE = re.compile(r"file:[^\0]+|env:[A-Za-z_][A-Za-z0-9_]*")
 
 
-def contradictions(spec: WorkloadSpec) -> list[str]:
+def workload_problems(spec: WorkloadSpec) -> list[str]:
     """Settings that cannot all be meant; empty when the spec makes sense."""
     found = []
     if spec.replicas < 0 or spec.disruption_max < 0 or spec.recovery.min_serving < 0 or spec.deadline < 0:
         found.append("counts and deadlines cannot be negative")
-    if spec.exclusive and spec.failover is Failover.ADDITIVE:
+    if spec.exclusive and spec.failover is FailoverMode.ADDITIVE:
         found.append("exclusive work cannot fail over additively: two would run; use acknowledged or leased")
-    if not spec.exclusive and spec.failover is not Failover.ADDITIVE:
+    if not spec.exclusive and spec.failover is not FailoverMode.ADDITIVE:
         found.append("only exclusive work has rights to move; other work fails over additively")
-    if spec.failover is Failover.LEASED and spec.on_disconnect is OnDisconnect.KEEP:
+    if spec.failover is FailoverMode.LEASED and spec.on_disconnect is OnDisconnect.KEEP:
         found.append("leased work must stop on disconnect: its right moves when the lease has lapsed")
     if spec.batch and spec.exclusive:
         found.append("batch work completes and is not an identity to keep; make it a service or not exclusive")

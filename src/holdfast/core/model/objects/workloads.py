@@ -16,7 +16,7 @@ from holdfast.core.model.objects.probes import Probe
 from holdfast.core.model.objects.topology import Taint, Toleration
 from holdfast.core.model.values.conditions import Condition
 from holdfast.core.model.values.metadata import Labels, Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Document, Duration, Instant
 
 
@@ -51,7 +51,7 @@ class Near(Document, frozen=True):
     required: bool = False
 
 
-class Restart(StrEnum):
+class RestartPolicy(StrEnum):
     """What its agent starts again, where it stands and up to restartsMax times: all that ended, what failed, nothing.
 
     Batch work that ended well is done and is never started again. What is not started again is given up: it waits to
@@ -63,7 +63,7 @@ class Restart(StrEnum):
     NEVER = "never"
 
 
-class Driver(StrEnum):
+class DriverKind(StrEnum):
     """What runs it: a process of the node, or one that is only played, for simulation and scale."""
 
     PROCESS = "process"
@@ -85,10 +85,10 @@ class Template(Document, frozen=True):
     command: tuple[str, ...] = ()
     environment: Labels = ()
     secrets: Labels = ()
-    driver: Driver = Driver.PROCESS
+    driver: DriverKind = DriverKind.PROCESS
     user: str = ""
     folder: str = ""
-    need: Resources = NOTHING
+    need: Resources = ZERO
     pids: int = 0
     gpus: int = 0
     gpu_milli: int = 1000
@@ -104,7 +104,7 @@ class Template(Document, frozen=True):
     readiness: Probe | None = None
     liveness: Probe | None = None
     grace: Duration = 0
-    restart: Restart = Restart.ALWAYS
+    restart: RestartPolicy = RestartPolicy.ALWAYS
     restarts_max: int = 3
     restarted: Instant = 0
     isolation: Isolation = Isolation.STANDARD
@@ -112,7 +112,7 @@ class Template(Document, frozen=True):
     ADDED: ClassVar[Mapping[str, int]] = {"isolation": 2}
 
 
-class Failover(StrEnum):
+class FailoverMode(StrEnum):
     """How an identity may move when its region is gone (RULES 6)."""
 
     ADDITIVE = "additive"
@@ -179,7 +179,7 @@ class WorkloadSpec(Document, frozen=True):
     deadline: Duration = 0
     placement: Placement = Placement()
     disruption_max: int = 1
-    failover: Failover = Failover.ADDITIVE
+    failover: FailoverMode = FailoverMode.ADDITIVE
     on_disconnect: OnDisconnect = OnDisconnect.KEEP
     recovery: Recovery = Recovery()
     on_deadline: OnDeadline = OnDeadline.BEST_EFFORT
@@ -213,8 +213,8 @@ def with_implied(said: Mapping[str, Any]) -> dict[str, Any]:
     """
     spec = dict(said)
     if spec.get("exclusive"):
-        spec.setdefault("failover", Failover.ACKNOWLEDGED)
-    if spec.get("failover") is Failover.LEASED:
+        spec.setdefault("failover", FailoverMode.ACKNOWLEDGED)
+    if spec.get("failover") is FailoverMode.LEASED:
         spec.setdefault("on_disconnect", OnDisconnect.STOP)
     return spec
 
@@ -231,7 +231,7 @@ def accepts(template: Template, key: str, value: str) -> bool:
 
 def restarts_allowed(template: Template) -> int:
     """How often its agent may start it again where it stands."""
-    return 0 if template.restart is Restart.NEVER else template.restarts_max
+    return 0 if template.restart is RestartPolicy.NEVER else template.restarts_max
 
 
 def name_key(tenant: str, name: str) -> str:

@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 
 from msgspec.structs import force_setattr
 
-from holdfast.core.model.values.ranges import Ordinals, expanded, runs_of
+from holdfast.core.model.values.ranges import Ordinals, expanded, ranges_of
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
 
-class Purpose(StrEnum):
+class AssignmentPurpose(StrEnum):
     """Why replicas are in a region: to serve, or to stand in for a lost one."""
 
     SERVING = "serving"
     RECOVERY = "recovery"
 
 
-class Stage(StrEnum):
+class AssignmentStage(StrEnum):
     """A standby holds room only; an active assignment runs; an ended one is being released."""
 
     STANDBY = "standby"
@@ -27,8 +27,8 @@ class Stage(StrEnum):
     ENDED = "ended"
 
 
-ACTIVE = Stage.ACTIVE
-RECOVERY = Purpose.RECOVERY
+ACTIVE = AssignmentStage.ACTIVE
+RECOVERY = AssignmentPurpose.RECOVERY
 
 
 class Share(Row, frozen=True):
@@ -58,8 +58,8 @@ class Assignment(Row, frozen=True):
     workload_name: str
     tenant: str
     region: str
-    purpose: Purpose
-    stage: Stage
+    purpose: AssignmentPurpose
+    stage: AssignmentStage
     generation: int
     shares: tuple[Share, ...]
     accounts: tuple[str, ...]
@@ -78,12 +78,12 @@ class Assignment(Row, frozen=True):
 
     def __post_init__(self) -> None:
         if self.ordinals:
-            force_setattr(self, "ordinals", runs_of(self.ordinals))
+            force_setattr(self, "ordinals", ranges_of(self.ordinals))
         if self.returning:
-            force_setattr(self, "returning", runs_of(self.returning))
+            force_setattr(self, "returning", ranges_of(self.returning))
 
 
-class RightHeld(Row, frozen=True):
+class HeldRight(Row, frozen=True):
     """Which region holds the live right to one exclusive identity, and since which revision.
 
     `told` is the latest end of a lease that the region was ever told: it may act on it, whatever was said later.

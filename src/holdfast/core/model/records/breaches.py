@@ -9,19 +9,19 @@ from msgspec import Struct
 
 from holdfast.core.model.values.structs import Instant, Row
 
-ESCROW = "platform.escrow"
+PLATFORM_ESCROW = "platform.escrow"
 
-DISRUPTION = "platform.disruption"
+PLATFORM_DISRUPTION = "platform.disruption"
 
 PLATFORM_RESIDENCY = "platform.residency"
 
-CAPACITY = "region.capacity"
+REGION_CAPACITY = "region.capacity"
 
-ALLOWED = "region.allowed"
+REGION_ALLOWED = "region.allowed"
 
 REGION_RESIDENCY = "region.residency"
 
-RIGHT = "region.right"
+REGION_RIGHT = "region.right"
 
 
 #: So much is looked at in one bit.
@@ -45,7 +45,7 @@ class Repair(Struct, frozen=True, rename="camel"):
     tenant: str = ""
 
 
-def of_breach(breach: Breach, subject: str, tenant: str, now: Instant, region: str = "") -> Repair:
+def breach_repair(breach: Breach, subject: str, tenant: str, now: Instant, region: str = "") -> Repair:
     """A promise that is broken: its owner has until its deadline. `region` is the one that keeps it."""
     there = f" --region {region}" if region else ""
     return Repair(
@@ -61,7 +61,7 @@ def of_breach(breach: Breach, subject: str, tenant: str, now: Instant, region: s
     )
 
 
-def in_order(found: Iterable[Repair | None]) -> list[Repair]:
+def by_urgency(found: Iterable[Repair | None]) -> list[Repair]:
     """What is overdue first, then what waits longest; what has no time comes last."""
     return sorted((one for one in found if one is not None), key=_urgency)
 

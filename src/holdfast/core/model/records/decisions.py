@@ -38,7 +38,7 @@ class Candidate(Row, frozen=True):
     parts: tuple[tuple[str, int], ...] = ()
 
 
-class QuotaSeen(Row, frozen=True):
+class QuotaSnapshot(Row, frozen=True):
     """What an account was charged, and could be, when the scheduler looked."""
 
     account: str
@@ -46,7 +46,7 @@ class QuotaSeen(Row, frozen=True):
     target: Resources
 
 
-class Pass(Row, frozen=True):
+class SchedulingPass(Row, frozen=True):
     """What a scheduler found for equal requests: what it rejected and why, what was best, and who acts next.
 
     `requests` are assignments with the generation that was looked at. In a proposal its groups are these, in this
@@ -59,14 +59,14 @@ class Pass(Row, frozen=True):
     outcome: str
     next_owner: str
     seed: int = 0
-    quota: tuple[QuotaSeen, ...] = ()
+    quota: tuple[QuotaSnapshot, ...] = ()
     examined: int = 0
     rejected: tuple[tuple[str, str, int], ...] = ()
     nearest: str = ""
     candidates: tuple[Candidate, ...] = ()
 
 
-class Decision(Row, frozen=True, tag="decision"):
+class DecisionEvidence(Row, frozen=True, tag="decision"):
     """One attempt of a scheduler. Which slot went where is in the record beside it.
 
     Its inputs are exactly: state at `view`, its own proposals in flight, `policy`, `plugins` with their versions, the
@@ -75,7 +75,7 @@ class Decision(Row, frozen=True, tag="decision"):
 
     view: Revision
     policy: Revision
-    passes: tuple[Pass, ...]
+    passes: tuple[SchedulingPass, ...]
     in_flight: tuple[int, ...] = ()
     plugins: tuple[tuple[str, str], ...] = ()
     hints: int = 0
@@ -110,7 +110,7 @@ class Denial(Row, frozen=True):
     last: Instant
 
 
-class Outcome(StrEnum):
+class DecisionOutcome(StrEnum):
     """What became of the requests of a decision."""
 
     PLACED = "placed"
@@ -120,7 +120,7 @@ class Outcome(StrEnum):
     NEVER_FITS = "never-fits"
 
 
-class Part(Row, frozen=True):
+class DecisionPart(Row, frozen=True):
     """One request of a decision, and which of its ordinals went to which nodes: packed, both in one order."""
 
     assignment: Revision
@@ -130,7 +130,7 @@ class Part(Row, frozen=True):
     nodes: bytes = b""
 
 
-class Decided(Row, frozen=True):
+class StoredDecision(Row, frozen=True):
     """A decision for requests of one tenant. `number` is its place in the log, `revision` that of its record.
 
     `found` is what the scheduler found, without its requests, which are the parts; None: it did not say. `refused` is
@@ -142,21 +142,21 @@ class Decided(Row, frozen=True):
     at: Instant
     actor: str
     tenant: str
-    outcome: Outcome
+    outcome: DecisionOutcome
     view: Revision = 0
     policy: Revision = 0
     in_flight: int = 0
     plugins: tuple[tuple[str, str], ...] = ()
-    found: Pass | None = None
+    found: SchedulingPass | None = None
     refused: Refusals = ()
     reasons: tuple[PendingReason, ...] = ()
 
 
-class Found(Struct, frozen=True):
+class DecisionWithParts(Struct, frozen=True):
     """A decision and its parts, one for each request."""
 
-    decided: Decided
-    parts: tuple[Part, ...]
+    decided: StoredDecision
+    parts: tuple[DecisionPart, ...]
 
 
 def pack(numbers: Sequence[int]) -> bytes:

@@ -7,7 +7,7 @@ from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.values.structs import Revision
 
 
-def domain(node: Node, key: str) -> str:
+def domain_of(node: Node, key: str) -> str:
     """Which domain of a topology key (node, zone or pool) the node is in. It is fixed while work stands there."""
     if key == "zone":
         return node.zone
@@ -16,12 +16,12 @@ def domain(node: Node, key: str) -> str:
     return node.name if key == "node" else node.pool
 
 
-def is_counted(template: Template) -> bool:
+def has_domain_rules(template: Template) -> bool:
     """Whether its replicas are counted over domains, for its own rules or for those of its groups."""
     return bool(template.spread or template.apart or template.near)
 
 
-def scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
+def domain_scopes(template: Template, workload: Revision, tenant: str) -> list[tuple[str, str]]:
     """What a slot of this template is counted under where it stands: (scope, topology key)."""
     spread = {(f"#{workload}", rule.key): None for rule in template.spread}
     names = [*(rule.group for rule in template.apart), *(rule.group for rule in template.near)]

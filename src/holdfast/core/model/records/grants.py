@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
 #: How accounts begin that have a limit in each region.
 REGIONAL = ("recovery/", "reclaimable/")
 
 
-class Offer(Row, frozen=True):
+class GrantOffer(Row, frozen=True):
     """One version of a grant that its region has not acknowledged yet."""
 
     version: int
@@ -37,22 +37,22 @@ class Grant(Row, frozen=True):
     target: Resources
     offered: Resources
     ends: Instant
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
     acknowledged: int = 0
-    settled: Resources = NOTHING
-    offers: tuple[Offer, ...] = ()
+    settled: Resources = ZERO
+    offers: tuple[GrantOffer, ...] = ()
     position: Revision = 0
     session: Revision = 0
 
 
-class Demand(Row, frozen=True):
+class AccountDemand(Row, frozen=True):
     """What is asked of an account in one region: how many replicas run or are to run on it, and what they need."""
 
     count: int = 0
-    amount: Resources = NOTHING
+    amount: Resources = ZERO
 
 
-class Allowance(Row, frozen=True):
+class AcceptedGrant(Row, frozen=True):
     """A grant as its region holds it: the version it has logged, the limit it settled on, and until when."""
 
     account: str
@@ -60,14 +60,14 @@ class Allowance(Row, frozen=True):
     target: Resources
     limit: Resources
     ends: Instant
-    protected: Resources = NOTHING
+    protected: Resources = ZERO
 
 
-class Use(Row, frozen=True):
+class AccountUsage(Row, frozen=True):
     """What an account is charged, and what of that stands on nodes now."""
 
-    charged: Resources = NOTHING
-    placed: Resources = NOTHING
+    charged: Resources = ZERO
+    placed: Resources = ZERO
 
 
 def grant_key(region: str, account: str) -> str:

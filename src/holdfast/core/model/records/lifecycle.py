@@ -36,7 +36,7 @@ PHASES = tuple(Phase)
 PENDING, RESERVED, BOUND = Phase.PENDING, Phase.RESERVED, Phase.BOUND
 
 
-class Kind(StrEnum):
+class StopKind(StrEnum):
     """What a stop costs: voluntary ones the disruption budget, the others nothing but a count."""
 
     VOLUNTARY = "voluntary"
@@ -48,35 +48,35 @@ class StopCause(NamedTuple):
     """Why a slot is stopped, who may say so, and whether its ordinal is still wanted afterwards."""
 
     name: str
-    kind: Kind
+    kind: StopKind
     owner: str
     again: bool
     sentence: str
 
 
 _STOPS = (
-    StopCause("rollout", Kind.VOLUNTARY, "controller/rollout", True, "A newer template takes its place."),
-    StopCause("superseded", Kind.VOLUNTARY, "controller/replica", False, "Another slot already does its work."),
-    StopCause("drain", Kind.VOLUNTARY, "controller/drain", True, "Its node is being emptied."),
-    StopCause("preempted", Kind.VOLUNTARY, "scheduler", True, "Work of strictly higher priority needs its room."),
-    StopCause("rebalanced", Kind.VOLUNTARY, "controller/rebalance", True, "A better place was reserved for it."),
-    StopCause("evacuated", Kind.VOLUNTARY, "controller/evacuation", False, "Its region is being emptied."),
-    StopCause("failed-back", Kind.VOLUNTARY, "controller/failback", False, "Its work has returned home."),
-    StopCause("repaired", Kind.VOLUNTARY, "controller/repair", True, "Repair restarts it elsewhere."),
-    StopCause("scaled-down", Kind.ASKED, "controller/replica", False, "Its owner wants fewer."),
-    StopCause("deleted", Kind.ASKED, "controller/replica", False, "Its owner deleted the workload."),
-    StopCause("suspended", Kind.ASKED, "controller/replica", False, "Its owner suspended the workload."),
-    StopCause("deadline-missed", Kind.ASKED, "controller/replica", False, "It was to fail at its deadline."),
-    StopCause("reclaimed", Kind.FORCED, "scheduler", True, "Recovery takes back the room it borrowed."),
-    StopCause("right-lapsed", Kind.FORCED, "controller/rights", False, "This region's right to it has ended."),
-    StopCause("grant-ended", Kind.FORCED, "controller/grant", False, "What paid for it has ended."),
-    StopCause("provisional-ended", Kind.FORCED, "controller/provisional", False, "It was never confirmed."),
-    StopCause("not-allowed", Kind.FORCED, "controller/repair", True, "It may no longer be where it is."),
+    StopCause("rollout", StopKind.VOLUNTARY, "controller/rollout", True, "A newer template takes its place."),
+    StopCause("superseded", StopKind.VOLUNTARY, "controller/replica", False, "Another slot already does its work."),
+    StopCause("drain", StopKind.VOLUNTARY, "controller/drain", True, "Its node is being emptied."),
+    StopCause("preempted", StopKind.VOLUNTARY, "scheduler", True, "Work of strictly higher priority needs its room."),
+    StopCause("rebalanced", StopKind.VOLUNTARY, "controller/rebalance", True, "A better place was reserved for it."),
+    StopCause("evacuated", StopKind.VOLUNTARY, "controller/evacuation", False, "Its region is being emptied."),
+    StopCause("failed-back", StopKind.VOLUNTARY, "controller/failback", False, "Its work has returned home."),
+    StopCause("repaired", StopKind.VOLUNTARY, "controller/repair", True, "Repair restarts it elsewhere."),
+    StopCause("scaled-down", StopKind.ASKED, "controller/replica", False, "Its owner wants fewer."),
+    StopCause("deleted", StopKind.ASKED, "controller/replica", False, "Its owner deleted the workload."),
+    StopCause("suspended", StopKind.ASKED, "controller/replica", False, "Its owner suspended the workload."),
+    StopCause("deadline-missed", StopKind.ASKED, "controller/replica", False, "It was to fail at its deadline."),
+    StopCause("reclaimed", StopKind.FORCED, "scheduler", True, "Recovery takes back the room it borrowed."),
+    StopCause("right-lapsed", StopKind.FORCED, "controller/rights", False, "This region's right to it has ended."),
+    StopCause("grant-ended", StopKind.FORCED, "controller/grant", False, "What paid for it has ended."),
+    StopCause("provisional-ended", StopKind.FORCED, "controller/provisional", False, "It was never confirmed."),
+    StopCause("not-allowed", StopKind.FORCED, "controller/repair", True, "It may no longer be where it is."),
 )  # fmt: skip
 STOP_CAUSES: dict[str, StopCause] = {stop.name: stop for stop in _STOPS}
 
 
-class Edge(NamedTuple):
+class PhaseEdge(NamedTuple):
     """One allowed move of a slot."""
 
     source: Phase
@@ -124,12 +124,12 @@ _ROWS: tuple[tuple[tuple[Phase, ...], Phase, str, str, str], ...] = (
     *((STOPPABLE, _P.TERMINATING, stop.name, stop.owner, stop.sentence) for stop in _STOPS),
 )  # fmt: skip
 
-EDGES: tuple[Edge, ...] = tuple(
-    Edge(source, target, cause, owner, sentence)
+EDGES: tuple[PhaseEdge, ...] = tuple(
+    PhaseEdge(source, target, cause, owner, sentence)
     for sources, target, cause, owner, sentence in _ROWS
     for source in sources
 )
-EDGE_BY_KEY: dict[tuple[Phase, Phase, str], Edge] = {(e.source, e.target, e.cause): e for e in EDGES}
+EDGE_BY_KEY: dict[tuple[Phase, Phase, str], PhaseEdge] = {(e.source, e.target, e.cause): e for e in EDGES}
 assert len(EDGE_BY_KEY) == len(EDGES), "an edge is listed twice"
 
 #: Phases in which a slot stands on a node and takes room there.

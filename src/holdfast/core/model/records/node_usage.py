@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Revision, Row, SlotKey
 
 _KEY = struct.Struct(">QI")
@@ -13,7 +13,7 @@ _KEY = struct.Struct(">QI")
 KEY_BYTES = _KEY.size
 
 
-class DeviceRoom(Row, frozen=True):
+class DeviceUsage(Row, frozen=True):
     """Milli-GPU taken of one device: by firm work, by all work, and held by reservations."""
 
     firm: int = 0
@@ -21,19 +21,19 @@ class DeviceRoom(Row, frozen=True):
     held: int = 0
 
 
-class Room(Row, frozen=True):
+class NodeUsage(Row, frozen=True):
     """What is taken of a node. Always the sum over its slots and reservations; see `region.rooms`.
 
     `firm` counts work that stays, `all` also reclaimable work, `held` what reservations keep for later. Firm work fits
     while firm + held and all stay within capacity; reclaimable work fits while all does: it borrows what is held.
     `waiting` counts bindings here that wait for others to end; `slots` and `holds` are who stands here. The keys of
-    slots are packed, so that one more is a short copy and not a touch of every key; `standing` lists them.
+    slots are packed, so that one more is a short copy and not a touch of every key; `slot_keys` lists them.
     """
 
-    firm: Resources = NOTHING
-    all: Resources = NOTHING
-    held: Resources = NOTHING
-    devices: tuple[DeviceRoom, ...] = ()
+    firm: Resources = ZERO
+    all: Resources = ZERO
+    held: Resources = ZERO
+    devices: tuple[DeviceUsage, ...] = ()
     ports: tuple[int, ...] = ()
     waiting: int = 0
     revision: Revision = 0
@@ -41,7 +41,7 @@ class Room(Row, frozen=True):
     holds: tuple[Revision, ...] = ()
 
 
-def standing(room: Room) -> list[SlotKey]:
+def slot_keys(room: NodeUsage) -> list[SlotKey]:
     """The slots that stand in a room, in the order in which they came."""
     return [(workload, ordinal) for workload, ordinal in _KEY.iter_unpack(room.slots)]
 
@@ -60,12 +60,12 @@ def without_key(slots: bytes, key: SlotKey) -> bytes:
     return slots[:place] + slots[place + _KEY.size :]
 
 
-class Sums(Row, frozen=True):
+class RegionTotals(Row, frozen=True):
     """Over all usable nodes: what they have, what firm work and holds take, and what protected tenants are owed."""
 
-    capacity: Resources = NOTHING
-    taken: Resources = NOTHING
-    shield: Resources = NOTHING
+    capacity: Resources = ZERO
+    taken: Resources = ZERO
+    shield: Resources = ZERO
 
 
-EMPTY_ROOM = Room()
+EMPTY_USAGE = NodeUsage()

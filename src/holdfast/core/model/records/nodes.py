@@ -130,7 +130,7 @@ def ports_of(node: Node) -> range:
     return range(max(1, first), last + 1)
 
 
-def label(node: Node, key: str) -> str | None:
+def label_value(node: Node, key: str) -> str | None:
     """The node's value of a label; an operator's word wins over the agent's."""
     for labels in (node.labels, node.reported_labels):
         for name, value in labels:

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from holdfast.core.model.objects.isolation import Capabilities
 from holdfast.core.model.objects.topology import Taint
-from holdfast.core.model.records.assignments import Assignment, Purpose
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose
 from holdfast.core.model.values.metadata import Labels
 from holdfast.core.model.values.resources import Resources, total
 from holdfast.core.model.values.structs import Instant, Revision, Row
 
 
-class Counted(Row, frozen=True):
+class TemplateCounts(Row, frozen=True):
     """How far the replicas of one template are: given to an agent, ready, serving. Each counts those after it, too.
 
     One that failed and is to be started again where it is has an agent, too.
@@ -53,7 +53,7 @@ class Failing(Row, frozen=True):
     detail: str = ""
 
 
-class Seen(Row, frozen=True):
+class WorkloadReport(Row, frozen=True):
     """What a region says of a workload: the generation it acts on, how far it is, what keeps it, and what fails.
 
     Nothing counted and nothing waiting: nothing of it is there.
@@ -61,37 +61,37 @@ class Seen(Row, frozen=True):
 
     workload: Revision
     generation: int
-    counts: tuple[Counted, ...] = ()
+    counts: tuple[TemplateCounts, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     failing: tuple[Failing, ...] = ()
 
 
-def over_in(seen: Seen | None, template: str) -> int:
+def finished_in(seen: WorkloadReport | None, template: str) -> int:
     """How many of a template do not run any more in a region, by its last word: done, or failed for good."""
     counts = seen.counts if seen is not None else ()
     return sum(count.done + count.failed for count in counts if count.template == template)
 
 
-class Observation(Row, frozen=True):
+class ObservedWorkload(Row, frozen=True):
     """What a region said last of a workload, as of a position in its own log, and then of a time there; both are held
     against what else it says in the same `session`, and in no later one."""
 
     region: str
     position: Revision
-    seen: Seen
+    seen: WorkloadReport
     at: Instant = 0
     session: Revision = 0
 
     ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
 
 
-def still_asked(observed: Iterable[Observation], assignment: Assignment) -> dict[str, int]:
+def still_requested(observed: Iterable[ObservedWorkload], assignment: Assignment) -> dict[str, int]:
     """By template: how many replicas an assignment asks for that are not over, as far as its region has told."""
     counts = {share.template: share.count for share in assignment.shares}
-    if not assignment.batch or assignment.purpose is not Purpose.SERVING:
+    if not assignment.batch or assignment.purpose is not AssignmentPurpose.SERVING:
         return counts
     seen = next((one.seen for one in observed if one.region == assignment.region), None)
-    return {template: max(0, count - over_in(seen, template)) for template, count in counts.items()}
+    return {template: max(0, count - finished_in(seen, template)) for template, count in counts.items()}
 
 
 class Nodes(Row, frozen=True):
@@ -126,7 +126,7 @@ class Trouble(Row, frozen=True):
     message: str = ""
 
 
-class Summary(Row, frozen=True):
+class RegionSummary(Row, frozen=True):
     """A region in short. `uses`: what each account is charged there, by account."""
 
     nodes: tuple[Nodes, ...] = ()
@@ -134,13 +134,13 @@ class Summary(Row, frozen=True):
     troubles: tuple[Trouble, ...] = ()
 
 
-class Summarised(Row, frozen=True):
+class StoredSummary(Row, frozen=True):
     """A region's last summary, as of a position in its own log, when the platform was told, and in which session."""
 
     region: str
     position: Revision
     at: Instant
-    summary: Summary
+    summary: RegionSummary
     session: Revision = 0
 
     ADDED: ClassVar[Mapping[str, int]] = {"session": 2}
@@ -168,11 +168,11 @@ class Rebalance(Row, frozen=True):
     moved: int
 
 
-def capacity_of(summary: Summary) -> Resources:
+def capacity_of(summary: RegionSummary) -> Resources:
     """What all nodes together have."""
     return total(nodes.capacity for nodes in summary.nodes)
 
 
-def free_in(summary: Summary) -> Resources:
+def free_in(summary: RegionSummary) -> Resources:
     """What of all nodes together is free."""
     return total(nodes.free for nodes in summary.nodes)

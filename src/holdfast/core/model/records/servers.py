@@ -33,7 +33,7 @@ class ServerToken(Row, frozen=True):
     expires: Instant
 
 
-def is_sound(token: ServerToken) -> bool:
+def is_valid_server_token(token: ServerToken) -> bool:
     """Whether it can be a server's token at all."""
     return is_token_name(token.name) and is_hash(token.hash) and bool(ledger_of(token.principal))
 
@@ -44,7 +44,7 @@ def ledger_of(principal: str) -> str:
     return found[1] if found else ""
 
 
-def looks_like_a_server(principal: str) -> bool:
+def is_server_name(principal: str) -> bool:
     """Whether this name is no machine's, person's or tenant's, whoever has it."""
     kind, _, rest = principal.partition("/")
     return kind == "platform" or (kind == "region" and "/" in rest)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.ranges import Runs
+from holdfast.core.model.values.ranges import Ranges
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.model.values.structs import Instant, Revision, Row, SlotKey
 
@@ -60,15 +60,15 @@ class Slot(Row, frozen=True):
     attempts: int = 0
 
 
-class Finished(Row, frozen=True):
+class FinishedOrdinals(Row, frozen=True):
     """Which ordinals of batch work are over for good, of one template: done, or failed too often.
 
     `why` is the cause for which the last of those has failed.
     """
 
     template: str
-    done: Runs = ()
-    failed: Runs = ()
+    done: Ranges = ()
+    failed: Ranges = ()
     why: str = ""
 
 
@@ -94,7 +94,7 @@ class SchedulingRequest(Row, frozen=True):
     reasons: tuple[PendingReason, ...] = ()
 
 
-class HoldPurpose(StrEnum):
+class ReservationPurpose(StrEnum):
     """Why room is held without a slot."""
 
     PLACEHOLDER = "placeholder"
@@ -107,7 +107,7 @@ class Reservation(Row, frozen=True):
     """Room held on one node, standing alone, until its end. `assignment` 0: it belongs to nobody's standby."""
 
     uid: Revision
-    purpose: HoldPurpose
+    purpose: ReservationPurpose
     owner: str
     tenant: str
     assignment: Revision

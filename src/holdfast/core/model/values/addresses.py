@@ -33,12 +33,12 @@ def is_loopback(host: str) -> bool:
     return ip.is_loopback if ip is not None else host.lower() == LOCALHOST
 
 
-def in_the_clear(scheme: str, host: str) -> bool:
+def is_cleartext(scheme: str, host: str) -> bool:
     """Whether somebody on the way could read what is sent so, or answer in the host's place."""
     return scheme.lower() != "https" and not is_loopback(host)
 
 
-def not_a_url(url: str) -> str:
+def url_problem(url: str) -> str:
     """Why this is no URL of a server; empty when it is one."""
     found = _URL.fullmatch(url)
     port = found[3] if found is not None else None
@@ -49,13 +49,13 @@ def not_a_url(url: str) -> str:
     return ""
 
 
-def not_an_address(url: str) -> str:
+def address_problem(url: str) -> str:
     """Why no server can be reached by this URL, from wherever; empty when one could be."""
     found = _URL.fullmatch(url)
     ip = ip_of(found[2]) if found is not None else None
     if ip is not None and ip.is_unspecified:
         return "is an address that nobody can reach; name the one that others use: https://HOST:PORT"
-    return not_a_url(url)
+    return url_problem(url)
 
 
 def without_user(url: str) -> str:
@@ -69,12 +69,12 @@ def is_exposed(url: str) -> bool:
     """Whether what is sent to this URL travels in the clear, as far as can be told from it: what is not plainly https,
     or this machine, is. A name that is no URL of HTTP is not judged."""
     found = _URL.fullmatch(url)
-    return in_the_clear(found[1], found[2]) if found is not None else url.lower().startswith("http:")
+    return is_cleartext(found[1], found[2]) if found is not None else url.lower().startswith("http:")
 
 
-def not_for_credentials(url: str) -> str:
+def credentials_problem(url: str) -> str:
     """Why nothing that proves who somebody is may be sent to this URL; empty when it may."""
-    return not_an_address(url) or (
+    return address_problem(url) or (
         "is plain http and not on this machine: credentials would travel in the clear; write https://HOST:PORT"
         if is_exposed(url)
         else ""

@@ -11,21 +11,21 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from holdfast.core.model.values.ranges import Run, Runs
+from holdfast.core.model.values.ranges import Range, Ranges
 
 #: How many numbers are in a block.
 BLOCK = 1024
 _FULL = (1 << BLOCK) - 1
 
 #: By block: its bits. Nobody changes one that another may have.
-Blocks = dict[int, int]
+Bitset = dict[int, int]
 
 _ones = re.compile("1+").finditer
 
 
-def blocks_of(runs: Iterable[Run]) -> Blocks:
+def bitset_of(runs: Iterable[Range]) -> Bitset:
     """The set of all numbers in these runs."""
-    found: Blocks = {}
+    found: Bitset = {}
     for first, after in runs:
         while first < after:
             block, place = divmod(first, BLOCK)
@@ -35,18 +35,18 @@ def blocks_of(runs: Iterable[Run]) -> Blocks:
     return found
 
 
-def masks(numbers: Iterable[int]) -> Blocks:
+def masks(numbers: Iterable[int]) -> Bitset:
     """The set of these numbers."""
-    found: Blocks = {}
+    found: Bitset = {}
     for number in numbers:
         block = number // BLOCK
         found[block] = found.get(block, 0) | 1 << number % BLOCK
     return found
 
 
-def as_runs(blocks: Blocks) -> Runs:
+def as_ranges(blocks: Bitset) -> Ranges:
     """The set as runs."""
-    found: list[Run] = []
+    found: list[Range] = []
     for block in sorted(blocks):
         bits, base = blocks[block], block * BLOCK
         spans = _spans(bits)
@@ -57,53 +57,53 @@ def as_runs(blocks: Blocks) -> Runs:
     return tuple(found)
 
 
-def _spans(bits: int) -> list[Run]:
+def _spans(bits: int) -> list[Range]:
     """The runs within a block."""
     if bits and not bits & bits - 1:  # one number, as of most
         return [(bits.bit_length() - 1, bits.bit_length())]
     return [(0, BLOCK)] if bits == _FULL else [one.span() for one in _ones(f"{bits:b}"[::-1])]
 
 
-def each(blocks: Blocks) -> Iterator[int]:
+def each(blocks: Bitset) -> Iterator[int]:
     """Every number, the smallest first."""
     if len(blocks) == 1:
         ((block, bits),) = blocks.items()
         if not bits & bits - 1:  # one number, as of most
             return iter((block * BLOCK + bits.bit_length() - 1,) if bits else ())
-    return chain.from_iterable(range(first, after) for first, after in as_runs(blocks))
+    return chain.from_iterable(range(first, after) for first, after in as_ranges(blocks))
 
 
-def count(blocks: Blocks) -> int:
+def count(blocks: Bitset) -> int:
     """How many numbers are in the set."""
     return sum(map(int.bit_count, blocks.values()))
 
 
-def union(sets: Iterable[Blocks]) -> Blocks:
+def union(sets: Iterable[Bitset]) -> Bitset:
     """What is in any of them."""
-    found: Blocks = {}
+    found: Bitset = {}
     for blocks in sets:
         for block, bits in blocks.items():
             found[block] = found.get(block, 0) | bits
     return found
 
 
-def shared(one: Blocks, other: Blocks) -> Blocks:
+def shared(one: Bitset, other: Bitset) -> Bitset:
     """What is in both."""
     found = {block: bits & other.get(block, 0) for block, bits in one.items()}
     return {block: bits for block, bits in found.items() if bits}
 
 
-def minus(one: Blocks, other: Blocks) -> Blocks:
+def minus(one: Bitset, other: Bitset) -> Bitset:
     """What is in the one and not in the other."""
     found = {block: bits & ~other.get(block, 0) for block, bits in one.items()}
     return {block: bits for block, bits in found.items() if bits}
 
 
-def lowest(blocks: Blocks, most: int) -> Blocks:
+def lowest(blocks: Bitset, most: int) -> Bitset:
     """The smallest numbers, so many or as many as there are."""
     if len(blocks) == 1 and next(iter(blocks.values())).bit_count() <= most:
         return blocks
-    found: Blocks = {}
+    found: Bitset = {}
     for block in sorted(blocks):
         if most <= 0:
             break
@@ -113,9 +113,9 @@ def lowest(blocks: Blocks, most: int) -> Blocks:
     return found
 
 
-def lowest_free(taken: Blocks, first: int, most: int) -> Blocks:
+def lowest_free(taken: Bitset, first: int, most: int) -> Bitset:
     """The smallest numbers from a first one on that are not in the set."""
-    found: Blocks = {}
+    found: Bitset = {}
     block, place = divmod(first, BLOCK)
     while most > 0:
         free = (_FULL & ~taken.get(block, 0)) >> place << place

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.core.model.values.structs import Document, Instant
 
 
-class Reason(StrEnum):
+class ConditionReason(StrEnum):
     """Why a condition is as it is: the closed list. Codes are for machines, messages for people."""
 
     AS_DESIRED = "as-desired"
@@ -51,7 +51,7 @@ class Reason(StrEnum):
     STOPPED = "stopped"
 
 
-class Truth(StrEnum):
+class ConditionStatus(StrEnum):
     """A condition is true, false, or not known."""
 
     TRUE = "true"
@@ -63,8 +63,8 @@ class Condition(Document, frozen=True):
     """One aspect of an object's state, as of a generation of its spec."""
 
     type: str
-    status: Truth
-    reason: Reason
+    status: ConditionStatus
+    reason: ConditionReason
     message: str = ""
     since: Instant = 0
     observed_generation: int = 0
@@ -93,9 +93,9 @@ def with_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[C
     return tuple(sorted([*others, new], key=lambda c: c.type))
 
 
-class Verdict(NamedTuple):
+class ConditionValue(NamedTuple):
     """The judgement, as a condition says it."""
 
-    status: Truth
-    reason: Reason
+    status: ConditionStatus
+    reason: ConditionReason
     message: str = ""

@@ -1,7 +1,7 @@
 """Sets of numbers as runs: (first, after the last), in order and apart. A thousand in a row are one pair.
 
 Ordinals are kept so wherever they are listed. What writes them may name single numbers, too, and older logs do nothing
-else: `runs_of` reads both. A change of a few numbers costs a copy of the pairs, and no step for each of them.
+else: `ranges_of` reads both. A change of a few numbers costs a copy of the pairs, and no step for each of them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
-Run = tuple[int, int]
-Runs = tuple[Run, ...]
+Range = tuple[int, int]
+Ranges = tuple[Range, ...]
 #: Numbers and runs of them, in any order: how people, older logs and commands may name a set.
-Named = tuple[int | Run, ...]
+Named = tuple[int | Range, ...]
 
 if TYPE_CHECKING:
-    #: The type of a field that is kept as runs, and read as either: the struct makes it `runs_of` what it was given.
-    Ordinals = Runs
+    #: The type of a field that is kept as runs, and read as either: the struct makes it `ranges_of` what it was given.
+    Ordinals = Ranges
 else:
     Ordinals = Named
 
@@ -26,9 +26,9 @@ else:
 _FEW = 8
 
 
-def runs_of(named: Iterable[int | Run]) -> Runs:
+def ranges_of(named: Iterable[int | Range]) -> Ranges:
     """The set of all that is named. Runs that are empty or backwards name nothing."""
-    found: list[Run] = []
+    found: list[Range] = []
     pairs = [(one, one + 1) if isinstance(one, int) else one for one in named]
     for first, after in pairs if _is_sorted(pairs) else sorted(pairs):
         if first >= after:
@@ -41,45 +41,45 @@ def runs_of(named: Iterable[int | Run]) -> Runs:
     return tuple(found)
 
 
-def as_named(named: int | Iterable[int | Run]) -> tuple[int | Run, ...]:
+def as_named(named: int | Iterable[int | Range]) -> tuple[int | Range, ...]:
     """What a command names, which may be one number."""
     return (named,) if isinstance(named, int) else tuple(named)
 
 
-def is_named_once(named: Iterable[int | Run]) -> bool:
+def is_named_once(named: Iterable[int | Range]) -> bool:
     """Whether no number is named twice, and no run is empty or backwards."""
     sizes = [1 if isinstance(one, int) else one[1] - one[0] for one in named]
-    return all(count > 0 for count in sizes) and sum(sizes) == size(runs_of(named))
+    return all(count > 0 for count in sizes) and sum(sizes) == count_numbers(ranges_of(named))
 
 
-def has(runs: Runs, number: int) -> bool:
+def contains(runs: Ranges, number: int) -> bool:
     """Whether a number is in the set."""
     place = bisect_right(runs, number, key=_first)
     return place > 0 and number < runs[place - 1][1]
 
 
-def size(runs: Runs) -> int:
+def count_numbers(runs: Ranges) -> int:
     """How many numbers are in the set."""
     return sum(after - first for first, after in runs)
 
 
-def numbers(runs: Runs) -> Iterator[int]:
+def numbers(runs: Ranges) -> Iterator[int]:
     """Every number, the smallest first."""
     return chain.from_iterable(range(first, after) for first, after in runs)
 
 
-def expanded(runs: Runs) -> tuple[int, ...]:
+def expanded(runs: Ranges) -> tuple[int, ...]:
     """Every number, as older logs list them."""
     return tuple(numbers(runs))
 
 
-def joined(runs: Runs, named: Iterable[int | Run]) -> Runs:
+def with_numbers(runs: Ranges, named: Iterable[int | Range]) -> Ranges:
     """The set with these in it, too."""
-    more = runs_of(named)
+    more = ranges_of(named)
     if not runs or not more:
         return runs or more
     if len(more) > _FEW:
-        return runs_of((*runs, *more))
+        return ranges_of((*runs, *more))
     for first, after in more:
         low = bisect_left(runs, first, key=_after)
         high = bisect_right(runs, after, key=_first)
@@ -89,7 +89,7 @@ def joined(runs: Runs, named: Iterable[int | Run]) -> Runs:
     return runs
 
 
-def without(runs: Runs, gone: Runs) -> Runs:
+def without(runs: Ranges, gone: Ranges) -> Ranges:
     """The set without these."""
     if not runs or not gone:
         return runs
@@ -104,7 +104,7 @@ def without(runs: Runs, gone: Runs) -> Runs:
     return runs
 
 
-def _left_of(runs: Runs, gone: Runs) -> Iterator[Run]:
+def _left_of(runs: Ranges, gone: Ranges) -> Iterator[Range]:
     """What is left of each run, in one walk along both."""
     place = 0
     for first, after in runs:
@@ -120,19 +120,19 @@ def _left_of(runs: Runs, gone: Runs) -> Iterator[Run]:
             yield first, after
 
 
-def common(one: Runs, other: Runs) -> Runs:
+def common(one: Ranges, other: Ranges) -> Ranges:
     """What is in both."""
     return without(one, without(one, other))
 
 
-def is_within(runs: Runs, outer: Runs) -> bool:
+def is_within(runs: Ranges, outer: Ranges) -> bool:
     """Whether all of it is in the other."""
     return not without(runs, outer)
 
 
-def first_of(runs: Runs, count: int) -> Runs:
+def first_of(runs: Ranges, count: int) -> Ranges:
     """The smallest numbers, so many or as many as there are."""
-    found: list[Run] = []
+    found: list[Range] = []
     for first, after in runs:
         if count <= 0:
             break
@@ -141,9 +141,9 @@ def first_of(runs: Runs, count: int) -> Runs:
     return tuple(found)
 
 
-def last_of(runs: Runs, count: int) -> Runs:
+def last_of(runs: Ranges, count: int) -> Ranges:
     """The largest numbers, so many or as many as there are."""
-    found: list[Run] = []
+    found: list[Range] = []
     for first, after in reversed(runs):
         if count <= 0:
             break
@@ -152,9 +152,9 @@ def last_of(runs: Runs, count: int) -> Runs:
     return tuple(reversed(found))
 
 
-def in_parts(runs: Runs, most: int) -> Iterator[Runs]:
+def split_ranges(runs: Ranges, most: int) -> Iterator[Ranges]:
     """The set in sets of so many numbers, the smallest first; the last may have fewer."""
-    part: list[Run] = []
+    part: list[Range] = []
     left = most
     for first, after in runs:
         while first < after:
@@ -169,24 +169,24 @@ def in_parts(runs: Runs, most: int) -> Iterator[Runs]:
         yield tuple(part)
 
 
-def is_well_formed(runs: Runs) -> bool:
+def is_well_formed(runs: Ranges) -> bool:
     """Whether its runs are in order and apart, and none is empty."""
     edges = [edge for run in runs for edge in run]
     return all(left < right for left, right in pairwise(edges))
 
 
-def shown(runs: Runs) -> list[str]:
+def format_ranges(runs: Ranges) -> list[str]:
     """As people read them: `7`, `0-99999`."""
     return [str(first) if after == first + 1 else f"{first}-{after - 1}" for first, after in runs]
 
 
-def _is_sorted(pairs: list[Run]) -> bool:
+def _is_sorted(pairs: list[Range]) -> bool:
     return all(left[0] <= right[0] for left, right in pairwise(pairs))
 
 
-def _first(run: Run) -> int:
+def _first(run: Range) -> int:
     return run[0]
 
 
-def _after(run: Run) -> int:
+def _after(run: Range) -> int:
     return run[1]

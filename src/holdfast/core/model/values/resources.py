@@ -29,7 +29,7 @@ class Resources(Row, frozen=True):
     extended: Extended = ()
 
 
-NOTHING = Resources()
+ZERO = Resources()
 
 
 def _merge(left: Extended, right: Extended, sign: int) -> Extended:
@@ -65,13 +65,13 @@ def times(one: Resources, count: int) -> Resources:
 
 def total(amounts: Iterable[Resources]) -> Resources:
     """The sum of all amounts."""
-    result = NOTHING
+    result = ZERO
     for amount in amounts:
         result = add(result, amount)
     return result
 
 
-def greatest(left: Resources, right: Resources) -> Resources:
+def elementwise_max(left: Resources, right: Resources) -> Resources:
     """The larger amount of each resource."""
     extended = left.extended
     if left.extended or right.extended:
@@ -86,7 +86,7 @@ def greatest(left: Resources, right: Resources) -> Resources:
     )
 
 
-def least(left: Resources, right: Resources) -> Resources:
+def elementwise_min(left: Resources, right: Resources) -> Resources:
     """The smaller amount of each resource."""
     other = dict(right.extended)
     extended = tuple((name, min(amount, other[name])) for name, amount in left.extended if other.get(name))
@@ -99,13 +99,13 @@ def least(left: Resources, right: Resources) -> Resources:
     )
 
 
-def above_zero(amounts: Resources) -> Resources:
+def clamp_zero(amounts: Resources) -> Resources:
     """The same amounts with every negative one raised to zero."""
     extended = tuple((name, amount) for name, amount in amounts.extended if amount > 0)
     return Resources(max(amounts.cpu, 0), max(amounts.memory, 0), max(amounts.disk, 0), max(amounts.gpu, 0), extended)
 
 
-def exceeded(use: Resources, limit: Resources) -> str:
+def first_exceeded(use: Resources, limit: Resources) -> str:
     """The name of the first resource of which `use` is more than `limit`; empty when all is within."""
     if use.cpu > limit.cpu:
         return "cpu"
@@ -123,7 +123,7 @@ def exceeded(use: Resources, limit: Resources) -> str:
     return ""
 
 
-def lacking(need: Resources, use: Resources, limit: Resources) -> str:
+def first_lacking(need: Resources, use: Resources, limit: Resources) -> str:
     """The name of the first resource that is needed and of which there is not so much left; empty when all is there."""
     if need.cpu and use.cpu + need.cpu > limit.cpu:
         return "cpu"
@@ -145,7 +145,7 @@ def names_in(*amounts: Resources) -> list[str]:
     return [*BUILT_IN, *sorted(extended)]
 
 
-def of_amounts(amounts: Mapping[str, int]) -> Resources:
+def from_amounts(amounts: Mapping[str, int]) -> Resources:
     """Amounts by name as a vector; of what there is nothing, nothing is said."""
     cpu, memory, disk, gpu = (amounts.get(name, 0) for name in BUILT_IN)
     rest = sorted((name, amount) for name, amount in amounts.items() if amount)
@@ -160,7 +160,7 @@ def amount_of(amounts: Resources, name: str) -> int:
     return dict(amounts.extended).get(name, 0)
 
 
-def ill_formed(amounts: Resources) -> str:
+def amount_problem(amounts: Resources) -> str:
     """Why this is no amount that anybody may ask for or declare; empty when it is one."""
     named = (
         ("cpu", amounts.cpu), ("memory", amounts.memory), ("disk", amounts.disk), ("gpu", amounts.gpu),
@@ -176,7 +176,7 @@ def ill_formed(amounts: Resources) -> str:
     return f"no extended resource is called {taken}: that is something else" if taken else ""
 
 
-def amounts_in(of: Resources) -> Iterator[tuple[str, int]]:
+def nonzero_amounts(of: Resources) -> Iterator[tuple[str, int]]:
     """Every resource of which there is some."""
     for name, amount in (("cpu", of.cpu), ("memory", of.memory), ("disk", of.disk), ("gpu", of.gpu), *of.extended):
         if amount > 0:

@@ -1,6 +1,7 @@
 """The numbers the promises stand on, and the one function that refuses an unsafe set.
 
-All times are milliseconds. Each default is where we start; `unsafe` says which sets would break a promise, and why.
+All times are milliseconds. Each default is where we start; `settings_problems` says which sets would break a promise,
+and why.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Settings(Document, frozen=True):
 DEFAULTS = Settings()
 
 
-class Times(Struct, frozen=True, rename="camel"):
+class AgentTimes(Struct, frozen=True, rename="camel"):
     """What an agent is told of its region's numbers, with every renewal: what it must keep for the fence to be one."""
 
     lease: Duration
@@ -55,15 +56,15 @@ class Times(Struct, frozen=True, rename="camel"):
     fence: Duration
 
 
-def times_of(settings: Settings) -> Times:
+def agent_times(settings: Settings) -> AgentTimes:
     """What agents are told."""
-    return Times(settings.session_lease, settings.grace, settings.kill_margin, settings.fence_time)
+    return AgentTimes(settings.session_lease, settings.grace, settings.kill_margin, settings.fence_time)
 
 
-DEFAULT_TIMES = times_of(DEFAULTS)
+DEFAULT_TIMES = agent_times(DEFAULTS)
 
 
-def drifted(duration: int, settings: Settings) -> int:
+def with_drift(duration: int, settings: Settings) -> int:
     """The longest that `duration` can last on a clock within the drift bound, rounded up."""
     return duration + -(-duration * settings.drift_per_million // 1_000_000)
 
@@ -74,7 +75,7 @@ def outlasting(settings: Settings) -> Duration:
     return 2 * settings.session_lease + settings.fence_time
 
 
-def unsafe(settings: Settings) -> list[str]:
+def settings_problems(settings: Settings) -> list[str]:
     """Why this set would break a promise; empty when it is safe."""
     s = settings
     found = [
@@ -89,7 +90,7 @@ def unsafe(settings: Settings) -> list[str]:
         found.append("drift_per_million and grace cannot be negative")
     if s.proof_interval * 5 > s.session_lease:
         found.append("proof_interval may be at most a fifth of session_lease: a renewal must be worth something")
-    if s.fence_time < drifted(s.session_lease, s) + s.grace + s.kill_margin:
+    if s.fence_time < with_drift(s.session_lease, s) + s.grace + s.kill_margin:
         found.append("fence_time must cover the drifted lease, grace and kill_margin: otherwise two may run")
     if s.lost_after <= s.suspect_after:
         found.append("lost_after must be longer than suspect_after: suspicion comes first")

@@ -16,7 +16,7 @@ V = TypeVar("V", bound=Any)
 CHUNK = 128
 
 
-class Ordered(Generic[V]):
+class SortedList(Generic[V]):
     """Values that differ from one another, the smallest first. It never changes."""
 
     __slots__ = ("_chunks", "_firsts")
@@ -40,7 +40,7 @@ class Ordered(Generic[V]):
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold the same, however it lies."""
-        return isinstance(other, Ordered) and list(self) == list(other)
+        return isinstance(other, SortedList) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -51,7 +51,7 @@ class Ordered(Generic[V]):
         chunk, place = self._find(value)
         return self._chunks[chunk][place : place + 1] == (value,) if self._chunks else False
 
-    def with_(self, value: V) -> Ordered[V]:
+    def with_(self, value: V) -> SortedList[V]:
         """This list with one more value."""
         chunk, place = self._find(value)
         old = self._chunks[chunk] if self._chunks else ()
@@ -59,7 +59,7 @@ class Ordered(Generic[V]):
         parts = (new,) if len(new) <= CHUNK else (new[: CHUNK // 2], new[CHUNK // 2 :])
         return self._replaced(chunk, parts)
 
-    def without(self, value: V) -> Ordered[V]:
+    def without(self, value: V) -> SortedList[V]:
         """This list without a value, which is in it."""
         chunk, place = self._find(value)
         old = self._chunks[chunk]
@@ -88,8 +88,8 @@ class Ordered(Generic[V]):
         chunk = max(0, bisect_right(self._firsts, value) - 1)
         return chunk, bisect_left(self._chunks[chunk], value) if self._chunks else 0
 
-    def _replaced(self, chunk: int, parts: tuple[tuple[V, ...], ...]) -> Ordered[V]:
-        other: Ordered[V] = Ordered.__new__(Ordered)
+    def _replaced(self, chunk: int, parts: tuple[tuple[V, ...], ...]) -> SortedList[V]:
+        other: SortedList[V] = SortedList.__new__(SortedList)
         other._chunks = (*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :])
         other._firsts = self._firsts.copy()
         other._firsts[chunk : chunk + 1] = [part[0] for part in parts]

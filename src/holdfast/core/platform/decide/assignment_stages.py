@@ -12,56 +12,69 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, malformed, not_found
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.values.limits import RIGHTS_MAX
-from holdfast.core.model.values.ranges import joined, size
+from holdfast.core.model.values.ranges import count_numbers, with_numbers
 from holdfast.core.platform.commands import Activate, Adopt, EndAssignment, RemoveAssignment
-from holdfast.core.platform.decide.assignments import assignment_in, refuse_ending, refuse_without_loss, replacing
+from holdfast.core.platform.decide.assignments import (
+    assignment_events,
+    assignment_in,
+    refuse_ending,
+    refuse_without_loss,
+)
 from holdfast.core.platform.decide.breaches import disruption_shared
-from holdfast.core.platform.decide.checks import refuse_unjoined
-from holdfast.core.platform.decide.workload_deletion import ended, finalizer_events, freed, of_kept, removed
+from holdfast.core.platform.decide.checks import refuse_unjoined_session
+from holdfast.core.platform.decide.workload_deletion import (
+    done_of_kept_templates,
+    ended_assignment,
+    finalizer_events,
+    freed_right_events,
+    removal_event,
+)
 from holdfast.core.platform.limits import COUNTS_MAX
-from holdfast.core.platform.queries.accounts import paying
-from holdfast.core.platform.queries.identities import lease_until, refuse_uncovered
+from holdfast.core.platform.queries.accounts import paying_accounts
+from holdfast.core.platform.queries.identities import lease_end, refuse_uncovered
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def activate(state: PlatformState, command: Activate, case: Case) -> Accepted | Refused:
+def activate(state: PlatformState, command: Activate, case: CommandContext) -> Accepted | Refused:
     """What stood by runs. A suspect survivor may do so: it holds the room, and recovery comes before suspicion."""
     standby = state.assignments.get(command.assignment)
     if standby is None:
         return not_found("assignment", command.assignment)
     workload = state.workloads[standby.workload]
-    if standby.stage is Stage.ACTIVE:
+    if standby.stage is AssignmentStage.ACTIVE:
         return already(f"assignment/{standby.uid}", standby.revision)
-    active = replace(standby, stage=Stage.ACTIVE)
+    active = replace(standby, stage=AssignmentStage.ACTIVE)
     refused = (
         refuse_ending(workload)
-        or _refuse_stage(standby, Stage.STANDBY)
+        or _refuse_stage(standby, AssignmentStage.STANDBY)
         or refuse_without_loss(state)
         or _refuse_gone(state, standby.region)
         or refuse_uncovered(active)
     )
     if refused is not None:
         return refused
-    leased = replace(active, right_until=lease_until(state, workload, active, case.at))
-    return Accepted(replacing(state, workload, standby, leased, case))
+    leased = replace(active, right_until=lease_end(state, workload, active, case.at))
+    return Accepted(assignment_events(state, workload, standby, leased, case))
 
 
-def end_assignment(state: PlatformState, command: EndAssignment, case: Case) -> Accepted | Refused:
+def end_assignment(state: PlatformState, command: EndAssignment, case: CommandContext) -> Accepted | Refused:
     """Never refused for where the region is: nothing more is wanted there."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
-    if assignment.stage is Stage.ENDED:
+    if assignment.stage is AssignmentStage.ENDED:
         return already(f"assignment/{assignment.uid}", assignment.revision)
-    return Accepted(replacing(state, state.workloads[assignment.workload], assignment, ended(assignment), case))
+    return Accepted(
+        assignment_events(state, state.workloads[assignment.workload], assignment, ended_assignment(assignment), case)
+    )
 
 
-def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Case) -> Accepted | Refused:
+def remove_assignment(state: PlatformState, command: RemoveAssignment, case: CommandContext) -> Accepted | Refused:
     """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6.
 
     What of batch work it had done it says with that word: nobody does it again.
@@ -69,18 +82,22 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Cas
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
-    refused = refuse_unjoined(state, assignment.region, case) or _refuse_stage(assignment, Stage.ENDED)
+    refused = refuse_unjoined_session(state, assignment.region, case) or _refuse_stage(
+        assignment, AssignmentStage.ENDED
+    )
     refused = refused or _refuse_done(command)
     if refused is not None:
         return refused
-    held = joined(assignment.ordinals, assignment.returning)
-    if size(held) > RIGHTS_MAX:
-        facts = {"assignment": assignment.uid, "rights": size(held), "most": RIGHTS_MAX}
-        message = f"it has {size(held)} rights: they are given back first, {RIGHTS_MAX} at a time"
+    held = with_numbers(assignment.ordinals, assignment.returning)
+    if count_numbers(held) > RIGHTS_MAX:
+        facts = {"assignment": assignment.uid, "rights": count_numbers(held), "most": RIGHTS_MAX}
+        message = f"it has {count_numbers(held)} rights: they are given back first, {RIGHTS_MAX} at a time"
         return Refused(Code.IN_USE, message, facts)
-    released = freed(state, [(assignment.workload, assignment.region, held)], "released by its region")
-    gone = removed([assignment], {assignment.uid: of_kept(state, assignment.workload, command.done)})
-    return Accepted((gone, *released, *finalizer_events(state, assignment, case)), rows=size(held))
+    released = freed_right_events(state, [(assignment.workload, assignment.region, held)], "released by its region")
+    gone = removal_event(
+        [assignment], {assignment.uid: done_of_kept_templates(state, assignment.workload, command.done)}
+    )
+    return Accepted((gone, *released, *finalizer_events(state, assignment, case)), rows=count_numbers(held))
 
 
 def _refuse_done(command: RemoveAssignment) -> Refused | None:
@@ -90,28 +107,28 @@ def _refuse_done(command: RemoveAssignment) -> Refused | None:
     return None
 
 
-def adopt(state: PlatformState, command: Adopt, case: Case) -> Accepted | Refused:
+def adopt(state: PlatformState, command: Adopt, case: CommandContext) -> Accepted | Refused:
     """Recovered work moves from the recovery budget to the quota, by an explicit step and never by itself (RULES 7)."""
     recovered = state.assignments.get(command.assignment)
     if recovered is None:
         return not_found("assignment", command.assignment)
-    if recovered.purpose is not Purpose.RECOVERY:
+    if recovered.purpose is not AssignmentPurpose.RECOVERY:
         return already(f"assignment/{recovered.uid}", recovered.revision)
     workload = state.workloads[recovered.workload]
     refused = (
         refuse_ending(workload)
-        or _refuse_stage(recovered, Stage.ACTIVE)
+        or _refuse_stage(recovered, AssignmentStage.ACTIVE)
         or _refuse_second(state, recovered)
         or _refuse_shared(state, recovered)
     )
     if refused is not None:
         return refused
-    accounts = paying(state, workload, recovered.region, Purpose.SERVING, case.at)
-    adopted = replace(recovered, purpose=Purpose.SERVING, accounts=accounts)
-    return Accepted(replacing(state, workload, recovered, adopted, case))
+    accounts = paying_accounts(state, workload, recovered.region, AssignmentPurpose.SERVING, case.at)
+    adopted = replace(recovered, purpose=AssignmentPurpose.SERVING, accounts=accounts)
+    return Accepted(assignment_events(state, workload, recovered, adopted, case))
 
 
-def _refuse_stage(assignment: Assignment, stage: Stage) -> Refused | None:
+def _refuse_stage(assignment: Assignment, stage: AssignmentStage) -> Refused | None:
     if assignment.stage is stage:
         return None
     facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "needed": stage.value}
@@ -127,7 +144,7 @@ def _refuse_gone(state: PlatformState, region: str) -> Refused | None:
 
 
 def _refuse_second(state: PlatformState, recovered: Assignment) -> Refused | None:
-    serving = assignment_in(state, recovered.workload, recovered.region, Purpose.SERVING)
+    serving = assignment_in(state, recovered.workload, recovered.region, AssignmentPurpose.SERVING)
     if serving is None:
         return None
     facts = {"assignment": serving.uid, "region": serving.region}

@@ -10,25 +10,25 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, malformed, not_found
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.objects.workloads import OnDeadline, OnDisconnect, Workload
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
-from holdfast.core.model.values.ranges import Runs, is_named_once, is_within, runs_of, size, without
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
+from holdfast.core.model.values.ranges import Ranges, count_numbers, is_named_once, is_within, ranges_of, without
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import Assign
 from holdfast.core.platform.decide.breaches import disruption_shared, recount_workload
 from holdfast.core.platform.events import AssignmentStored
 from holdfast.core.platform.limits import COUNT_MAX
-from holdfast.core.platform.queries.accounts import paying
-from holdfast.core.platform.queries.completion import due_of
-from holdfast.core.platform.queries.feasibility import is_near, may_hold
-from holdfast.core.platform.queries.identities import lease_is_half_over, lease_until, refuse_identities
+from holdfast.core.platform.queries.accounts import paying_accounts
+from holdfast.core.platform.queries.completion import deadline_of
+from holdfast.core.platform.queries.feasibility import placement_allows, within_latency_limits
+from holdfast.core.platform.queries.identities import lease_end, lease_needs_renewal, refuse_identities
 from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def assign(state: PlatformState, command: Assign, case: Case) -> Accepted | Refused:
+def assign(state: PlatformState, command: Assign, case: CommandContext) -> Accepted | Refused:
     """Create or change the assignment of a workload to a region for a purpose."""
     workload = state.workloads.get(command.workload)
     region = state.regions.get(command.region)
@@ -41,7 +41,7 @@ def assign(state: PlatformState, command: Assign, case: Case) -> Accepted | Refu
         return refused
     old = assignment_in(state, workload.meta.uid, command.region, command.purpose)
     new = _proposed(state, command, workload, old, case)
-    if old is not None and new == old and not lease_is_half_over(state, workload, old, case.at):
+    if old is not None and new == old and not lease_needs_renewal(state, workload, old, case.at):
         return already(f"assignment/{old.uid}", old.revision)
     refused = (
         _refuse_phase(state, new, old)
@@ -52,18 +52,20 @@ def assign(state: PlatformState, command: Assign, case: Case) -> Accepted | Refu
     )
     if refused is not None:
         return refused
-    leased = replace(new, right_until=lease_until(state, workload, new, case.at))
-    return Accepted(replacing(state, workload, old, leased, case))
+    leased = replace(new, right_until=lease_end(state, workload, new, case.at))
+    return Accepted(assignment_events(state, workload, old, leased, case))
 
 
-def assignment_in(state: PlatformState, workload: Revision, region: str, purpose: Purpose) -> Assignment | None:
+def assignment_in(
+    state: PlatformState, workload: Revision, region: str, purpose: AssignmentPurpose
+) -> Assignment | None:
     """The one assignment of a workload to a region for a purpose."""
     found = (a for a in assignments_of(state, workload) if a.region == region and a.purpose is purpose)
     return next(found, None)
 
 
-def replacing(
-    state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, case: Case
+def assignment_events(
+    state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, case: CommandContext
 ) -> tuple[object, ...]:
     """The new assignment in place of the old one, with what follows for the workload's breaches."""
     others = [a for a in assignments_of(state, workload.meta.uid) if old is None or a.uid != old.uid]
@@ -81,23 +83,27 @@ def refuse_ending(workload: Workload) -> Refused | None:
 def _refuse_shape(command: Assign, workload: Workload) -> Refused | None:
     names = [share.template for share in command.shares]
     counts = [share.count for share in command.shares]
-    if min((command.disruption, *counts)) < 0 or sum(counts) > COUNT_MAX or size(runs_of(command.ordinals)) > COUNT_MAX:
+    if (
+        min((command.disruption, *counts)) < 0
+        or sum(counts) > COUNT_MAX
+        or count_numbers(ranges_of(command.ordinals)) > COUNT_MAX
+    ):
         return malformed(f"counts are between 0 and {COUNT_MAX}", counts=counts, disruption=command.disruption)
     if not is_named_once(command.ordinals):
         return malformed("ordinals are named once each", ordinals=len(command.ordinals))
     if len(set(names)) != len(names):
         return malformed("each template is named once", templates=sorted(names))
-    if command.stage is Stage.ENDED:
+    if command.stage is AssignmentStage.ENDED:
         return malformed("an assignment is ended by EndAssignment", stage=command.stage.value)
-    if command.stage is Stage.STANDBY and command.purpose is not Purpose.RECOVERY:
+    if command.stage is AssignmentStage.STANDBY and command.purpose is not AssignmentPurpose.RECOVERY:
         return contradictory("only recovery stands by", purpose=command.purpose.value)
-    if command.purpose is Purpose.RECOVERY and not workload.spec.recovery.budget:
+    if command.purpose is AssignmentPurpose.RECOVERY and not workload.spec.recovery.budget:
         return contradictory(f"workload {workload.meta.name} names no recovery budget", workload=workload.meta.uid)
     return None
 
 
 def _proposed(
-    state: PlatformState, command: Assign, workload: Workload, old: Assignment | None, case: Case
+    state: PlatformState, command: Assign, workload: Workload, old: Assignment | None, case: CommandContext
 ) -> Assignment:
     spec = workload.spec
     shares = tuple(sorted((s for s in command.shares if s.count), key=lambda share: share.template))
@@ -112,26 +118,26 @@ def _proposed(
         stage=command.stage,
         generation=workload.meta.generation,
         shares=shares,
-        accounts=paying(state, workload, command.region, command.purpose, case.at),
+        accounts=paying_accounts(state, workload, command.region, command.purpose, case.at),
         priority_class=spec.priority_class,
         disruption=command.disruption,
         exclusive=spec.exclusive,
-        ordinals=runs_of(command.ordinals),
+        ordinals=ranges_of(command.ordinals),
         right_until=old.right_until if old is not None else 0,
         jurisdictions=spec.placement.jurisdictions,
         batch=spec.batch,
         returning=_returning(state, command) if spec.exclusive else (),
-        deadline=due_of(workload),
+        deadline=deadline_of(workload),
         fails_late=spec.on_deadline is OnDeadline.FAIL,
         stops_cut=spec.on_disconnect is OnDisconnect.STOP,
     )
 
 
-def _returning(state: PlatformState, command: Assign) -> Runs:
+def _returning(state: PlatformState, command: Assign) -> Ranges:
     """What no assignment of the region lists is asked for by the one for serving: one list of it is enough."""
-    if command.purpose is not Purpose.SERVING:
+    if command.purpose is not AssignmentPurpose.SERVING:
         return ()
-    left = without(held_in(state, command.workload, command.region), runs_of(command.ordinals))
+    left = without(held_in(state, command.workload, command.region), ranges_of(command.ordinals))
     for other in assignments_of(state, command.workload):
         if other.region == command.region and other.purpose is not command.purpose:
             left = without(left, other.ordinals)
@@ -139,13 +145,13 @@ def _returning(state: PlatformState, command: Assign) -> Runs:
 
 
 def _refuse_phase(state: PlatformState, new: Assignment, old: Assignment | None) -> Refused | None:
-    if old is not None and old.stage is Stage.ENDED:
+    if old is not None and old.stage is AssignmentStage.ENDED:
         facts = {"assignment": old.uid, "region": old.region}
         return Refused(Code.WRONG_PHASE, f"region {old.region} has not released the ended one yet", facts)
-    running = old is not None and old.stage is Stage.ACTIVE
-    if running and new.stage is Stage.STANDBY:
+    running = old is not None and old.stage is AssignmentStage.ACTIVE
+    if running and new.stage is AssignmentStage.STANDBY:
         return Refused(Code.WRONG_PHASE, "what runs does not stand by again; end it", {"assignment": new.uid})
-    if new.purpose is Purpose.RECOVERY and new.stage is Stage.ACTIVE and not running:
+    if new.purpose is AssignmentPurpose.RECOVERY and new.stage is AssignmentStage.ACTIVE and not running:
         return refuse_without_loss(state)
     return None
 
@@ -166,12 +172,12 @@ def _refuse_place(
     if health is not RegionHealth.HEALTHY and more:
         facts = {"region": name, "health": health.value, "since": region.status.since}
         return Refused(Code.REGION_UNAVAILABLE, f"region {name} is {health}: nothing new goes there", facts)
-    if not may_hold(workload.spec, region) and more:
+    if not placement_allows(workload.spec, region) and more:
         facts = {"region": name, "jurisdiction": region.spec.jurisdiction}
         return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {name}", facts)
-    if not is_near(workload.spec, region) and more:
+    if not within_latency_limits(workload.spec, region) and more:
         return too_far(workload, name)
-    if new.purpose is Purpose.RECOVERY:
+    if new.purpose is AssignmentPurpose.RECOVERY:
         return _refuse_budget(state, workload, name)
     return None
 
@@ -215,7 +221,7 @@ def _refuse_disruption(
     if new.disruption <= before:
         return None
     others = [a for a in assignments_of(state, new.workload) if a.uid != new.uid]
-    shared = disruption_shared([*others, new]) if new.purpose is Purpose.SERVING else new.disruption
+    shared = disruption_shared([*others, new]) if new.purpose is AssignmentPurpose.SERVING else new.disruption
     if shared <= most:
         return None
     facts = {"shared": shared, "most": most, "workload": new.workload}

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import Region
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
-from holdfast.core.model.records.breaches import DISRUPTION, ESCROW, PLATFORM_RESIDENCY, Breach
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
+from holdfast.core.model.records.breaches import PLATFORM_DISRUPTION, PLATFORM_ESCROW, PLATFORM_RESIDENCY, Breach
 from holdfast.core.model.values.resources import Resources, amount_of
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.events import BreachClosed, BreachStored
-from holdfast.core.platform.queries.feasibility import may_hold
+from holdfast.core.platform.queries.feasibility import placement_allows
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -26,23 +26,27 @@ BreachEvent = BreachStored | BreachClosed
 
 def disruption_shared(assignments: Sequence[Assignment]) -> int:
     """How much of a workload's disruption budget its regions hold."""
-    return sum(a.disruption for a in assignments if a.purpose is Purpose.SERVING and a.stage is not Stage.ENDED)
+    return sum(
+        a.disruption
+        for a in assignments
+        if a.purpose is AssignmentPurpose.SERVING and a.stage is not AssignmentStage.ENDED
+    )
 
 
 def recount_workload(
-    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], case: Case
+    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], case: CommandContext
 ) -> tuple[BreachEvent, ...]:
     """What changes in a workload's breaches when this is its spec and these are its assignments."""
     spec, key = workload.spec, str(workload.meta.uid)
     over = disruption_shared(assignments) - spec.disruption_max
     misplaced = _misplaced(state, spec, assignments)
     return (
-        *_recount(state, DISRUPTION, key, over, "controller/rollout", case),
+        *_recount(state, PLATFORM_DISRUPTION, key, over, "controller/rollout", case),
         *_recount(state, PLATFORM_RESIDENCY, key, misplaced, "controller/assignment", case),
     )
 
 
-def recount_region(state: PlatformState, region: Region, case: Case) -> tuple[BreachEvent, ...]:
+def recount_region(state: PlatformState, region: Region, case: CommandContext) -> tuple[BreachEvent, ...]:
     """What a region's new jurisdiction cures. It breaks nothing: what it would break refuses it."""
     found: list[BreachEvent] = []
     for breach in state.breaches.values():
@@ -62,19 +66,22 @@ def _misplaced(
         region = state.regions[assignment.region]
         if changed is not None and changed.meta.name == assignment.region:
             region = changed
-        if assignment.stage is not Stage.ENDED and not may_hold(spec, region):
+        if assignment.stage is not AssignmentStage.ENDED and not placement_allows(spec, region):
             count += sum(share.count for share in assignment.shares)
     return count
 
 
-def close_workload(state: PlatformState, workload: Revision, case: Case) -> tuple[BreachEvent, ...]:
+def close_workload(state: PlatformState, workload: Revision, case: CommandContext) -> tuple[BreachEvent, ...]:
     """A workload that is gone breaks nothing."""
     key = str(workload)
-    return (*_recount(state, DISRUPTION, key, 0, "", case), *_recount(state, PLATFORM_RESIDENCY, key, 0, "", case))
+    return (
+        *_recount(state, PLATFORM_DISRUPTION, key, 0, "", case),
+        *_recount(state, PLATFORM_RESIDENCY, key, 0, "", case),
+    )
 
 
 def recount_account(
-    state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, case: Case
+    state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, case: CommandContext
 ) -> tuple[BreachEvent, ...]:
     """What changes in an account's breaches, one for each resource, when `charged` goes from first to second."""
     before, after = charged
@@ -82,12 +89,12 @@ def recount_account(
     found: list[BreachEvent] = []
     for name in ("cpu", "memory", "disk", "gpu", *sorted(names)):
         over = amount_of(after, name) - amount_of(limit, name)
-        found.extend(_recount(state, ESCROW, f"{account}/{name}", over, "controller/grant", case))
+        found.extend(_recount(state, PLATFORM_ESCROW, f"{account}/{name}", over, "controller/grant", case))
     return tuple(found)
 
 
 def _recount(
-    state: PlatformState, invariant: str, key: str, overshoot: int, owner: str, case: Case
+    state: PlatformState, invariant: str, key: str, overshoot: int, owner: str, case: CommandContext
 ) -> tuple[BreachEvent, ...]:
     known = state.breaches.get((invariant, key))
     if overshoot <= 0:

@@ -18,13 +18,13 @@ from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused, malformed, not_found, stale
 from holdfast.core.ledger.commit.authorization import MACHINES, PEOPLE
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import WorkloadSpec
 from holdfast.core.model.values.limits import REASON_MAX, TEXT_MAX
 from holdfast.core.model.values.metadata import Labels, Meta
-from holdfast.core.model.values.resources import Resources, ill_formed
+from holdfast.core.model.values.resources import Resources, amount_problem
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -43,27 +43,27 @@ _PRINCIPAL = re.compile(
 )
 
 
-def region_of(case: Case) -> str:
+def region_of(case: CommandContext) -> str:
     """The region that the sender is, by its name."""
     return case.actor.partition("/")[2]
 
 
-def refuse_impostor(region: str, case: Case) -> Refused | None:
+def refuse_other_sender(region: str, case: CommandContext) -> Refused | None:
     """The sender is not that region."""
     if region_of(case) == region:
         return None
     return Refused(Code.NOT_OWNER, f"only region/{region} may say that", {"owner": f"region/{region}"})
 
 
-def refuse_other_region(state: PlatformState, region: str, case: Case) -> Refused | None:
+def refuse_other_region(state: PlatformState, region: str, case: CommandContext) -> Refused | None:
     """The sender is not that region, or there is no such region."""
-    refused = refuse_impostor(region, case)
+    refused = refuse_other_sender(region, case)
     if refused is not None:
         return refused
     return None if region in state.regions else not_found("Region", region)
 
 
-def refuse_unjoined(state: PlatformState, region: str, case: Case) -> Refused | None:
+def refuse_unjoined_session(state: PlatformState, region: str, case: CommandContext) -> Refused | None:
     """The sender is not that region, or its session has not joined with the region's log."""
     refused = refuse_other_region(state, region, case)
     if refused is not None:
@@ -77,7 +77,7 @@ def refuse_unjoined(state: PlatformState, region: str, case: Case) -> Refused | 
     return Refused(Code.NO_SESSION, f"this session has not joined with the log of region {region}", facts)
 
 
-def outside_region(case: Case, region: str) -> Refused | None:
+def refuse_outside_region(case: CommandContext, region: str) -> Refused | None:
     """The sender's scope is another region."""
     scope = case.principal.spec.scope.region if case.principal else ""
     if not scope or scope == region:
@@ -85,15 +85,15 @@ def outside_region(case: Case, region: str) -> Refused | None:
     return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
 
 
-def outside_whole_region(case: Case, region: str) -> Refused | None:
+def refuse_outside_whole_region(case: CommandContext, region: str) -> Refused | None:
     """The sender's scope is another region, or only a part of this one: a tenant or a node."""
     scope = case.principal.spec.scope if case.principal else None
     if scope is None or scope.tenant or scope.node:
-        return outside_everywhere(case)
-    return outside_region(case, region)
+        return refuse_outside_everywhere(case)
+    return refuse_outside_region(case, region)
 
 
-def outside_everywhere(case: Case) -> Refused | None:
+def refuse_outside_everywhere(case: CommandContext) -> Refused | None:
     """The sender's scope is narrower than the whole platform."""
     scope = case.principal.spec.scope if case.principal else None
     if scope is None or not (scope.tenant or scope.region or scope.node):
@@ -102,13 +102,13 @@ def outside_everywhere(case: Case) -> Refused | None:
     return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns everybody", facts)
 
 
-def outside_placement(case: Case, spec: WorkloadSpec) -> Refused | None:
+def refuse_outside_placement(case: CommandContext, spec: WorkloadSpec) -> Refused | None:
     """The sender's scope is a region, and the workload may be elsewhere."""
     scope = case.principal.spec.scope.region if case.principal else ""
-    return None if not scope or spec.placement.regions == (scope,) else outside_region(case, "")
+    return None if not scope or spec.placement.regions == (scope,) else refuse_outside_region(case, "")
 
 
-def outside_tenant(case: Case, tenant: str) -> Refused | None:
+def refuse_outside_tenant(case: CommandContext, tenant: str) -> Refused | None:
     """The sender's scope is another tenant."""
     if not case.outside_tenant(tenant):
         return None
@@ -151,7 +151,7 @@ def refuse_reason(reason: str, most: int = REASON_MAX) -> Refused | None:
 
 def refuse_amount(what: str, amount: Resources) -> Refused | None:
     """No amount that anybody may declare."""
-    why = ill_formed(amount)
+    why = amount_problem(amount)
     return malformed(f"{what}: {why}", field=what) if why else None
 
 

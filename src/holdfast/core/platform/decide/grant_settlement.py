@@ -16,28 +16,28 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, malformed
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.model.records.grants import Grant, Offer, charge_key, grant_key
-from holdfast.core.model.values.resources import NOTHING, Resources, add, exceeded, greatest, subtract
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.model.records.grants import Grant, GrantOffer, charge_key, grant_key
+from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_max, first_exceeded, subtract
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import AcknowledgeGrant
 from holdfast.core.platform.decide.breaches import BreachEvent, recount_account
-from holdfast.core.platform.decide.checks import refuse_amount, refuse_name, refuse_unjoined, region_of
-from holdfast.core.platform.decide.grants import forgotten_grants
+from holdfast.core.platform.decide.checks import refuse_amount, refuse_name, refuse_unjoined_session, region_of
+from holdfast.core.platform.decide.grants import forgotten_grant_events
 from holdfast.core.platform.events import GrantsRemoved, GrantStored
 from holdfast.core.platform.limits import VERSION_MAX
-from holdfast.core.platform.queries.accounts import charged_to, limit_of, promised
-from holdfast.core.platform.state.lookups import speaking_in
+from holdfast.core.platform.queries.accounts import account_charge, account_limit, fixed_limit
+from holdfast.core.platform.state.lookups import reporting_session
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Case) -> Accepted | Refused:
+def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: CommandContext) -> Accepted | Refused:
     """What the region does not hold any more is free again; what was offered since stays charged."""
     region = region_of(case)
-    refused = refuse_unjoined(state, region, case) or refuse_amount("settled", command.settled)
+    refused = refuse_unjoined_session(state, region, case) or refuse_amount("settled", command.settled)
     if refused is not None:
         return refused
-    key, settled = grant_key(region, command.account), add(NOTHING, command.settled)
+    key, settled = grant_key(region, command.account), add(ZERO, command.settled)
     known = state.grants.get(key)
     # What was offered here can always be acknowledged, however far somebody's claim has made the versions leap.
     if not 0 < command.version < max(VERSION_MAX, known.version + 1 if known is not None else 0):
@@ -45,12 +45,12 @@ def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Cas
     grant = known or _unknown(state, command.account, region, case)
     if isinstance(grant, Refused):
         return grant
-    session = speaking_in(state, region)
+    session = reporting_session(state, region)
     is_old = command.version <= grant.acknowledged and not _is_news(grant, command, settled, session)
-    if is_old or (not grant.uid and settled == NOTHING):
+    if is_old or (not grant.uid and settled == ZERO):
         return already(f"grant/{key}", grant.revision)
     target = _target_at(grant, command.version)
-    under = exceeded(target, settled)
+    under = first_exceeded(target, settled)
     if under:
         return contradictory(f"settled below the target of {under}", resource=under, target=target)
     new = _settled(grant, command, settled, session)
@@ -58,21 +58,21 @@ def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Cas
     return Accepted((*stored, *_recount(state, grant, new, case)))
 
 
-def _unknown(state: PlatformState, account: str, region: str, case: Case) -> Grant | Refused:
+def _unknown(state: PlatformState, account: str, region: str, case: CommandContext) -> Grant | Refused:
     """A grant that this log knows nothing of: nothing was lent, and nothing is to be."""
     kind, _, name = account.partition("/")
-    limit = refuse_name(kind, name) or limit_of(state, account, region, case.at)
+    limit = refuse_name(kind, name) or account_limit(state, account, region, case.at)
     if not isinstance(limit, Refused):
-        return Grant(0, 0, account, region, 0, NOTHING, NOTHING, limit.ends)
+        return Grant(0, 0, account, region, 0, ZERO, ZERO, limit.ends)
     if limit.code is Code.MALFORMED:
         return limit
-    return Grant(0, 0, account, region, 0, NOTHING, NOTHING, case.at + state.facts.settings.grant_life)
+    return Grant(0, 0, account, region, 0, ZERO, ZERO, case.at + state.facts.settings.grant_life)
 
 
 def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> bool:
     """Whether a version that was acknowledged is settled anew: lower, when charges above the target have fallen; or
     higher, read later from the region's log than what was known, which an older state of this one had not heard of."""
-    if exceeded(settled, grant.settled):
+    if first_exceeded(settled, grant.settled):
         is_later = grant.session != session or command.position > grant.position
         return command.version == grant.acknowledged and is_later
     return command.version == grant.version and settled != grant.settled
@@ -82,25 +82,25 @@ def _target_at(grant: Grant, version: int) -> Resources:
     """The target of a version, as far as it is known: a region settles on no less."""
     if version == grant.version:
         return grant.target
-    return next((offer.target for offer in grant.offers if offer.version == version), NOTHING)
+    return next((offer.target for offer in grant.offers if offer.version == version), ZERO)
 
 
 def _is_claimed(grant: Grant, version: int, settled: Resources) -> bool:
     """Whether a region holds what was never offered here: no limit that it was given explains it."""
     ceiling = grant.settled
     for offer in grant.offers:
-        ceiling = greatest(ceiling, offer.target) if offer.version <= version else ceiling
-    return version > grant.version or bool(exceeded(settled, ceiling))
+        ceiling = elementwise_max(ceiling, offer.target) if offer.version <= version else ceiling
+    return version > grant.version or bool(first_exceeded(settled, ceiling))
 
 
 def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> Grant:
     """The grant as its region has it, and what it was offered since."""
     version, left = grant.version, tuple(offer for offer in grant.offers if offer.version > command.version)
     if command.version > version:
-        version, left = command.version + 1, (Offer(command.version + 1, grant.target),)
+        version, left = command.version + 1, (GrantOffer(command.version + 1, grant.target),)
     offered = settled
     for offer in left:
-        offered = greatest(offered, offer.target)
+        offered = elementwise_max(offered, offer.target)
     return replace(
         grant,
         version=version,
@@ -113,27 +113,27 @@ def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources, sessio
     )
 
 
-def _stored(state: PlatformState, new: Grant, case: Case, *, claimed: bool) -> tuple[object, ...]:
+def _stored(state: PlatformState, new: Grant, case: CommandContext, *, claimed: bool) -> tuple[object, ...]:
     """A grant keeps its row, and so its versions, while its account is there; an emergency is never lent again."""
-    limit = limit_of(state, new.account, new.region, case.at)
-    is_back = new.offered == NOTHING and not new.offers
+    limit = account_limit(state, new.account, new.region, case.at)
+    is_back = new.offered == ZERO and not new.offers
     if isinstance(limit, Refused) and is_back:
         if new.account.startswith("emergency/"):
             return (GrantsRemoved((grant_key(new.region, new.account),)),)
         if limit.code is Code.NOT_FOUND:
-            return forgotten_grants(state, [new]) or (GrantStored(new, claimed),)
+            return forgotten_grant_events(state, [new]) or (GrantStored(new, claimed),)
     return (GrantStored(new, claimed),)
 
 
-def _recount(state: PlatformState, old: Grant, new: Grant, case: Case) -> tuple[BreachEvent, ...]:
-    before = charged_to(state, old.account, old.region)
+def _recount(state: PlatformState, old: Grant, new: Grant, case: CommandContext) -> tuple[BreachEvent, ...]:
+    before = account_charge(state, old.account, old.region)
     after = add(subtract(before, old.offered), new.offered)
     return recount_lent(state, old.account, old.region, (before, after), case)
 
 
 def recount_lent(
-    state: PlatformState, account: str, region: str, charged: tuple[Resources, Resources], case: Case
+    state: PlatformState, account: str, region: str, charged: tuple[Resources, Resources], case: CommandContext
 ) -> tuple[BreachEvent, ...]:
     """What changes in an account's breaches when what is charged to it goes from first to second."""
-    limit = promised(state, account, region)
+    limit = fixed_limit(state, account, region)
     return recount_account(state, charge_key(account, region), charged, charged[1] if limit is None else limit, case)

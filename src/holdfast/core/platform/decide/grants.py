@@ -16,19 +16,19 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, not_found
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.grants import Grant, Offer, grant_key
-from holdfast.core.model.values.resources import NOTHING, add, exceeded, greatest, subtract
+from holdfast.core.model.records.grants import Grant, GrantOffer, grant_key
+from holdfast.core.model.values.resources import ZERO, add, elementwise_max, first_exceeded, subtract
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.decide.checks import refuse_amount
 from holdfast.core.platform.events import GrantsForgotten, GrantStored
 from holdfast.core.platform.limits import OFFERS_MAX
-from holdfast.core.platform.queries.accounts import Limit, charged_to, limit_of
+from holdfast.core.platform.queries.accounts import AccountLimit, account_charge, account_limit
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accepted | Refused:
+def offer_grant(state: PlatformState, command: OfferGrant, case: CommandContext) -> Accepted | Refused:
     """The next version of a region's slice, if all slices still fit the account."""
     refused = refuse_amount("target", command.target) or refuse_amount("protected", command.protected)
     if refused is not None:
@@ -40,12 +40,12 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: Case) -> Accept
     refused = _refuse_region(state, new, old)
     if refused is not None:
         return refused
-    limit = limit_of(state, command.account, command.region, case.at)
+    limit = account_limit(state, command.account, command.region, case.at)
     if isinstance(limit, Refused):
-        if old is None or _raises(new, old) or (new.ends > old.ends and new.target != NOTHING):
+        if old is None or _raises(new, old) or (new.ends > old.ends and new.target != ZERO):
             return limit
         # What was lent from an account that is gone can still be called back, and is not lent for longer.
-        limit = Limit(NOTHING, NOTHING, case.at + state.facts.settings.grant_life)
+        limit = AccountLimit(ZERO, ZERO, case.at + state.facts.settings.grant_life)
     refused = (
         _refuse_terms(new, limit, case)
         or _refuse_over(state, new, old, limit)
@@ -60,7 +60,7 @@ def _next_version(command: OfferGrant, old: Grant | None, forgotten: int) -> Gra
     target, protected = command.target, command.protected
     version = (old.version if old is not None else forgotten) + 1
     if old is None:
-        account, region, offers = command.account, command.region, (Offer(version, target),)
+        account, region, offers = command.account, command.region, (GrantOffer(version, target),)
         return Grant(
             0, 0, account, region, version, target, target, command.ends, protected, forgotten, offers=offers
         )  # fmt: skip
@@ -68,16 +68,16 @@ def _next_version(command: OfferGrant, old: Grant | None, forgotten: int) -> Gra
         old,
         version=version,
         target=target,
-        offered=greatest(target, old.offered),
+        offered=elementwise_max(target, old.offered),
         ends=command.ends,
         protected=protected,
-        offers=(*old.offers, Offer(version, target)),
+        offers=(*old.offers, GrantOffer(version, target)),
     )
 
 
 def _raises(new: Grant, old: Grant | None) -> bool:
     """Judged against the last target, not against what is charged: the region may have shrunk to that already."""
-    return bool(exceeded(new.target, old.target if old is not None else NOTHING))
+    return bool(first_exceeded(new.target, old.target if old is not None else ZERO))
 
 
 def _refuse_region(state: PlatformState, new: Grant, old: Grant | None) -> Refused | None:
@@ -91,46 +91,46 @@ def _refuse_region(state: PlatformState, new: Grant, old: Grant | None) -> Refus
     return None
 
 
-def _refuse_terms(new: Grant, limit: Limit, case: Case) -> Refused | None:
+def _refuse_terms(new: Grant, limit: AccountLimit, case: CommandContext) -> Refused | None:
     if not case.at < new.ends <= limit.ends:
         facts = {"at": case.at, "ends": new.ends, "latest": limit.ends}
         return Refused(Code.EXPIRED, "a grant ends after now, within its longest life and that of its account", facts)
     if len(new.offers) > OFFERS_MAX:
         facts = {"acknowledged": new.acknowledged, "version": new.version - 1}
         return Refused(Code.TOO_MANY_IN_FLIGHT, f"{OFFERS_MAX} offers are not acknowledged; wait for one", facts)
-    over = exceeded(new.protected, new.target)
+    over = first_exceeded(new.protected, new.target)
     return contradictory(f"protected {over} is more than the target", resource=over) if over else None
 
 
-def _refuse_over(state: PlatformState, new: Grant, old: Grant | None, limit: Limit) -> Refused | None:
+def _refuse_over(state: PlatformState, new: Grant, old: Grant | None, limit: AccountLimit) -> Refused | None:
     """Nothing is added that would go above the limit: while it is above, that is nothing at all."""
     if not _raises(new, old):
         return None
-    before = charged_to(state, new.account, new.region)
-    after = add(subtract(before, old.offered if old is not None else NOTHING), new.offered)
-    over = exceeded(after, limit.amount)
+    before = account_charge(state, new.account, new.region)
+    after = add(subtract(before, old.offered if old is not None else ZERO), new.offered)
+    over = first_exceeded(after, limit.amount)
     if not over:
         return None
     facts = {"account": new.account, "resource": over, "limit": limit.amount, "charged": before, "would_be": after}
     return Refused(Code.OVER_QUOTA, f"{new.account} has not that much {over} to lend", facts)
 
 
-def _refuse_protected(state: PlatformState, new: Grant, old: Grant | None, limit: Limit) -> Refused | None:
-    if not exceeded(new.protected, old.protected if old is not None else NOTHING):
+def _refuse_protected(state: PlatformState, new: Grant, old: Grant | None, limit: AccountLimit) -> Refused | None:
+    if not first_exceeded(new.protected, old.protected if old is not None else ZERO):
         return None
     total = new.protected
     for region in state.regions.values():
         other = state.grants.get(grant_key(region.meta.name, new.account))
         if other is not None and other.region != new.region:
             total = add(total, other.protected)
-    over = exceeded(total, limit.protected)
+    over = first_exceeded(total, limit.protected)
     if not over:
         return None
     facts = {"account": new.account, "resource": over, "limit": limit.protected, "would_be": total}
     return Refused(Code.OVER_QUOTA, f"{new.account} has not that much protected {over}", facts)
 
 
-def forgotten_grants(state: PlatformState, grants: Sequence[Grant]) -> tuple[GrantsForgotten, ...]:
+def forgotten_grant_events(state: PlatformState, grants: Sequence[Grant]) -> tuple[GrantsForgotten, ...]:
     """What becomes of grants at nothing whose account is gone, or goes with this command; below level 2, nothing.
 
     Of each region by itself: what one says of versions is no other's concern.

@@ -17,21 +17,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused, contradictory, in_use, malformed, not_found, too_large
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.model.objects.principals import HASH_CHARACTERS, Principal, Right, Token, is_hash
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.model.objects.principals import HASH_CHARACTERS, Permission, Principal, Token, is_hash
 from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
 from holdfast.core.model.objects.topology import NodePool, Region, RegionHealth
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.grants import charge_key
-from holdfast.core.model.records.servers import looks_like_a_server
-from holdfast.core.model.values.addresses import not_for_credentials
+from holdfast.core.model.records.servers import is_server_name
+from holdfast.core.model.values.addresses import credentials_problem
 from holdfast.core.model.values.limits import REGIONS_MAX
-from holdfast.core.model.values.resources import NOTHING, exceeded
+from holdfast.core.model.values.resources import ZERO, first_exceeded
 from holdfast.core.platform.decide.checks import refuse_amount, refuse_unknown
 from holdfast.core.platform.limits import PRIORITY_MAX, TOKEN_LIFE_MAX
 from holdfast.core.platform.state.tables import PlatformState
 
-Use = Callable[[PlatformState, Any, Case], Refused | None]
+Use = Callable[[PlatformState, Any, CommandContext], Refused | None]
 
 
 _DAY_MS = 86_400_000
@@ -39,7 +39,7 @@ _DAY_MS = 86_400_000
 OF_REGIONS = ("agent", "scheduler")
 
 
-def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case: Case) -> Refused | None:
+def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case: CommandContext) -> Refused | None:
     limits = {
         "workloadsMax": new.spec.workloads_max,
         "pendingMax": new.spec.pending_max,
@@ -51,28 +51,30 @@ def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case:
     return refuse_unknown("PriorityClass", new.spec.priority_classes, state.priority_classes)
 
 
-def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: Case) -> Refused | None:
+def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: CommandContext) -> Refused | None:
     spec = new.spec
     refused = refuse_amount("hard", spec.hard) or refuse_amount("protected", spec.protected)
     if refused is not None:
         return refused
     if not 0 <= spec.reclaimable <= 100:
         return malformed("reclaimable is between 0 and 100 percent", reclaimable=spec.reclaimable)
-    over = exceeded(spec.protected, spec.hard)
+    over = first_exceeded(spec.protected, spec.hard)
     if over:
         return contradictory(f"protected {over} is more than hard", resource=over)
     return refuse_unknown("Tenant", (new.meta.name,), state.tenants)
 
 
 def check_priority_class(
-    state: PlatformState, new: PriorityClass, stored: PriorityClass | None, case: Case
+    state: PlatformState, new: PriorityClass, stored: PriorityClass | None, case: CommandContext
 ) -> Refused | None:
     if abs(new.spec.priority) > PRIORITY_MAX:
         return malformed(f"priority is between -{PRIORITY_MAX} and {PRIORITY_MAX}", priority=new.spec.priority)
     return None
 
 
-def check_principal(state: PlatformState, new: Principal, stored: Principal | None, case: Case) -> Refused | None:
+def check_principal(
+    state: PlatformState, new: Principal, stored: Principal | None, case: CommandContext
+) -> Refused | None:
     """Nobody gives or takes a right that they do not have: operating would else include breaking the glass."""
     before = stored.spec.rights if stored is not None else ()
     return _refuse_everywhere(new, stored) or refuse_rights((*new.spec.rights, *before), case)
@@ -87,7 +89,7 @@ def _refuse_everywhere(new: Principal, stored: Principal | None) -> Refused | No
     return malformed(f"{name} works in one region: name it in scope.region", principal=name)
 
 
-def check_token(state: PlatformState, new: Token, stored: Token | None, case: Case) -> Refused | None:
+def check_token(state: PlatformState, new: Token, stored: Token | None, case: CommandContext) -> Refused | None:
     spec = new.spec
     if not is_hash(spec.hash):
         return malformed(f"a token's hash is {HASH_CHARACTERS} hexadecimal digits", characters=len(spec.hash))
@@ -98,7 +100,7 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, case: Ca
         return Refused(Code.EXPIRED, "a token expires in the future", facts)
     principal = _principal_of(state, spec.principal)
     is_another = stored is None or stored.spec.principal != spec.principal
-    if principal is None or (is_another and looks_like_a_server(spec.principal)):  # servers make theirs themselves
+    if principal is None or (is_another and is_server_name(spec.principal)):  # servers make theirs themselves
         return not_found("Principal", spec.principal)
     refused = _refuse_life(new, stored, case) or _refuse_many(new, stored, principal)
     if refused is not None:
@@ -108,7 +110,7 @@ def check_token(state: PlatformState, new: Token, stored: Token | None, case: Ca
     return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), case)
 
 
-def _refuse_life(new: Token, stored: Token | None, case: Case) -> Refused | None:
+def _refuse_life(new: Token, stored: Token | None, case: CommandContext) -> Refused | None:
     """A token that lasts is a token that leaks. One that lasts longer already may be revoked, or end sooner."""
     latest = max(case.at + TOKEN_LIFE_MAX, stored.spec.expires if stored is not None else 0)
     if new.spec.expires <= latest:
@@ -139,21 +141,21 @@ def _principal_of(state: PlatformState, name: str) -> Principal | None:
     return state.principals.get(name) or state.principals.get(f"{name.partition('/')[0]}/*")
 
 
-def refuse_rights(rights: Iterable[Right], case: Case) -> Refused | None:
+def refuse_rights(rights: Iterable[Permission], case: CommandContext) -> Refused | None:
     """Rights that the sender does not have and so cannot hand out."""
     own = case.principal.spec.rights if case.principal else ()
-    if Right.OPERATE in own:  # it holds that of the audit, also for those who had it before there was the other
-        own = (*own, Right.AUDIT)
+    if Permission.OPERATE in own:  # it holds that of the audit, also for those who had it before there was the other
+        own = (*own, Permission.AUDIT)
     missing = sorted({right.value for right in rights if right not in own})
     if not missing:
         return None
     return Refused(Code.NO_RIGHT, f"{case.actor} does not have what it would hand out", {"missing": missing})
 
 
-def check_region(state: PlatformState, new: Region, stored: Region | None, case: Case) -> Refused | None:
+def check_region(state: PlatformState, new: Region, stored: Region | None, case: CommandContext) -> Refused | None:
     if any(latency < 0 for _, latency in new.spec.latencies):
         return malformed("latencies cannot be negative", region=new.meta.name)
-    wrong = not_for_credentials(new.spec.address) if new.spec.address else ""
+    wrong = credentials_problem(new.spec.address) if new.spec.address else ""
     if wrong:
         return malformed(f"address {wrong}", region=new.meta.name)
     if stored is None and len(state.regions) >= REGIONS_MAX:
@@ -175,7 +177,7 @@ def check_region(state: PlatformState, new: Region, stored: Region | None, case:
     return None
 
 
-def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, case: Case) -> Refused | None:
+def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, case: CommandContext) -> Refused | None:
     spec = new.spec
     if spec.minimum < 0 or spec.cost < 0:
         return malformed("sizes and costs cannot be negative", minimum=spec.minimum, cost=spec.cost)
@@ -185,7 +187,7 @@ def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, cas
 
 
 def check_budget(
-    state: PlatformState, new: RecoveryBudget, stored: RecoveryBudget | None, case: Case
+    state: PlatformState, new: RecoveryBudget, stored: RecoveryBudget | None, case: CommandContext
 ) -> Refused | None:
     spec = new.spec
     if len(set(spec.regions)) != len(spec.regions):
@@ -203,15 +205,15 @@ def check_budget(
 def _refuse_below_lent(state: PlatformState, new: RecoveryBudget) -> Refused | None:
     for region in state.regions.values():
         name = region.meta.name
-        each = new.spec.each if name in new.spec.regions else NOTHING
-        lent = state.offered_of.get(charge_key(f"recovery/{new.meta.name}", name)) or NOTHING
-        over = exceeded(lent, each)
+        each = new.spec.each if name in new.spec.regions else ZERO
+        lent = state.offered_of.get(charge_key(f"recovery/{new.meta.name}", name)) or ZERO
+        over = first_exceeded(lent, each)
         if over:
             return in_use(f"region {name} has been lent more {over} than that", region=name, resource=over)
     return None
 
 
-Check = Callable[[PlatformState, Any, Any, Case], Refused | None]
+Check = Callable[[PlatformState, Any, Any, CommandContext], Refused | None]
 CHECKS: dict[str, Check] = {
     "Tenant": check_tenant,
     "Quota": check_quota,
@@ -224,7 +226,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def uses_of_tenant(state: PlatformState, stored: Tenant, case: Case) -> Refused | None:
+def uses_of_tenant(state: PlatformState, stored: Tenant, case: CommandContext) -> Refused | None:
     name = stored.meta.name
     if name in state.quotas:
         return in_use(f"tenant {name} has a quota", quota=name)
@@ -235,17 +237,17 @@ def uses_of_tenant(state: PlatformState, stored: Tenant, case: Case) -> Refused 
     return in_use(f"recovery budgets name tenant {name}", budgets=budgets) if budgets else None
 
 
-def uses_of_quota(state: PlatformState, stored: Quota, case: Case) -> Refused | None:
+def uses_of_quota(state: PlatformState, stored: Quota, case: CommandContext) -> Refused | None:
     name = stored.meta.name
-    lent = state.offered_of.get(f"quota/{name}") or NOTHING
-    if lent != NOTHING:
+    lent = state.offered_of.get(f"quota/{name}") or ZERO
+    if lent != ZERO:
         return in_use("regions have been lent some of it", account=f"quota/{name}")
     account = f"reclaimable/{name}"
     regions = [region for region, _ in state.regions.items() if charge_key(account, region) in state.offered_of]
     return in_use("regions have been lent some of it", account=account, regions=regions) if regions else None
 
 
-def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: Case) -> Refused | None:
+def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: CommandContext) -> Refused | None:
     name = stored.meta.name
     tenants = [key for key, tenant in state.tenants.items() if name in tenant.spec.priority_classes]
     if tenants:
@@ -257,7 +259,7 @@ def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: Ca
     return _named_by_workloads(state, f"priority class {name}", lambda workload: workload.spec.priority_class == name)
 
 
-def uses_of_principal(state: PlatformState, stored: Principal, case: Case) -> Refused | None:
+def uses_of_principal(state: PlatformState, stored: Principal, case: CommandContext) -> Refused | None:
     """A token that still opens the door would speak for nobody, or for the wildcard of its kind."""
     name = stored.meta.name
     live = [
@@ -270,7 +272,7 @@ def uses_of_principal(state: PlatformState, stored: Principal, case: Case) -> Re
     return refuse_rights(stored.spec.rights, case)
 
 
-def uses_of_token(state: PlatformState, stored: Token, case: Case) -> Refused | None:
+def uses_of_token(state: PlatformState, stored: Token, case: CommandContext) -> Refused | None:
     """A live token is revoked first: a region that is cut off must learn that it ended, not that it never was."""
     if stored.spec.revoked or stored.spec.expires <= case.at:
         return None
@@ -278,7 +280,7 @@ def uses_of_token(state: PlatformState, stored: Token, case: Case) -> Refused | 
     return Refused(Code.TOO_EARLY, "a token is revoked or expired before it is forgotten", facts)
 
 
-def uses_of_region(state: PlatformState, stored: Region, case: Case) -> Refused | None:
+def uses_of_region(state: PlatformState, stored: Region, case: CommandContext) -> Refused | None:
     name = stored.meta.name
     if stored.status.health is not RegionHealth.RETIRED:
         return in_use(f"region {name} is {stored.status.health}; retire it first", health=stored.status.health.value)
@@ -297,12 +299,12 @@ def _names_region(workload: Workload, name: str) -> bool:
     return name in (*placement.regions, placement.primary) or name in dict(placement.weights)
 
 
-def uses_of_pool(state: PlatformState, stored: NodePool, case: Case) -> Refused | None:
+def uses_of_pool(state: PlatformState, stored: NodePool, case: CommandContext) -> Refused | None:
     """Nothing on the platform refers to a pool; its nodes belong to the region."""
     return None
 
 
-def uses_of_budget(state: PlatformState, stored: RecoveryBudget, case: Case) -> Refused | None:
+def uses_of_budget(state: PlatformState, stored: RecoveryBudget, case: CommandContext) -> Refused | None:
     account = f"recovery/{stored.meta.name}"
     lent = [name for name, _ in state.regions.items() if charge_key(account, name) in state.offered_of]
     if lent:

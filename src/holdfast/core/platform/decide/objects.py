@@ -12,23 +12,23 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, not_found
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.tenants import Quota, RecoveryBudget
 from holdfast.core.model.objects.topology import NodePool, Region, RegionStatus
 from holdfast.core.model.objects.workloads import Workload, WorkloadStatus
 from holdfast.core.model.records.grants import charge_key, grant_key
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.platform.commands import Delete, OperatorObject, Put
 from holdfast.core.platform.decide.breaches import BreachEvent, recount_account, recount_region
 from holdfast.core.platform.decide.checks import (
-    outside_everywhere,
-    outside_whole_region,
     refuse_marks,
     refuse_name,
     refuse_other_uid,
+    refuse_outside_everywhere,
+    refuse_outside_whole_region,
 )
-from holdfast.core.platform.decide.grants import forgotten_grants
+from holdfast.core.platform.decide.grants import forgotten_grant_events
 from holdfast.core.platform.decide.object_kinds import CHECKS, USES
 from holdfast.core.platform.events import GrantsForgotten, ObjectRemoved, ObjectStored, ValiditiesDropped
 from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
@@ -36,7 +36,7 @@ from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
 T = TypeVar("T", bound=OperatorObject | Workload)
 
 
-def put(state: PlatformState, command: Put, case: Case) -> Accepted | Refused:
+def put(state: PlatformState, command: Put, case: CommandContext) -> Accepted | Refused:
     """The object as the sender wants it, if nothing that refers to it would be broken."""
     sent = command.object
     kind, name = type(sent).__name__, sent.meta.name
@@ -57,7 +57,7 @@ def put(state: PlatformState, command: Put, case: Case) -> Accepted | Refused:
     return Accepted((ObjectStored(merged), *_recount(state, merged, case)))
 
 
-def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refused:
+def delete(state: PlatformState, command: Delete, case: CommandContext) -> Accepted | Refused:
     """Gone at once, if nothing refers to it."""
     if command.kind not in TABLE_OF:
         return Refused(Code.MALFORMED, f"{command.kind!r} is no kind", {"kinds": sorted(TABLE_OF)})
@@ -78,7 +78,7 @@ def delete(state: PlatformState, command: Delete, case: Case) -> Accepted | Refu
     return Accepted((removed, *_drop_validities(state, command), *_forget_grants(state, command)))
 
 
-def merge(sent: T, stored: T | None, case: Case) -> T:
+def merge(sent: T, stored: T | None, case: CommandContext) -> T:
     """What the sender may say from what was sent, all else, its revision included, from what is stored."""
     labels, annotations = tuple(sorted(sent.meta.labels)), tuple(sorted(sent.meta.annotations))
     if stored is None:
@@ -94,25 +94,27 @@ def merge(sent: T, stored: T | None, case: Case) -> T:
     return replace(stored, meta=meta, spec=sent.spec)
 
 
-def _refuse_part(kind: str, case: Case) -> Refused | None:
+def _refuse_part(kind: str, case: CommandContext) -> Refused | None:
     """What a scope leaves out whichever object of the kind is meant."""
     is_of_regions = kind in (Region.__name__, NodePool.__name__)
     scope = case.principal.spec.scope if case.principal else None
     return (
-        None if is_of_regions and scope is not None and not (scope.tenant or scope.node) else outside_everywhere(case)
+        None
+        if is_of_regions and scope is not None and not (scope.tenant or scope.node)
+        else refuse_outside_everywhere(case)
     )
 
 
-def _refuse_scope(sent: OperatorObject, case: Case) -> Refused | None:
+def _refuse_scope(sent: OperatorObject, case: CommandContext) -> Refused | None:
     """A region's operator may write that region and its pools; all else concerns everybody."""
     if isinstance(sent, Region):
-        return outside_whole_region(case, sent.meta.name)
+        return refuse_outside_whole_region(case, sent.meta.name)
     if isinstance(sent, NodePool):
-        return outside_whole_region(case, sent.spec.region)
-    return outside_everywhere(case)
+        return refuse_outside_whole_region(case, sent.spec.region)
+    return refuse_outside_everywhere(case)
 
 
-def _recount(state: PlatformState, merged: OperatorObject, case: Case) -> tuple[BreachEvent, ...]:
+def _recount(state: PlatformState, merged: OperatorObject, case: CommandContext) -> tuple[BreachEvent, ...]:
     """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7); of a budget, what was claimed."""
     if isinstance(merged, Region):
         return recount_region(state, merged, case)
@@ -124,8 +126,10 @@ def _recount(state: PlatformState, merged: OperatorObject, case: Case) -> tuple[
     return tuple(event for one in accounts for event in _recount_limit(state, one, merged.spec.each, case))
 
 
-def _recount_limit(state: PlatformState, account: str, limit: Resources, case: Case) -> tuple[BreachEvent, ...]:
-    charged = state.offered_of.get(account) or NOTHING
+def _recount_limit(
+    state: PlatformState, account: str, limit: Resources, case: CommandContext
+) -> tuple[BreachEvent, ...]:
+    charged = state.offered_of.get(account) or ZERO
     return recount_account(state, account, (charged, charged), limit, case)
 
 
@@ -148,4 +152,4 @@ def _forget_grants(state: PlatformState, command: Delete) -> tuple[GrantsForgott
     """With its account a grant goes, of which nothing is lent any more; only its versions are remembered."""
     accounts = [f"{kind}/{command.name}" for kind in _ACCOUNTS.get(command.kind, ())]
     keys = [grant_key(region, account) for region, _ in state.regions.items() for account in accounts]
-    return forgotten_grants(state, [state.grants[key] for key in keys if key in state.grants])
+    return forgotten_grant_events(state, [state.grants[key] for key in keys if key in state.grants])

@@ -17,7 +17,7 @@ from holdfast.core.ledger.answers import (
     not_found,
     too_large,
 )
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.policies import (
     BUILT_IN_POLICY,
     EVERYWHERE,
@@ -31,10 +31,10 @@ from holdfast.core.model.values.limits import POLICIES_MAX, POLICY_NAMES_MAX
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import ActivatePolicy, PublishPolicy, RollBackPolicy
 from holdfast.core.platform.decide.checks import (
-    outside_everywhere,
-    outside_region,
-    outside_tenant,
     refuse_name,
+    refuse_outside_everywhere,
+    refuse_outside_region,
+    refuse_outside_tenant,
     refuse_reason,
     refuse_unknown,
 )
@@ -47,7 +47,7 @@ from holdfast.core.platform.state.tables import PlatformState
 _RANK = {PolicyStage.DRAFT: 0, PolicyStage.CANARY: 1, PolicyStage.ACTIVE: 2}
 
 
-def publish_policy(state: PlatformState, command: PublishPolicy, case: Case) -> Accepted | Refused:
+def publish_policy(state: PlatformState, command: PublishPolicy, case: CommandContext) -> Accepted | Refused:
     """A draft, valid nowhere until it is activated somewhere; nothing, if it is what the newest one says."""
     refused = refuse_policy_name(command.name)
     if refused is not None:
@@ -124,7 +124,7 @@ def refuse_classes(state: PlatformState, document: PolicyDocument) -> Refused | 
     return None
 
 
-def activate_policy(state: PlatformState, command: ActivatePolicy, case: Case) -> Accepted | Refused:
+def activate_policy(state: PlatformState, command: ActivatePolicy, case: CommandContext) -> Accepted | Refused:
     """The one that was valid there before is not any more, in the same commit."""
     refused = _refuse_activation(state, command, case)
     if refused is not None:
@@ -141,13 +141,13 @@ def activate_policy(state: PlatformState, command: ActivatePolicy, case: Case) -
     return Accepted((ValidityStored(command.region, command.scope, policy.revision), *staged))
 
 
-def _refuse_activation(state: PlatformState, command: ActivatePolicy, case: Case) -> Refused | None:
+def _refuse_activation(state: PlatformState, command: ActivatePolicy, case: CommandContext) -> Refused | None:
     if command.stage not in (PolicyStage.CANARY, PolicyStage.ACTIVE):
         return malformed("a policy is activated as canary or as active", stage=command.stage.value)
     tenants = (command.scope,) if command.scope != EVERYWHERE else ()
     return (
-        outside_region(case, command.region)
-        or outside_tenant(case, command.scope)
+        refuse_outside_region(case, command.region)
+        or refuse_outside_tenant(case, command.scope)
         or refuse_unknown("Region", (command.region,), state.regions)
         or refuse_unknown("Tenant", tenants, state.tenants)
     )
@@ -159,9 +159,9 @@ def _staged(policy: SchedulerPolicy, stage: PolicyStage) -> tuple[PolicyStaged, 
     return (PolicyStaged(policy.revision, stage),)
 
 
-def roll_back_policy(state: PlatformState, command: RollBackPolicy, case: Case) -> Accepted | Refused:
+def roll_back_policy(state: PlatformState, command: RollBackPolicy, case: CommandContext) -> Accepted | Refused:
     """Wherever it was valid its successor is, in the same commit: no region is ever without a valid policy."""
-    refused = outside_everywhere(case) or refuse_reason(command.reason)
+    refused = refuse_outside_everywhere(case) or refuse_reason(command.reason)
     if refused is not None:
         return refused
     policy, successor = policy_of(state, command.revision), policy_of(state, command.successor)

@@ -17,21 +17,26 @@ from itertools import groupby, islice
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.grants import Grant, grant_key
 from holdfast.core.model.values.limits import RIGHTS_MAX
-from holdfast.core.model.values.ranges import Runs, first_of, size
-from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract
+from holdfast.core.model.values.ranges import Ranges, count_numbers, first_of
+from holdfast.core.model.values.resources import ZERO, Resources, add, subtract
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import ReleaseRetired, RetireRegion
 from holdfast.core.platform.decide.breaches import recount_workload
-from holdfast.core.platform.decide.checks import outside_whole_region, refuse_reason, refuse_unknown
+from holdfast.core.platform.decide.checks import refuse_outside_whole_region, refuse_reason, refuse_unknown
 from holdfast.core.platform.decide.grant_settlement import recount_lent
-from holdfast.core.platform.decide.rights import freeing
-from holdfast.core.platform.decide.workload_deletion import Done, freed, removal, removed
+from holdfast.core.platform.decide.rights import release_events
+from holdfast.core.platform.decide.workload_deletion import (
+    Done,
+    freed_right_events,
+    removal_event,
+    workload_removal_events,
+)
 from holdfast.core.platform.events import (
     FinalizersReleased,
     GrantsRemoved,
@@ -40,7 +45,7 @@ from holdfast.core.platform.events import (
     WorkloadOf,
 )
 from holdfast.core.platform.limits import OBJECTS_MAX
-from holdfast.core.platform.queries.accounts import charged_to
+from holdfast.core.platform.queries.accounts import account_charge
 from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -48,23 +53,23 @@ from holdfast.core.platform.state.tables import PlatformState
 RETIRED = "its region is retired"
 
 
-class Part(Struct):
+class RetirementPart(Struct):
     """What one record releases of a region: workloads with all it has of them, or some rights to one, or grants."""
 
     workloads: list[Revision]
-    some: tuple[Revision, Runs] | None
+    some: tuple[Revision, Ranges] | None
     grants: list[Grant]
     #: How many rows of assignments, rights and grants it releases, and how many are left.
     rows: int
     left: int
 
 
-def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Accepted | Refused:
+def retire_region(state: PlatformState, command: RetireRegion, case: CommandContext) -> Accepted | Refused:
     """Its log never speaks for it again, and what it held is free, or will be."""
     name = command.region
     refused = (
         refuse_unknown("Region", (name,), state.regions)
-        or outside_whole_region(case, name)
+        or refuse_outside_whole_region(case, name)
         or refuse_reason(command.reason)
     )
     if refused is not None:
@@ -79,7 +84,7 @@ def retire_region(state: PlatformState, command: RetireRegion, case: Case) -> Ac
     return Accepted((retired, *_released(state, name, part, evidence, case)), rows=part.rows)
 
 
-def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -> Accepted | Refused:
+def release_retired(state: PlatformState, command: ReleaseRetired, case: CommandContext) -> Accepted | Refused:
     """The next part of what a retired region held, until nothing is left."""
     name = command.region
     refused = refuse_unknown("Region", (name,), state.regions)
@@ -96,38 +101,40 @@ def release_retired(state: PlatformState, command: ReleaseRetired, case: Case) -
     return Accepted((RetirementContinued(name, part.left), *released), rows=part.rows)
 
 
-def _next_part(state: PlatformState, region: str) -> Part:
+def _next_part(state: PlatformState, region: str) -> RetirementPart:
     """As much as fits: workloads first, the oldest first, and grants when none is left. At level 1 all of it."""
     assigned, held = state.assigned_in.get(region) or (), state.rights_in.get(region) or ()
     accounts = state.granted_in.get(region) or ()
     every = len(assigned) + (state.right_counts.get(region) or 0) + len(accounts)
     workloads = (uid for uid, _ in groupby(merge((workload for workload, _ in assigned), held)))
     if state.facts.level < 2:
-        return Part([*workloads], None, _grants(state, region, accounts), every, 0)
+        return RetirementPart([*workloads], None, _grants(state, region, accounts), every, 0)
     chosen: list[Revision] = []
     rows = 0
     for uid in workloads:
         rights = held_in(state, uid, region)
-        more = size(rights) + sum(one.region == region for one in assignments_of(state, uid))
+        more = count_numbers(rights) + sum(one.region == region for one in assignments_of(state, uid))
         if len(chosen) >= OBJECTS_MAX or (chosen and rows + more > RIGHTS_MAX):
-            return Part(chosen, None, [], rows, every - rows)
-        if size(rights) > RIGHTS_MAX:
+            return RetirementPart(chosen, None, [], rows, every - rows)
+        if count_numbers(rights) > RIGHTS_MAX:
             some = first_of(rights, RIGHTS_MAX)
-            return Part([], (uid, some), [], size(some), every - size(some))
+            return RetirementPart([], (uid, some), [], count_numbers(some), every - count_numbers(some))
         chosen.append(uid)
         rows += more
     paid = _grants(state, region, islice(accounts, OBJECTS_MAX - len(chosen)))
-    return Part(chosen, None, paid, rows + len(paid), every - rows - len(paid))
+    return RetirementPart(chosen, None, paid, rows + len(paid), every - rows - len(paid))
 
 
 def _grants(state: PlatformState, region: str, accounts: Iterable[str]) -> list[Grant]:
     return [state.grants[grant_key(region, account)] for account in accounts]
 
 
-def _released(state: PlatformState, region: str, part: Part, evidence: str, case: Case) -> tuple[object, ...]:
+def _released(
+    state: PlatformState, region: str, part: RetirementPart, evidence: str, case: CommandContext
+) -> tuple[object, ...]:
     if part.some is not None:
         uid, ordinals = part.some
-        return freeing(state, uid, [(region, ordinals)], evidence, case)
+        return release_events(state, uid, [(region, ordinals)], evidence, case)
     mine = [a for uid in part.workloads for a in assignments_of(state, uid) if a.region == region]
     assignments = sorted(mine, key=lambda assignment: assignment.uid)
     workloads = [state.workloads[uid] for uid in part.workloads if _is_finalised_by(state.workloads[uid], region)]
@@ -148,12 +155,12 @@ def _ready_to_go(workloads: list[Workload]) -> list[Workload]:
 
 
 def _release_assignments(
-    state: PlatformState, assignments: list[Assignment], workloads: list[Workload], case: Case
+    state: PlatformState, assignments: list[Assignment], workloads: list[Workload], case: CommandContext
 ) -> tuple[object, ...]:
     if not assignments:
         return ()
     gone = {assignment.uid for assignment in assignments}
-    events: list[object] = [removed(assignments, _done_by(state, assignments))]
+    events: list[object] = [removal_event(assignments, _done_by(state, assignments))]
     ending = {workload.meta.uid for workload in workloads}
     for uid in sorted({assignment.workload for assignment in assignments} - ending):
         left = [assignment for assignment in assignments_of(state, uid) if assignment.uid not in gone]
@@ -180,10 +187,12 @@ def _release_rights(
     """Rights of workloads that go with the region are released by their removal."""
     going: set[Revision] = {workload.meta.uid for workload in _ready_to_go(workloads)}
     held = [(uid, region, held_in(state, uid, region)) for uid in uids if uid not in going]
-    return freed(state, held, evidence)
+    return freed_right_events(state, held, evidence)
 
 
-def _release_finalizers(state: PlatformState, region: str, workloads: list[Workload], case: Case) -> tuple[object, ...]:
+def _release_finalizers(
+    state: PlatformState, region: str, workloads: list[Workload], case: CommandContext
+) -> tuple[object, ...]:
     """Deletions that waited for this region alone are complete."""
     going = [workload.meta.uid for workload in _ready_to_go(workloads)]
     others = tuple(
@@ -193,18 +202,18 @@ def _release_finalizers(state: PlatformState, region: str, workloads: list[Workl
     )
     return (
         *((FinalizersReleased(f"region/{region}", others),) if others else ()),
-        *removal(state, going, case),
+        *workload_removal_events(state, going, case),
     )
 
 
-def _release_grants(state: PlatformState, region: str, grants: list[Grant], case: Case) -> tuple[object, ...]:
+def _release_grants(state: PlatformState, region: str, grants: list[Grant], case: CommandContext) -> tuple[object, ...]:
     if not grants:
         return ()
     freed: dict[str, Resources] = {}
     for grant in grants:
-        freed[grant.account] = add(freed.get(grant.account, NOTHING), grant.offered)
+        freed[grant.account] = add(freed.get(grant.account, ZERO), grant.offered)
     events: list[object] = [GrantsRemoved(tuple(grant_key(grant.region, grant.account) for grant in grants))]
     for account, amount in sorted(freed.items()):
-        before = charged_to(state, account, region)
+        before = account_charge(state, account, region)
         events.extend(recount_lent(state, account, region, (before, subtract(before, amount)), case))
     return tuple(events)

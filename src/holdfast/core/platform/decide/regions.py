@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, malformed
 from holdfast.core.ledger.builtin import log
-from holdfast.core.ledger.builtin.overrides import in_force, paused
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.revision import is_digest_shown, seq_of, show
+from holdfast.core.ledger.builtin.overrides import active_overrides, refuse_while_paused
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.revision import format_revision, is_formatted_digest, seq_of
 from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
 from holdfast.core.model.values.structs import Duration
 from holdfast.core.platform.commands import Acknowledge, BelieveRegion, DeclareLost, JoinRegion, JudgeRegion
 from holdfast.core.platform.decide.checks import (
-    outside_whole_region,
-    refuse_impostor,
     refuse_other_region,
+    refuse_other_sender,
+    refuse_outside_whole_region,
     refuse_reason,
-    refuse_unjoined,
+    refuse_unjoined_session,
     refuse_unknown,
 )
 from holdfast.core.platform.events import (
@@ -37,7 +37,7 @@ from holdfast.core.platform.events import (
     RegionRejoined,
 )
 from holdfast.core.platform.limits import ADDRESS_MAX, LOG_ID_MAX
-from holdfast.core.platform.state.lookups import SESSIONS_SINCE, speaking_in
+from holdfast.core.platform.state.lookups import SESSIONS_SINCE, reporting_session
 from holdfast.core.platform.state.tables import PlatformState
 
 _H = RegionHealth
@@ -45,13 +45,13 @@ _H = RegionHealth
 JUDGEMENTS = {_H.HEALTHY: (_H.SUSPECT,), _H.SUSPECT: (_H.HEALTHY, _H.LOST), _H.LOST: (_H.HEALTHY,), _H.RETIRED: ()}
 
 
-def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accepted | Refused:
+def join_region(state: PlatformState, command: JoinRegion, case: CommandContext) -> Accepted | Refused:
     """One log speaks for a region, from the first time until the region is retired.
 
     It is answered in which session the region spoke before. Where that was none of its own, somebody else spoke for it.
     """
     refused = (
-        refuse_impostor(command.region, case)
+        refuse_other_sender(command.region, case)
         or _refuse_log_id(state, command.log_id)
         or refuse_other_region(state, command.region, case)
         or _refuse_address(command.address)
@@ -75,7 +75,11 @@ def join_region(state: PlatformState, command: JoinRegion, case: Case) -> Accept
         return _diverged(command.region)
     if (status.session, status.address, *_times(status)) == (session, command.address, *_times(command)):
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
-    before = show(speaking_in(state, command.region)).encode() if state.facts.level >= SESSIONS_SINCE else b""
+    before = (
+        format_revision(reporting_session(state, command.region)).encode()
+        if state.facts.level >= SESSIONS_SINCE
+        else b""
+    )
     return Accepted((RegionRejoined(command.region, session, command.address, *_times(command)),), before)
 
 
@@ -95,7 +99,7 @@ def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
     return Refused(Code.CONTRADICTORY, message, {"region": command.region, "grace": command.grace, "least": least})
 
 
-def configure(state: PlatformState, command: log.Configure, case: Case) -> Accepted | Refused:
+def configure(state: PlatformState, command: log.Configure, case: CommandContext) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace above that of a region which has joined."""
     grace = command.settings.grace
     joined = ((name, one.status) for name, one in state.regions.items() if one.status.fence_time)
@@ -106,15 +110,15 @@ def configure(state: PlatformState, command: log.Configure, case: Case) -> Accep
     return log.configure(state, command, case)
 
 
-def _anew(state: PlatformState, region: str, case: Case) -> RegionHealth:
+def _anew(state: PlatformState, region: str, case: CommandContext) -> RegionHealth:
     """What a retired region is when it begins again: healthy, unless a person holds that it is lost."""
-    return _H.LOST if in_force(state, case.at, region).loss_of(region) is not None else _H.HEALTHY
+    return _H.LOST if active_overrides(state, case.at, region).loss_of(region) is not None else _H.HEALTHY
 
 
-def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accepted | Refused:
+def acknowledge(state: PlatformState, command: Acknowledge, case: CommandContext) -> Accepted | Refused:
     """Both positions only ever grow: what is older was overtaken on the way."""
     refused = (
-        refuse_impostor(command.region, case)
+        refuse_other_sender(command.region, case)
         or _refuse_log_id(state, command.log_id)
         or refuse_other_region(state, command.region, case)
     )
@@ -123,12 +127,12 @@ def acknowledge(state: PlatformState, command: Acknowledge, case: Case) -> Accep
     status = state.regions[command.region].status
     if status.log_id and status.log_id != command.log_id:
         return _diverged(command.region)
-    refused = refuse_unjoined(state, command.region, case)
+    refused = refuse_unjoined_session(state, command.region, case)
     if refused is not None:
         return refused
     if seq_of(command.cursor) > state.facts.seq:
         return malformed("the cursor is beyond this log", cursor=command.cursor, seq=state.facts.seq)
-    if not is_digest_shown(command.digest):
+    if not is_formatted_digest(command.digest):
         return malformed("a digest is shown by its first 16 hexadecimal digits", characters=len(command.digest))
     if command.position <= status.position:
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
@@ -157,16 +161,16 @@ def _diverged(region: str) -> Refused:
     return Refused(Code.DIVERGED, f"region {region} has another log; retire it to begin this one", {"region": region})
 
 
-def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, case: Case) -> Refused | None:
+def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, case: CommandContext) -> Refused | None:
     """Whoever says something of a region names one that exists, has a right to all of it, and says why."""
     return (
         refuse_unknown("Region", (command.region,), state.regions)
-        or outside_whole_region(case, command.region)
+        or refuse_outside_whole_region(case, command.region)
         or refuse_reason(command.reason)
     )
 
 
-def believe_region(state: PlatformState, command: BelieveRegion, case: Case) -> Accepted | Refused:
+def believe_region(state: PlatformState, command: BelieveRegion, case: CommandContext) -> Accepted | Refused:
     """A person attests that the region's log is whole, whatever was acknowledged in its name."""
     refused = _refuse_person(state, command, case)
     if refused is not None:
@@ -180,7 +184,7 @@ def believe_region(state: PlatformState, command: BelieveRegion, case: Case) -> 
     return Accepted((RegionBelieved(command.region, status.position, status.digest),))
 
 
-def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Accepted | Refused:
+def judge_region(state: PlatformState, command: JudgeRegion, case: CommandContext) -> Accepted | Refused:
     """What a controller may conclude from silence and from hearing again, and nothing heavier."""
     refused = refuse_unknown("Region", (command.region,), state.regions)
     if refused is not None:
@@ -197,9 +201,11 @@ def judge_region(state: PlatformState, command: JudgeRegion, case: Case) -> Acce
     return Accepted((RegionJudged(command.region, command.health, command.reason),))
 
 
-def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case: Case) -> Refused | None:
+def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case: CommandContext) -> Refused | None:
     """Positive evidence, and no person who holds otherwise: an override's end alone brings nobody back (RULES 19)."""
-    refused = paused(in_force(state, case.at, region).loss_of(region), f"region {region} is declared lost")
+    refused = refuse_while_paused(
+        active_overrides(state, case.at, region).loss_of(region), f"region {region} is declared lost"
+    )
     if refused is not None:
         return refused
     if status.health is _H.LOST and status.heard_at <= status.since:
@@ -208,7 +214,7 @@ def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case
     return None
 
 
-def declare_lost(state: PlatformState, command: DeclareLost, case: Case) -> Accepted | Refused:
+def declare_lost(state: PlatformState, command: DeclareLost, case: CommandContext) -> Accepted | Refused:
     """A person need not wait for silence to be proven."""
     refused = _refuse_person(state, command, case)
     if refused is not None:

@@ -21,28 +21,32 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, malformed, not_found, stale
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.workloads import Workload, WorkloadStatus
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
-from holdfast.core.model.records.region_reports import Overflow, Seen, Summary
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
+from holdfast.core.model.records.region_reports import Overflow, RegionSummary, WorkloadReport
 from holdfast.core.model.values.conditions import Condition, with_condition
 from holdfast.core.model.values.resources import AMOUNT_MAX
 from holdfast.core.platform.commands import OfferBack, Report, ReportStatus
-from holdfast.core.platform.decide.checks import refuse_unjoined
+from holdfast.core.platform.decide.checks import refuse_unjoined_session
 from holdfast.core.platform.events import OfferedBack, RegionReported, StatusReported
-from holdfast.core.platform.limits import COUNTS_MAX, MESSAGE_MAX, NODES_MAX, SEEN_MAX, TROUBLES_MAX
-from holdfast.core.platform.state.lookups import assignments_of, observation, overflow_of, speaking_in
+from holdfast.core.platform.limits import COUNTS_MAX, ISSUES_MAX, MESSAGE_MAX, NODES_MAX, REPORTS_MAX
+from holdfast.core.platform.state.lookups import assignments_of, last_report, overflow_of, reporting_session
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def report(state: PlatformState, command: Report, case: Case) -> Accepted | Refused:
+def report(state: PlatformState, command: Report, case: CommandContext) -> Accepted | Refused:
     """What is news of it."""
-    refused = refuse_unjoined(state, command.region, case) or _refuse_seen(command) or _refuse_summary(command.summary)
+    refused = (
+        refuse_unjoined_session(state, command.region, case)
+        or _refuse_seen(command)
+        or _refuse_summary(command.summary)
+    )
     if refused is not None:
         return refused
     news = tuple(one for one in command.seen if _is_news(state, command, one))
     known = state.summaries.get(command.region)
-    session = speaking_in(state, command.region)
+    session = reporting_session(state, command.region)
     is_old = known is not None and known.session == session and known.position >= command.position
     summary = None if is_old else command.summary
     if not news and summary is None:
@@ -50,20 +54,20 @@ def report(state: PlatformState, command: Report, case: Case) -> Accepted | Refu
     return Accepted((RegionReported(command.region, command.position, news, summary, command.at),))
 
 
-def _is_news(state: PlatformState, command: Report, seen: Seen) -> bool:
+def _is_news(state: PlatformState, command: Report, seen: WorkloadReport) -> bool:
     """Of what the region has no assignment of, it has nothing to say any more, or not yet."""
     if not any(assignment.region == command.region for assignment in assignments_of(state, seen.workload)):
         return False
-    known = observation(state, seen.workload, command.region)
-    if known is None or known.session != speaking_in(state, command.region):
+    known = last_report(state, seen.workload, command.region)
+    if known is None or known.session != reporting_session(state, command.region):
         return True
     return (known.position, known.at) < (command.position, command.at)
 
 
 def _refuse_seen(command: Report) -> Refused | None:
     workloads = [one.workload for one in command.seen]
-    if len(workloads) > SEEN_MAX or len(set(workloads)) != len(workloads):
-        return malformed(f"a report names each workload once, and at most {SEEN_MAX}", workloads=len(workloads))
+    if len(workloads) > REPORTS_MAX or len(set(workloads)) != len(workloads):
+        return malformed(f"a report names each workload once, and at most {REPORTS_MAX}", workloads=len(workloads))
     if command.position < 0:
         return malformed("a position in a log is not negative", position=command.position)
     for one in command.seen:
@@ -87,7 +91,7 @@ def _are_counts(*numbers: int) -> bool:
     return all(0 <= number <= AMOUNT_MAX for number in numbers)
 
 
-def _refuse_failing(seen: Seen) -> Refused | None:
+def _refuse_failing(seen: WorkloadReport) -> Refused | None:
     many = seen.failing
     if len(many) > COUNTS_MAX or not _are_counts(*(one.count for one in many)):
         return malformed(f"up to {COUNTS_MAX} kinds of failures, each up to {AMOUNT_MAX}", workload=seen.workload)
@@ -96,22 +100,22 @@ def _refuse_failing(seen: Seen) -> Refused | None:
     return None
 
 
-def _refuse_summary(summary: Summary | None) -> Refused | None:
+def _refuse_summary(summary: RegionSummary | None) -> Refused | None:
     if summary is None:
         return None
-    if len(summary.nodes) > NODES_MAX or len(summary.troubles) > TROUBLES_MAX:
-        return malformed(f"at most {NODES_MAX} kinds of nodes and {TROUBLES_MAX} troubles", nodes=len(summary.nodes))
+    if len(summary.nodes) > NODES_MAX or len(summary.troubles) > ISSUES_MAX:
+        return malformed(f"at most {NODES_MAX} kinds of nodes and {ISSUES_MAX} troubles", nodes=len(summary.nodes))
     if any(len(one.message) > MESSAGE_MAX for one in summary.troubles):
         return malformed(f"a trouble has at most {MESSAGE_MAX} characters", troubles=len(summary.troubles))
     return None
 
 
-def offer_back(state: PlatformState, command: OfferBack, case: Case) -> Accepted | Refused:
+def offer_back(state: PlatformState, command: OfferBack, case: CommandContext) -> Accepted | Refused:
     """As many of them as may still move in this window."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
-    refused = refuse_unjoined(state, assignment.region, case) or _refuse_offer(assignment, command)
+    refused = refuse_unjoined_session(state, assignment.region, case) or _refuse_offer(assignment, command)
     if refused is not None:
         return refused
     settings, region = state.facts.settings, assignment.region
@@ -134,7 +138,7 @@ def offer_back(state: PlatformState, command: OfferBack, case: Case) -> Accepted
 def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
     if command.count < 1 or len(command.message) > MESSAGE_MAX:
         return malformed("1 replica or more, and a short message", count=command.count)
-    serves = assignment.stage is Stage.ACTIVE and assignment.purpose is Purpose.SERVING
+    serves = assignment.stage is AssignmentStage.ACTIVE and assignment.purpose is AssignmentPurpose.SERVING
     if not serves or assignment.exclusive:
         facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "exclusive": assignment.exclusive}
         return Refused(Code.WRONG_PHASE, "only work that serves and has no identities is offered back", facts)
@@ -145,7 +149,7 @@ def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
     return None
 
 
-def report_status(state: PlatformState, command: ReportStatus, case: Case) -> Accepted | Refused:
+def report_status(state: PlatformState, command: ReportStatus, case: CommandContext) -> Accepted | Refused:
     """Progress, as of a generation that is not older than the last one reported."""
     workload = state.workloads.get(command.workload)
     if workload is None:
@@ -188,7 +192,7 @@ def _refuse_generation(workload: Workload, command: ReportStatus) -> Refused | N
     return None
 
 
-def _conditions(workload: Workload, command: ReportStatus, case: Case) -> tuple[Condition, ...]:
+def _conditions(workload: Workload, command: ReportStatus, case: CommandContext) -> tuple[Condition, ...]:
     """The conditions that are reported, each since when its status is what it is, among those that others reported."""
     kept = workload.status.conditions
     for condition in command.conditions:

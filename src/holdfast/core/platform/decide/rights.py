@@ -3,8 +3,8 @@
 At most one region holds the live right to an exclusive (workload uid, ordinal). It leaves a region only
 
     (a) by the region's own acknowledged release        ReleaseRights, RemoveAssignment
-    (b) by a lease that has run out, where it is leased GrantRight, once the holder is lost for so long: `lapsed_at`
-    (c) by a person's attestation that nothing runs     AttestRight, RetireRegion
+    (b) by a lease that has run out, where it is leased GrantRight, once the holder is lost for so long:
+    `lease_expired_for_sure_at` (c) by a person's attestation that nothing runs     AttestRight, RetireRegion
 
 and in that same commit the ordinal leaves the region's assignment.
 """
@@ -24,44 +24,44 @@ from holdfast.core.ledger.answers import (
     stale,
     too_large,
 )
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.objects.workloads import Failover, Workload
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.model.objects.workloads import FailoverMode, Workload
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.values.limits import RIGHTS_MAX
 from holdfast.core.model.values.ranges import (
     Named,
-    Runs,
+    Ranges,
     as_named,
     common,
+    count_numbers,
+    format_ranges,
     is_named_once,
     is_within,
-    joined,
     numbers,
-    runs_of,
-    shown,
-    size,
+    ranges_of,
+    with_numbers,
     without,
 )
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.commands import AttestRight, GrantRight, ReleaseRights
-from holdfast.core.platform.decide.assignments import refuse_ending, replacing, too_far
+from holdfast.core.platform.decide.assignments import assignment_events, refuse_ending, too_far
 from holdfast.core.platform.decide.checks import (
-    outside_region,
-    outside_tenant,
+    refuse_outside_region,
+    refuse_outside_tenant,
     refuse_reason,
-    refuse_unjoined,
+    refuse_unjoined_session,
     region_of,
 )
-from holdfast.core.platform.decide.workload_deletion import freed
+from holdfast.core.platform.decide.workload_deletion import freed_right_events
 from holdfast.core.platform.events import RightGranted, RightsGranted
-from holdfast.core.platform.queries.feasibility import is_near, may_hold
-from holdfast.core.platform.queries.identities import lapsed_at, without_ordinals
+from holdfast.core.platform.queries.feasibility import placement_allows, within_latency_limits
+from holdfast.core.platform.queries.identities import lease_expired_for_sure_at, without_ordinals
 from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def grant_right(state: PlatformState, command: GrantRight, case: Case) -> Accepted | Refused:
+def grant_right(state: PlatformState, command: GrantRight, case: CommandContext) -> Accepted | Refused:
     """The region holds these rights from now on, all or none, and no other region can still act on any of them."""
     workload = state.workloads.get(command.workload)
     if workload is None:
@@ -75,23 +75,23 @@ def grant_right(state: PlatformState, command: GrantRight, case: Case) -> Accept
     )
     if refused is not None:
         return refused
-    ordinals = runs_of(named)
+    ordinals = ranges_of(named)
     wanted = without(ordinals, held_in(state, command.workload, command.region))
     if not wanted:
         held = state.rights[command.workload, ordinals[0][0]]
         return already(f"right/{_named(command.workload, held.ordinal)}", held.since)
-    lapsed: list[tuple[str, Runs]] = []
+    lapsed: list[tuple[str, Ranges]] = []
     for region, theirs in state.rights_of.get(command.workload) or ():
         taken = common(wanted, theirs) if region != command.region else ()
         refused = _refuse_while_held(state, workload, region, taken, case) if taken else None
         if refused is not None:
             return refused
         lapsed += [(region, taken)] if taken else []
-    freed = freeing(state, command.workload, lapsed, "its lease has run out", case) if lapsed else ()
-    return Accepted((*freed, *_granted(state, command.workload, wanted, command.region)), rows=size(wanted))
+    freed = release_events(state, command.workload, lapsed, "its lease has run out", case) if lapsed else ()
+    return Accepted((*freed, *_granted(state, command.workload, wanted, command.region)), rows=count_numbers(wanted))
 
 
-def _granted(state: PlatformState, workload: Revision, ordinals: Runs, region: str) -> tuple[object, ...]:
+def _granted(state: PlatformState, workload: Revision, ordinals: Ranges, region: str) -> tuple[object, ...]:
     if state.facts.level >= 2:
         return (RightsGranted(workload, ordinals, region),)
     return tuple(RightGranted(workload, ordinal, region) for ordinal in numbers(ordinals))
@@ -100,8 +100,10 @@ def _granted(state: PlatformState, workload: Revision, ordinals: Runs, region: s
 def _refuse_identities(workload: Workload, named: Named) -> Refused | None:
     if not workload.spec.exclusive:
         return contradictory(f"workload {workload.meta.name} is not exclusive", workload=workload.meta.uid)
-    if not is_within(runs_of(named), ((0, workload.spec.replicas),)):
-        return malformed(f"ordinals go from 0 to below {workload.spec.replicas}", ordinals=shown(runs_of(named))[:1])
+    if not is_within(ranges_of(named), ((0, workload.spec.replicas),)):
+        return malformed(
+            f"ordinals go from 0 to below {workload.spec.replicas}", ordinals=format_ranges(ranges_of(named))[:1]
+        )
     return None
 
 
@@ -113,56 +115,56 @@ def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight
     if health is not RegionHealth.HEALTHY:
         facts = {"region": command.region, "health": health.value}
         return Refused(Code.REGION_UNAVAILABLE, f"region {command.region} is {health}", facts)
-    if not may_hold(workload.spec, region):
+    if not placement_allows(workload.spec, region):
         facts = {"region": command.region, "jurisdiction": region.spec.jurisdiction}
         return Refused(Code.RESIDENCY, f"workload {workload.meta.name} may not be in region {command.region}", facts)
-    return None if is_near(workload.spec, region) else too_far(workload, command.region)
+    return None if within_latency_limits(workload.spec, region) else too_far(workload, command.region)
 
 
 def _refuse_while_held(
-    state: PlatformState, workload: Workload, region: str, ordinals: Runs, case: Case
+    state: PlatformState, workload: Workload, region: str, ordinals: Ranges, case: CommandContext
 ) -> Refused | None:
     first = state.rights[workload.meta.uid, ordinals[0][0]]
     facts = {"holder": region, "since": first.since}
     status = state.regions[region].status
-    if workload.spec.failover is not Failover.LEASED or status.health is not RegionHealth.LOST:
+    if workload.spec.failover is not FailoverMode.LEASED or status.health is not RegionHealth.LOST:
         message = f"region {region} holds the right; it must release it, or a person attest that nothing runs"
         return Refused(Code.RIGHT_HELD, message, facts)
-    until = lapsed_at(state, workload.meta.uid, region, ordinals)
+    until = lease_expired_for_sure_at(state, workload.meta.uid, region, ordinals)
     if case.at < until:
         message = f"region {region} may act on its lease until {until}"
         return Refused(Code.TOO_EARLY, message, {**facts, "until": until})
     return None
 
 
-def release_rights(state: PlatformState, command: ReleaseRights, case: Case) -> Accepted | Refused:
+def release_rights(state: PlatformState, command: ReleaseRights, case: CommandContext) -> Accepted | Refused:
     """The holder's own word, read from its log, about rights that the platform wants back and has not given again.
 
     A release may come late. Were it taken after an identity was listed again, the region would start it on that list
     while the right is given to another one. So the region names the revision of the list that it judged by. All of them
     are judged by that one list: giving them back changes it, and the next could not be given back before it arrived.
     """
-    region, ordinals = region_of(case), runs_of(command.ordinals)
+    region, ordinals = region_of(case), ranges_of(command.ordinals)
     refused = (
-        refuse_unjoined(state, region, case)
+        refuse_unjoined_session(state, region, case)
         or _refuse_named(command.ordinals)
         or _refuse_not_held(state, command.workload, ordinals, region)
         or _refuse_wanted(state, command, ordinals, region)
     )
     if refused is not None:
         return refused
-    events = freeing(state, command.workload, [(region, ordinals)], "released by its region", case)
-    return Accepted(events, rows=size(ordinals))
+    events = release_events(state, command.workload, [(region, ordinals)], "released by its region", case)
+    return Accepted(events, rows=count_numbers(ordinals))
 
 
 def _refuse_named(named: Named) -> Refused | None:
-    count = size(runs_of(named))
+    count = count_numbers(ranges_of(named))
     if not 0 < count <= RIGHTS_MAX:
         return too_large("rights in a command, which names at least one", count, RIGHTS_MAX)
     return None if is_named_once(named) else malformed("each right is named once", count=count)
 
 
-def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Runs, region: str) -> Refused | None:
+def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Ranges, region: str) -> Refused | None:
     others = without(ordinals, held_in(state, workload, region))
     if not others:
         return None
@@ -174,13 +176,13 @@ def _refuse_not_held(state: PlatformState, workload: Revision, ordinals: Runs, r
     return Refused(Code.NOT_OWNER, f"region {held.region} holds the right to ordinal {ordinal}", facts)
 
 
-def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Runs, region: str) -> Refused | None:
+def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Ranges, region: str) -> Refused | None:
     """A right is not to be given back, or no longer. What an ended assignment lists is never listed again: of that the
     region may speak by any list of it, and gives back one part after the other."""
     mine = [a for a in assignments_of(state, command.workload) if a.region == region]
     asked = next((a.returning for a in mine if a.revision == command.seen), ())
-    for ended in (a for a in mine if a.stage is Stage.ENDED):
-        asked = joined(asked, joined(ended.ordinals, ended.returning))
+    for ended in (a for a in mine if a.stage is AssignmentStage.ENDED):
+        asked = with_numbers(asked, with_numbers(ended.ordinals, ended.returning))
     kept = without(ordinals, asked)
     if not kept:
         return None
@@ -189,14 +191,14 @@ def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Runs,
     return stale(f"right/{_named(command.workload, kept[0][0])}", command.seen, newest, why)
 
 
-def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Accepted | Refused:
+def attest_right(state: PlatformState, command: AttestRight, case: CommandContext) -> Accepted | Refused:
     """A person's word, with the reason kept in the log."""
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
     refused = (
-        outside_tenant(case, workload.meta.tenant)
-        or outside_region(case, command.region)
+        refuse_outside_tenant(case, workload.meta.tenant)
+        or refuse_outside_region(case, command.region)
         or refuse_reason(command.reason)
     )
     if refused is not None:
@@ -207,20 +209,20 @@ def attest_right(state: PlatformState, command: AttestRight, case: Case) -> Acce
     if held.region != command.region:
         message = f"region {held.region} holds that right, not {command.region}"
         return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
-    gone = [(held.region, runs_of((held.ordinal,)))]
-    return Accepted(freeing(state, command.workload, gone, f"attested: {command.reason}", case))
+    gone = [(held.region, ranges_of((held.ordinal,)))]
+    return Accepted(release_events(state, command.workload, gone, f"attested: {command.reason}", case))
 
 
-def freeing(
-    state: PlatformState, uid: Revision, held: Sequence[tuple[str, Runs]], evidence: str, case: Case
+def release_events(
+    state: PlatformState, uid: Revision, held: Sequence[tuple[str, Ranges]], evidence: str, case: CommandContext
 ) -> tuple[object, ...]:
     """These rights to one workload are nobody's, and the assignments that listed their ordinals list them no more."""
-    events = list(freed(state, [(uid, region, ordinals) for region, ordinals in held], evidence))
-    workload, gone = state.workloads[uid], runs_of(run for _, ordinals in held for run in ordinals)
+    events = list(freed_right_events(state, [(uid, region, ordinals) for region, ordinals in held], evidence))
+    workload, gone = state.workloads[uid], ranges_of(run for _, ordinals in held for run in ordinals)
     for assignment in assignments_of(state, uid):
-        if common(gone, joined(assignment.ordinals, assignment.returning)):
+        if common(gone, with_numbers(assignment.ordinals, assignment.returning)):
             smaller = without_ordinals(assignment, gone)
-            events.extend(replacing(state, workload, assignment, smaller, case))
+            events.extend(assignment_events(state, workload, assignment, smaller, case))
     return tuple(events)
 
 

@@ -34,18 +34,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, not_found
-from holdfast.core.ledger.builtin.overrides import in_force, paused
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.builtin.overrides import active_overrides, refuse_while_paused
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.workloads import Workload, name_key
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.values.limits import RIGHTS_MAX, TEMPLATES_MAX
 from holdfast.core.model.values.metadata import Finalizer
-from holdfast.core.model.values.ranges import Runs, joined, numbers, size
+from holdfast.core.model.values.ranges import Ranges, count_numbers, numbers, with_numbers
 from holdfast.core.model.values.ranges import without as outside
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform.commands import DeleteWorkload, ReleaseFinalizer
 from holdfast.core.platform.decide.breaches import close_workload
-from holdfast.core.platform.decide.checks import outside_placement, outside_tenant, refuse_other_uid
+from holdfast.core.platform.decide.checks import refuse_other_uid, refuse_outside_placement, refuse_outside_tenant
 from holdfast.core.platform.events import (
     AssignmentOf,
     AssignmentsEnded,
@@ -67,9 +67,9 @@ from holdfast.core.platform.state.tables import PlatformState
 Done = tuple[tuple[str, int], ...]
 
 
-def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -> Accepted | Refused:
+def delete_workload(state: PlatformState, command: DeleteWorkload, case: CommandContext) -> Accepted | Refused:
     """Every assignment ends in the same commit, so no region is left with work that nobody wants."""
-    refused = outside_tenant(case, command.tenant)
+    refused = refuse_outside_tenant(case, command.tenant)
     if refused is not None:
         return refused
     key = name_key(command.tenant, command.name)
@@ -79,13 +79,15 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, case: Case) -
         if ending is not None and name_key(ending.meta.tenant, ending.meta.name) == key:
             return already(f"Workload/{key}", ending.meta.revision)
         return not_found("Workload", key)
-    refused = outside_placement(case, workload.spec) or refuse_other_uid(f"Workload/{key}", workload.meta, command.uid)
+    refused = refuse_outside_placement(case, workload.spec) or refuse_other_uid(
+        f"Workload/{key}", workload.meta, command.uid
+    )
     if refused is not None:
         return refused
     assignments = assignments_of(state, workload.meta.uid)
     asked = _asked_back(state, workload, assignments)
     if not assignments and not asked:
-        return Accepted(removal(state, [workload.meta.uid], case))
+        return Accepted(workload_removal_events(state, [workload.meta.uid], case))
     return Accepted(_ending(state, workload, assignments, asked, case))
 
 
@@ -93,19 +95,19 @@ def _asked_back(state: PlatformState, workload: Workload, assignments: Sequence[
     """Rights that no assignment lists go with the workload. Where they are too many for one record they are asked
     back, as all others are: each region that holds some has an ended assignment of them."""
     uid = workload.meta.uid
-    unlisted: dict[str, Runs] = {}
+    unlisted: dict[str, Ranges] = {}
     for region, ordinals in state.rights_of.get(uid) or ():
         for one in assignments:
-            ordinals = outside(ordinals, joined(one.ordinals, one.returning))
+            ordinals = outside(ordinals, with_numbers(one.ordinals, one.returning))
         unlisted |= {region: ordinals} if ordinals else {}
-    if sum(map(size, unlisted.values())) <= RIGHTS_MAX:
+    if sum(map(count_numbers, unlisted.values())) <= RIGHTS_MAX:
         return []
     found = []
     for region, ordinals in sorted(unlisted.items()):
         mine = next((one for one in assignments if one.region == region), None)
         if mine is None:
             mine = _empty(workload, region)
-        found.append(replace(mine, returning=joined(mine.returning, ordinals)))
+        found.append(replace(mine, returning=with_numbers(mine.returning, ordinals)))
     return found
 
 
@@ -113,7 +115,8 @@ def _empty(workload: Workload, region: str) -> Assignment:
     """An assignment of which nothing is wanted."""
     spec, meta = workload.spec, workload.meta
     return Assignment(
-        0, 0, meta.uid, meta.name, meta.tenant, region, Purpose.SERVING, Stage.ENDED, meta.generation, (), (),
+        0, 0, meta.uid, meta.name, meta.tenant, region, AssignmentPurpose.SERVING, AssignmentStage.ENDED,
+        meta.generation, (), (),
         spec.priority_class, exclusive=spec.exclusive, jurisdictions=spec.placement.jurisdictions,
     )  # fmt: skip
 
@@ -123,12 +126,14 @@ def _ending(
     workload: Workload,
     assignments: Sequence[Assignment],
     asked: Sequence[Assignment],
-    case: Case,
+    case: CommandContext,
 ) -> tuple[object, ...]:
     deadline = case.at + state.facts.settings.finalizer_deadline
     regions = sorted({assignment.region for assignment in (*assignments, *asked)})
     uid, more = workload.meta.uid, {assignment.uid: assignment for assignment in asked if assignment.uid}
-    changed = [more.get(one.uid, one) for one in assignments if one.stage is not Stage.ENDED or one.uid in more]
+    changed = [
+        more.get(one.uid, one) for one in assignments if one.stage is not AssignmentStage.ENDED or one.uid in more
+    ]
     is_whole = state.facts.level < AssignmentsEnded.SINCE
     named = tuple(_named(one) for one in changed if not is_whole and one.uid not in more)
     stored = [one for one in changed if is_whole or one.uid in more]
@@ -136,17 +141,17 @@ def _ending(
     return (
         DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
         *((AssignmentsEnded(named),) if named else ()),
-        *(AssignmentStored(ended(assignment)) for assignment in live),
+        *(AssignmentStored(ended_assignment(assignment)) for assignment in live),
         *close_workload(state, uid, case),
     )
 
 
-def ended(assignment: Assignment) -> Assignment:
+def ended_assignment(assignment: Assignment) -> Assignment:
     """Nothing of it is wanted. The ordinals stay: the region holds their rights until it has released them."""
-    return replace(assignment, stage=Stage.ENDED, shares=(), disruption=0)
+    return replace(assignment, stage=AssignmentStage.ENDED, shares=(), disruption=0)
 
 
-def removed(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
+def removal_event(assignments: Sequence[Assignment], done: Mapping[Revision, Done]) -> AssignmentsRemoved:
     """Assignments of which no region has anything left, and what each of them had done."""
     return AssignmentsRemoved(tuple(_named(one, done.get(one.uid, ())) for one in assignments))
 
@@ -160,7 +165,7 @@ def finalizer_of(region: str, deadline: Instant) -> Finalizer:
     return Finalizer(name=f"slots/{region}", owner=f"region/{region}", deadline=deadline)
 
 
-def finalizer_events(state: PlatformState, last: Assignment, case: Case) -> tuple[object, ...]:
+def finalizer_events(state: PlatformState, last: Assignment, case: CommandContext) -> tuple[object, ...]:
     """With a region's last assignment of a workload that is being deleted its finalizer goes; with the last of these,
     the workload."""
     workload = state.workloads[last.workload]
@@ -169,11 +174,15 @@ def finalizer_events(state: PlatformState, last: Assignment, case: Case) -> tupl
         return ()
     owner = f"region/{last.region}"
     if all(finalizer.owner == owner for finalizer in workload.meta.finalizers):
-        return removal(state, [last.workload], case, without=joined(last.ordinals, last.returning))
+        return workload_removal_events(
+            state, [last.workload], case, without=with_numbers(last.ordinals, last.returning)
+        )
     return (FinalizersReleased(owner, (WorkloadOf(last.workload, workload.meta.tenant),)),)
 
 
-def removal(state: PlatformState, uids: Sequence[Revision], case: Case, without: Runs = ()) -> tuple[object, ...]:
+def workload_removal_events(
+    state: PlatformState, uids: Sequence[Revision], case: CommandContext, without: Ranges = ()
+) -> tuple[object, ...]:
     """What removes workloads that no region holds any more, their rights included, except ordinals released already."""
     gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
     held = [
@@ -181,13 +190,15 @@ def removal(state: PlatformState, uids: Sequence[Revision], case: Case, without:
     ]
     return (
         *((WorkloadsRemoved(gone),) if gone else ()),
-        *freed(state, held, "the workload is gone"),
-        *forgotten(state, uids),
+        *freed_right_events(state, held, "the workload is gone"),
+        *unused_templates(state, uids),
         *(event for uid in uids for event in close_workload(state, uid, case)),
     )
 
 
-def freed(state: PlatformState, held: Sequence[tuple[Revision, str, Runs]], evidence: str) -> tuple[object, ...]:
+def freed_right_events(
+    state: PlatformState, held: Sequence[tuple[Revision, str, Ranges]], evidence: str
+) -> tuple[object, ...]:
     """These rights, by workload and region, are nobody's. At level 1 each of them is listed."""
     if state.facts.level >= 2:
         return tuple(RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
@@ -195,7 +206,7 @@ def freed(state: PlatformState, held: Sequence[tuple[Revision, str, Runs]], evid
     return (RightsReleased(tuple(state.rights[key] for key in keys), evidence),) if keys else ()
 
 
-def forgotten(state: PlatformState, workloads: Iterable[Revision]) -> tuple[TemplatesForgotten, ...]:
+def unused_templates(state: PlatformState, workloads: Iterable[Revision]) -> tuple[TemplatesForgotten, ...]:
     """The templates that nobody names once these workloads are gone."""
     going: dict[str, int] = {}
     for uid in workloads:
@@ -205,7 +216,7 @@ def forgotten(state: PlatformState, workloads: Iterable[Revision]) -> tuple[Temp
     return (TemplatesForgotten(tuple(gone)),) if gone else ()
 
 
-def dropped(
+def template_drop_events(
     state: PlatformState, workload: WorkloadOf, newest: str
 ) -> tuple[TemplatesDropped | TemplatesForgotten, ...]:
     """What a workload that names this template now keeps no longer, and what of that nobody else names."""
@@ -223,7 +234,9 @@ def dropped(
     )
 
 
-def of_kept(state: PlatformState, workload: Revision, done: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def done_of_kept_templates(
+    state: PlatformState, workload: Revision, done: tuple[tuple[str, int], ...]
+) -> tuple[tuple[str, int], ...]:
     """What was done, of templates that the workload keeps: of others nobody asks any more."""
     if state.facts.level < TemplatesDropped.SINCE:
         return done
@@ -235,7 +248,7 @@ def _workloads_naming(state: PlatformState, digest: str) -> int:
     return sum(count for _, count in state.template_uses.get(digest) or ())
 
 
-def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Case) -> Accepted | Refused:
+def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: CommandContext) -> Accepted | Refused:
     """A lost region's share of a deletion is over, past its deadline; with the last one the workload is gone."""
     workload, owner = state.workloads.get(command.workload), f"region/{command.region}"
     held = [one for one in workload.meta.finalizers if one.owner == owner] if workload is not None else []
@@ -244,18 +257,18 @@ def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: Cas
     refused = (
         _refuse_early(held[0], case)
         or _refuse_owned(state, workload, command.region)
-        or paused(in_force(state, case.at, command.region).repair, "repair is paused")
+        or refuse_while_paused(active_overrides(state, case.at, command.region).repair, "repair is paused")
     )
     if refused is not None:
         return refused
     uid, tenant = workload.meta.uid, workload.meta.tenant
     theirs = [one for one in assignments_of(state, uid) if one.region == command.region]
     if len(workload.meta.finalizers) == 1:
-        return Accepted((removed(theirs, {}), *removal(state, [uid], case)))
-    return Accepted((removed(theirs, {}), FinalizersReleased(owner, (WorkloadOf(uid, tenant),))))
+        return Accepted((removal_event(theirs, {}), *workload_removal_events(state, [uid], case)))
+    return Accepted((removal_event(theirs, {}), FinalizersReleased(owner, (WorkloadOf(uid, tenant),))))
 
 
-def _refuse_early(finalizer: Finalizer, case: Case) -> Refused | None:
+def _refuse_early(finalizer: Finalizer, case: CommandContext) -> Refused | None:
     if case.at >= finalizer.deadline:
         return None
     facts = {"deadline": finalizer.deadline, "at": case.at}

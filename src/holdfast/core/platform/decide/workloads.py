@@ -15,46 +15,46 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, already, contradictory, in_use, malformed, not_found
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import Region, RegionHealth
-from holdfast.core.model.objects.workload_validation import contradictions
+from holdfast.core.model.objects.workload_validation import workload_problems
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec, name_key
 from holdfast.core.model.values.conditions import with_condition
 from holdfast.core.platform.commands import PutWorkload
 from holdfast.core.platform.decide.breaches import recount_workload
 from holdfast.core.platform.decide.checks import (
-    outside_placement,
-    outside_tenant,
     refuse_amount,
     refuse_marks,
     refuse_name,
+    refuse_outside_placement,
+    refuse_outside_tenant,
     refuse_unknown,
 )
 from holdfast.core.platform.decide.objects import merge
-from holdfast.core.platform.decide.workload_deletion import dropped
+from holdfast.core.platform.decide.workload_deletion import template_drop_events
 from holdfast.core.platform.events import TemplateStored, WorkloadOf, WorkloadStored
 from holdfast.core.platform.limits import COUNT_MAX
-from holdfast.core.platform.queries.completion import is_told, on_time_condition
-from holdfast.core.platform.queries.feasibility import fits_condition, is_near, may_hold
+from holdfast.core.platform.queries.completion import has_deadline_condition, on_time_condition
+from holdfast.core.platform.queries.feasibility import fits_condition, placement_allows, within_latency_limits
 from holdfast.core.platform.state.indexes import pending
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Accepted | Refused:
+def put_workload(state: PlatformState, command: PutWorkload, case: CommandContext) -> Accepted | Refused:
     """The workload as its tenant wants it, with the template that it names."""
     sent = command.workload
     key = name_key(sent.meta.tenant, sent.meta.name)
     refused = (
-        outside_tenant(case, sent.meta.tenant)
-        or outside_placement(case, sent.spec)
+        refuse_outside_tenant(case, sent.meta.tenant)
+        or refuse_outside_placement(case, sent.spec)
         or refuse_name("Workload", sent.meta.name)
         or refuse_marks(sent.meta)
     )
     if refused is not None:
         return refused
     stored = state.workloads.get(state.workload_names.get(key) or 0)
-    refused = outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
+    refused = refuse_outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
     if refused is not None:
         return refused
     merged = merge(sent, stored, case)
@@ -67,24 +67,26 @@ def put_workload(state: PlatformState, command: PutWorkload, case: Case) -> Acce
     return Accepted(_events(state, _judged(state, merged, stored, case), stored, case))
 
 
-def _judged(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> Workload:
+def _judged(state: PlatformState, merged: Workload, stored: Workload | None, case: CommandContext) -> Workload:
     """With what is known of whether it ever fits and of its deadline. It is taken all the same: nodes may come."""
     if stored is not None and stored.meta.generation == merged.meta.generation:
         return merged
     conditions = with_condition(merged.status.conditions, fits_condition(state, merged, case.at))
-    if is_told(merged):
+    if has_deadline_condition(merged):
         conditions = with_condition(conditions, on_time_condition(state, merged, case.at))
     return replace(merged, status=replace(merged.status, conditions=conditions))
 
 
-def _events(state: PlatformState, merged: Workload, stored: Workload | None, case: Case) -> tuple[object, ...]:
+def _events(
+    state: PlatformState, merged: Workload, stored: Workload | None, case: CommandContext
+) -> tuple[object, ...]:
     """The workload comes first: the revision that the sender is told is its uid."""
     events: list[object] = [WorkloadStored(merged)]
     digest = template_digest(merged.spec.template)
     if digest not in state.templates:
         events.append(TemplateStored(digest, merged.spec.template))
     if stored is not None:
-        events.extend(dropped(state, WorkloadOf(stored.meta.uid, stored.meta.tenant), digest))
+        events.extend(template_drop_events(state, WorkloadOf(stored.meta.uid, stored.meta.tenant), digest))
         events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), case))
     return tuple(events)
 
@@ -104,7 +106,7 @@ def check_shape(state: PlatformState, new: Workload, stored: Workload | None) ->
     spec = new.spec
     if spec.replicas > COUNT_MAX:
         return malformed(f"a workload has at most {COUNT_MAX} replicas", replicas=spec.replicas, most=COUNT_MAX)
-    found = contradictions(spec)
+    found = workload_problems(spec)
     if found:
         return contradictory("; ".join(found), contradictions=found)
     return _refuse_grace(state, spec) or refuse_amount("need", spec.template.need)
@@ -165,7 +167,7 @@ def check_places(state: PlatformState, new: Workload, stored: Workload | None) -
     facts = {"regions": list(placement.regions), "jurisdictions": list(placement.jurisdictions), "limits": limits}
     if (placement.regions or placement.jurisdictions) and not places:
         return Refused(Code.RESIDENCY, "no region satisfies these placement rules", facts)
-    if limits and not any(is_near(new.spec, region) for region in places):
+    if limits and not any(within_latency_limits(new.spec, region) for region in places):
         return Refused(Code.LATENCY, "no region where it may be is near enough to its clients", facts)
     return None
 
@@ -174,7 +176,7 @@ def _places(state: PlatformState, spec: WorkloadSpec) -> list[Region]:
     return [
         region
         for region in state.regions.values()
-        if region.status.health is not RegionHealth.RETIRED and may_hold(spec, region)
+        if region.status.health is not RegionHealth.RETIRED and placement_allows(spec, region)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.core.ledger.state.invariants import Class, Invariant, Kind
+from holdfast.core.ledger.state.invariants import Coordination, Invariant, InvariantKind
 from holdfast.core.platform.invariants import grants, regions
 from holdfast.core.platform.invariants.objects import (
     Found,
@@ -19,27 +19,32 @@ from holdfast.core.platform.invariants.objects import (
     residency,
     revisions,
 )
-from holdfast.core.platform.invariants.scan import Everywhere, Nearby, Places
+from holdfast.core.platform.invariants.scan import PlatformBatchScan, PlatformFullScan, PlatformScan
 from holdfast.core.platform.state.tables import PlatformState
 
-_ALWAYS, _AT_COMMIT, _LEDGER, _ESCROW = Kind.ALWAYS, Kind.AT_COMMIT, Class.LEDGER, Class.ESCROW
+_ALWAYS, _AT_COMMIT, _LEDGER, _ESCROW = (
+    InvariantKind.ALWAYS,
+    InvariantKind.AT_COMMIT,
+    Coordination.LEDGER,
+    Coordination.ESCROW,
+)
 
 
-def escrow(at: Places) -> Found:
+def escrow(at: PlatformScan) -> Found:
     return grants.escrow(at.state, at.charged())
 
 
-def charge(at: Places) -> Found:
+def charge(at: PlatformScan) -> Found:
     return grants.charge(at.rows("grants"))
 
 
 def _promise(
-    name: str, sentence: str, kind: Kind, needs: Class, look: Callable[[Places], Found]
+    name: str, sentence: str, kind: InvariantKind, needs: Coordination, look: Callable[[PlatformScan], Found]
 ) -> Invariant[PlatformState]:
     def everywhere(state: PlatformState) -> Found:
-        return look(Everywhere(state))
+        return look(PlatformFullScan(state))
 
-    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.places(Nearby)))
+    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.places(PlatformBatchScan)))
 
 
 INVARIANTS: tuple[Invariant[PlatformState], ...] = (
@@ -69,7 +74,7 @@ INVARIANTS: tuple[Invariant[PlatformState], ...] = (
              _ALWAYS, _LEDGER, regions.retired),
     _promise("platform.observed",
              "What regions say is kept of regions that exist, and of workloads that they have assignments of.",
-             _ALWAYS, Class.HINT, regions.observed),
+             _ALWAYS, Coordination.HINT, regions.observed),
     _promise("platform.finalizers", "Finalizers are on objects that are being deleted, and on each of these.",
              _ALWAYS, _LEDGER, finalizers),
     _promise("platform.revisions", "Uids and revisions are places in the log, and generations count from 1.",
@@ -77,5 +82,5 @@ INVARIANTS: tuple[Invariant[PlatformState], ...] = (
     _promise("platform.breaches", "What is broken has an owner, a size and a deadline.",
              _ALWAYS, _LEDGER, breaches),
     _promise("platform.derived", "Derived tables are what a rebuild makes of the stored ones.",
-             _ALWAYS, Class.MERGEABLE, derived),
+             _ALWAYS, Coordination.MERGEABLE, derived),
 )  # fmt: skip

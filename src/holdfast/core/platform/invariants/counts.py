@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.core.ledger.state.invariants import Nearby, miscounts, present
+from holdfast.core.ledger.state.invariants import BatchScan, miscounts, present
 from holdfast.core.ledger.state.ledger_state import KEY
 from holdfast.core.model.objects.workloads import Workload, name_key
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.grants import charge_key
 from holdfast.core.model.values.ranges import is_well_formed, numbers
 from holdfast.core.platform.invariants.grants import named
@@ -38,7 +38,7 @@ def miscounted_anywhere(state: PlatformState) -> Iterator[str]:
             yield f"{spec.name} is not what a rebuild makes of it"
 
 
-def miscounted_near(near: Nearby[PlatformState], changed: Counts) -> Iterator[str]:
+def miscounted_near(near: BatchScan[PlatformState], changed: Counts) -> Iterator[str]:
     """Derived rows that have not changed by what their rows have."""
     kept: Counts = Counter()
     for table in _INDEXES:
@@ -54,7 +54,7 @@ def miscounted_near(near: Nearby[PlatformState], changed: Counts) -> Iterator[st
     yield from _keys_out_of_order(near)
 
 
-def changed_counts(near: Nearby[PlatformState]) -> Counts:
+def changed_counts(near: BatchScan[PlatformState]) -> Counts:
     """By how much the rows that are looked at have changed what is listed of them; those as they were cancel out."""
     found: Counts = Counter()
     for state, sign in ((near.before, -1), (near.state, 1)):
@@ -97,7 +97,7 @@ def _waiting(workload: Workload) -> int:
 
 def _asked(state: PlatformState, assignment: Assignment) -> Iterator[tuple[str, int]]:
     """What an assignment asks of the first account that pays for it: replicas, and what they need."""
-    if assignment.stage is not Stage.ACTIVE or not assignment.accounts:
+    if assignment.stage is not AssignmentStage.ACTIVE or not assignment.accounts:
         return
     said = [one.seen for one in state.observed.get(assignment.workload) or () if one.region == assignment.region]
     told = [count for seen in said for count in seen.counts if assignment.batch and assignment.purpose == "serving"]
@@ -151,7 +151,7 @@ def _keep_changed(kept: Counts, table: str, key: Any, old: set[Any], new: set[An
     kept.update({(table, key, part): 1 for part in sorted(new - old)})
 
 
-def _keys_out_of_order(near: Nearby[PlatformState]) -> Iterator[str]:
+def _keys_out_of_order(near: BatchScan[PlatformState]) -> Iterator[str]:
     """An actor's keys are those of before without what is gone and with what is new, in the order in which they end."""
     gone: dict[str, set[int]] = {}
     come: dict[str, list[int]] = {actor: [] for actor in near.keys("keys_of")}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.records.grants import Grant
 from holdfast.core.model.values.resources import Resources
 from holdfast.core.platform.state.tables import PlatformState
@@ -60,7 +60,7 @@ def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
     if kind == "reclaimable":
         return None
     opened = state.overrides.get(int(name))
-    if opened is None or opened.action is not Action.EMERGENCY_QUOTA:
+    if opened is None or opened.action is not OverrideAction.EMERGENCY_QUOTA:
         return None
     return {key: int(value) for key, value in opened.facts if key in RESOURCES and value.isascii() and value.isdigit()}
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.revision import INDEX_MAX, revision
+from holdfast.core.ledger.revision import INDEX_MAX, pack_revision
 from holdfast.core.model.objects.policies import PolicyStage
-from holdfast.core.model.records.assignments import Purpose, Stage
-from holdfast.core.platform.invariants.scan import Places
+from holdfast.core.model.records.assignments import AssignmentPurpose, AssignmentStage
+from holdfast.core.platform.invariants.scan import PlatformScan
 from holdfast.core.platform.state.tables import TABLE_OF
 
 Found = Iterator[str]
 
 
-def policy(at: Places) -> Found:
+def policy(at: PlatformScan) -> Found:
     state = at.state
     for key, validity in at.rows("validities"):
         known = state.policies.get(validity.revision)
@@ -35,13 +35,13 @@ def policy(at: Places) -> Found:
             yield f"policy {number} is stored as {known.revision}"
 
 
-def override(at: Places) -> Found:
+def override(at: PlatformScan) -> Found:
     for uid, opened in at.rows("overrides"):
         if uid != opened.uid or not opened.reason.strip() or not opened.owner or opened.ends <= opened.opened:
             yield f"override {uid} has no reason, owner or end"
 
 
-def references(at: Places) -> Found:
+def references(at: PlatformScan) -> Found:
     state = at.state
     for uid, assignment in at.rows("assignments"):
         if assignment.workload not in state.workloads or assignment.region not in state.regions:
@@ -69,7 +69,7 @@ def references(at: Places) -> Found:
             yield f"grant {key} is of {grant.account} in {grant.region}"
 
 
-def one_each(at: Places) -> Found:
+def one_each(at: PlatformScan) -> Found:
     seen: set[tuple[int, str, str]] = set()
     for uid, assignment in at.rows("assignments"):
         place = (assignment.workload, assignment.region, assignment.purpose.value)
@@ -85,11 +85,11 @@ def one_each(at: Places) -> Found:
             names.add(name)
 
 
-def disruption(at: Places) -> Found:
+def disruption(at: PlatformScan) -> Found:
     state = at.state
     shared: dict[int, int] = {}
     for _, assignment in at.rows("assignments"):
-        if assignment.purpose is Purpose.SERVING and assignment.stage is not Stage.ENDED:
+        if assignment.purpose is AssignmentPurpose.SERVING and assignment.stage is not AssignmentStage.ENDED:
             shared[assignment.workload] = shared.get(assignment.workload, 0) + assignment.disruption
     for uid, total in sorted(shared.items()):
         over = total - state.workloads[uid].spec.disruption_max
@@ -98,14 +98,14 @@ def disruption(at: Places) -> Found:
             yield f"regions hold {total} of the disruption budget of workload {uid}, {over} too many"
 
 
-def residency(at: Places) -> Found:
+def residency(at: PlatformScan) -> Found:
     state = at.state
     misplaced: dict[int, int] = {}
     for _, assignment in at.rows("assignments"):
         rules = state.workloads[assignment.workload].spec.placement
         region = state.regions[assignment.region]
         lawful = not rules.jurisdictions or region.spec.jurisdiction in rules.jurisdictions
-        if assignment.stage is not Stage.ENDED and not (
+        if assignment.stage is not AssignmentStage.ENDED and not (
             lawful and assignment.region in (rules.regions or (assignment.region,))
         ):
             count = sum(share.count for share in assignment.shares)
@@ -116,15 +116,15 @@ def residency(at: Places) -> Found:
             yield f"workload {uid} has {count} replicas where it may not be"
 
 
-def finalizers(at: Places) -> Found:
+def finalizers(at: PlatformScan) -> Found:
     for uid, workload in at.rows("workloads"):
         deleting, names = workload.meta.deletion is not None, [f.owner for f in workload.meta.finalizers]
         if deleting != bool(names) or len(set(names)) != len(names):
             yield f"workload {uid} is {'' if deleting else 'not '}being deleted with finalizers {names}"
 
 
-def revisions(at: Places) -> Found:
-    last = revision(at.state.facts.seq, INDEX_MAX)
+def revisions(at: PlatformScan) -> Found:
+    last = pack_revision(at.state.facts.seq, INDEX_MAX)
     for name in (*TABLE_OF.values(), "workloads"):
         for key, stored in at.rows(name):
             meta = stored.meta
@@ -136,12 +136,12 @@ def revisions(at: Places) -> Found:
                 yield f"{name} {key} has uid {row.uid} and revision {row.revision}"
 
 
-def breaches(at: Places) -> Found:
+def breaches(at: PlatformScan) -> Found:
     for key, breach in at.rows("breaches"):
         whole = breach.owner and breach.overshoot > 0 and breach.opened < breach.deadline
         if key != (breach.invariant, breach.key) or not whole:
             yield f"breach {key} has no owner, size or deadline"
 
 
-def derived(at: Places) -> Found:
+def derived(at: PlatformScan) -> Found:
     return at.miscounts()

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.values.ranges import numbers, size
-from holdfast.core.platform.invariants.scan import Places
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.values.ranges import count_numbers, numbers
+from holdfast.core.platform.invariants.scan import PlatformScan
 from holdfast.core.platform.state.tables import PlatformState
 
 Found = Iterator[str]
 
 
-def identity(at: Places) -> Found:
+def identity(at: PlatformScan) -> Found:
     state = at.state
     listed: dict[tuple[int, int], list[str]] = {}
     for uid, assignment in at.rows("assignments"):
         if assignment.ordinals and not assignment.exclusive:
             yield f"assignment {uid} is not exclusive and lists ordinals"
-        if assignment.exclusive and assignment.stage is Stage.ACTIVE:
-            if sum(share.count for share in assignment.shares) > size(assignment.ordinals):
+        if assignment.exclusive and assignment.stage is AssignmentStage.ACTIVE:
+            if sum(share.count for share in assignment.shares) > count_numbers(assignment.ordinals):
                 yield f"assignment {uid} runs more replicas than it has identities"
         for ordinal in (*numbers(assignment.ordinals), *numbers(assignment.returning)):
             listed.setdefault((assignment.workload, ordinal), []).append(assignment.region)
@@ -37,7 +37,7 @@ def identity(at: Places) -> Found:
             yield f"right {key} is held as {held}"
 
 
-def retired(at: Places) -> Found:
+def retired(at: PlatformScan) -> Found:
     for table in ("assignments", "grants", "rights"):
         for key, row in at.rows(table):
             if _is_released(at.state, row.region):
@@ -64,7 +64,7 @@ def _is_retired(state: PlatformState, name: str) -> bool:
     return region is not None and region.status.health is RegionHealth.RETIRED
 
 
-def observed(at: Places) -> Found:
+def observed(at: PlatformScan) -> Found:
     state = at.state
     holding: dict[int, set[str]] = {}
     for _, assignment in at.rows("assignments"):

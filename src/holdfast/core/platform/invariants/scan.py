@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from holdfast.core.ledger.state.invariants import Change, present
-from holdfast.core.ledger.state.invariants import Nearby as Near
+from holdfast.core.ledger.state.invariants import BatchDiff, present
+from holdfast.core.ledger.state.invariants import BatchScan as Near
 from holdfast.core.model.objects.policies import validity_key
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.objects.workloads import Workload, name_key
-from holdfast.core.model.records.breaches import DISRUPTION, ESCROW, PLATFORM_RESIDENCY
+from holdfast.core.model.records.breaches import PLATFORM_DISRUPTION, PLATFORM_ESCROW, PLATFORM_RESIDENCY
 from holdfast.core.model.records.grants import charge_key
 from holdfast.core.model.values.ranges import numbers
 from holdfast.core.model.values.structs import Revision
@@ -28,7 +28,7 @@ from holdfast.core.platform.invariants.grants import Amounts, Charged, charged_a
 from holdfast.core.platform.state.tables import PlatformState
 
 
-class Everywhere:
+class PlatformFullScan:
     """All of the platform, and sums counted anew from its rows."""
 
     def __init__(self, state: PlatformState) -> None:
@@ -55,10 +55,10 @@ class Everywhere:
         return miscounted_anywhere(self.state)
 
 
-class Nearby(Near[PlatformState]):
+class PlatformBatchScan(Near[PlatformState]):
     """What a batch has written on the platform, and what lies next to it."""
 
-    def __init__(self, change: Change[PlatformState]) -> None:
+    def __init__(self, change: BatchDiff[PlatformState]) -> None:
         super().__init__(change)
         for name, old, new in change.rows("regions"):
             if old is not None and (new is None or _reach(old) != _reach(new)):
@@ -86,7 +86,7 @@ class Nearby(Near[PlatformState]):
         for state in (self.before, self.state):
             uids.update((row.workload, None) for _, row in present(state, "assignments", self.keys("assignments")))
         for invariant, key in self.keys("breaches"):
-            if invariant in (DISRUPTION, PLATFORM_RESIDENCY):
+            if invariant in (PLATFORM_DISRUPTION, PLATFORM_RESIDENCY):
                 uids[int(key)] = None
         lost = [name for name, _, new in self.change.rows("tenants") if new is None]
         if any(name in self.before.workload_counts for name in lost):
@@ -153,7 +153,7 @@ class Nearby(Near[PlatformState]):
     def charged(self) -> Charged:
         touched = dict.fromkeys(("quota/" + name, "") for name in self.keys("quotas"))
         touched.update((("emergency/" + str(uid), ""), None) for uid in self.keys("overrides"))
-        owed = [key.split("/") for invariant, key in self.keys("breaches") if invariant == ESCROW]
+        owed = [key.split("/") for invariant, key in self.keys("breaches") if invariant == PLATFORM_ESCROW]
         places = [f"{kind}/{name}".partition("|") for kind, name, *_ in owed]
         touched.update(((account, region), None) for account, _, region in places)
         for state in (self.before, self.state):
@@ -175,7 +175,7 @@ class Nearby(Near[PlatformState]):
         return miscounted_near(self, self.changed)
 
 
-Places = Everywhere | Nearby
+PlatformScan = PlatformFullScan | PlatformBatchScan
 
 
 def _reach(region: Region) -> tuple[str, bool]:

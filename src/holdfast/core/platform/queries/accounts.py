@@ -21,20 +21,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code, Refused, contradictory, malformed, not_found
-from holdfast.core.ledger.builtin.overrides import emergency, in_force
+from holdfast.core.ledger.builtin.overrides import active_overrides, emergency
 from holdfast.core.model.objects.tenants import Quota
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.records.assignments import Purpose
-from holdfast.core.model.records.grants import Demand, charge_key, grant_key
+from holdfast.core.model.records.assignments import AssignmentPurpose
+from holdfast.core.model.records.grants import AccountDemand, charge_key, grant_key
 from holdfast.core.model.records.region_reports import capacity_of
-from holdfast.core.model.values.resources import NOTHING, Resources, add, amount_of, greatest, names_in, of_amounts
+from holdfast.core.model.values.resources import (
+    ZERO,
+    Resources,
+    add,
+    amount_of,
+    elementwise_max,
+    from_amounts,
+    names_in,
+)
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.state.tables import PlatformState
 
-_NONE = Demand()
+_NONE = AccountDemand()
 
 
-class Limit(NamedTuple):
+class AccountLimit(NamedTuple):
     """What may be lent of an account in all the places that share the limit, what of it protected, and until when."""
 
     amount: Resources
@@ -42,21 +50,25 @@ class Limit(NamedTuple):
     ends: Instant
 
 
-def limit_of(state: PlatformState, account: str, region: str, at: Instant) -> Limit | Refused:
+def account_limit(state: PlatformState, account: str, region: str, at: Instant) -> AccountLimit | Refused:
     """The limit of an account as it holds for a region, or why it has none now."""
     kind, _, name = account.partition("/")
     latest = at + state.facts.settings.grant_life
     match kind:
         case "quota":
             quota = state.quotas.get(name)
-            return not_found("Quota", name) if quota is None else Limit(quota.spec.hard, quota.spec.protected, latest)
+            return (
+                not_found("Quota", name)
+                if quota is None
+                else AccountLimit(quota.spec.hard, quota.spec.protected, latest)
+            )
         case "recovery":
             budget = state.budgets.get(name)
             if budget is None:
                 return not_found("RecoveryBudget", name)
             if region not in budget.spec.regions:
                 return contradictory(f"budget {name} holds no room in region {region}", budget=name, region=region)
-            return Limit(budget.spec.each, NOTHING, latest)
+            return AccountLimit(budget.spec.each, ZERO, latest)
         case "reclaimable":
             return _share_limit(state, name, region, latest)
         case "emergency":
@@ -67,22 +79,24 @@ def limit_of(state: PlatformState, account: str, region: str, at: Instant) -> Li
             )
 
 
-def _share_limit(state: PlatformState, tenant: str, region: str, latest: Instant) -> Limit | Refused:
+def _share_limit(state: PlatformState, tenant: str, region: str, latest: Instant) -> AccountLimit | Refused:
     quota = state.quotas.get(tenant)
     if quota is None:
         return not_found("Quota", tenant)
     told = state.summaries.get(region)
-    return Limit(share_of(capacity_of(told.summary), quota.spec.reclaimable) if told else NOTHING, NOTHING, latest)
+    return AccountLimit(percent_of(capacity_of(told.summary), quota.spec.reclaimable) if told else ZERO, ZERO, latest)
 
 
-def share_of(whole: Resources, percent: int) -> Resources:
+def percent_of(whole: Resources, percent: int) -> Resources:
     """So much of it, rounded down."""
     extended = tuple((name, amount * percent // 100) for name, amount in whole.extended)
     cpu, memory, disk, gpu = (amount * percent // 100 for amount in (whole.cpu, whole.memory, whole.disk, whole.gpu))
     return Resources(cpu, memory, disk, gpu, tuple((name, amount) for name, amount in extended if amount))
 
 
-def _emergency_limit(state: PlatformState, name: str, region: str, at: Instant, latest: Instant) -> Limit | Refused:
+def _emergency_limit(
+    state: PlatformState, name: str, region: str, at: Instant, latest: Instant
+) -> AccountLimit | Refused:
     if not (name.isascii() and name.isdigit() and len(name) < 20 and str(int(name)) == name):
         return malformed(f"{name!r} is no uid of an override", account=f"emergency/{name}")
     override = state.overrides.get(int(name))
@@ -94,36 +108,38 @@ def _emergency_limit(state: PlatformState, name: str, region: str, at: Instant, 
         return Refused(Code.EXPIRED, f"the emergency {name} has ended", facts)
     if override.region not in ("", region):
         return contradictory(f"emergency {name} holds in region {override.region} only", region=override.region)
-    return Limit(quota.amount, NOTHING, min(latest, override.ends))
+    return AccountLimit(quota.amount, ZERO, min(latest, override.ends))
 
 
-def promised(state: PlatformState, account: str, region: str) -> Resources | None:
+def fixed_limit(state: PlatformState, account: str, region: str) -> Resources | None:
     """What may be lent of an account at most, whatever was lent. None: it has no limit that would be broken, as a share
     of a region's room, which shrinks by itself, or an emergency that is over."""
     kind, _, name = account.partition("/")
     if kind == "quota":
         quota = state.quotas.get(name)
-        return quota.spec.hard if quota is not None else NOTHING
+        return quota.spec.hard if quota is not None else ZERO
     if kind == "recovery":
         budget = state.budgets.get(name)
-        return budget.spec.each if budget is not None and region in budget.spec.regions else NOTHING
+        return budget.spec.each if budget is not None and region in budget.spec.regions else ZERO
     added = emergency(state.overrides.get(int(name))) if kind == "emergency" else None
     return added.amount if added is not None else None
 
 
-def paying(state: PlatformState, workload: Workload, region: str, purpose: Purpose, at: Instant) -> tuple[str, ...]:
+def paying_accounts(
+    state: PlatformState, workload: Workload, region: str, purpose: AssignmentPurpose, at: Instant
+) -> tuple[str, ...]:
     """The accounts that pay for a workload in a region, in the order in which they are asked."""
-    if purpose is Purpose.RECOVERY:
+    if purpose is AssignmentPurpose.RECOVERY:
         return (f"recovery/{workload.spec.recovery.budget}",)
     tenant = workload.meta.tenant
-    opened = in_force(state, at, region).emergencies
+    opened = active_overrides(state, at, region).emergencies
     emergencies = [f"emergency/{uid}" for uid, added in opened.items() if added.tenant == tenant]
     cls, quota = state.priority_classes.get(workload.spec.priority_class), state.quotas.get(tenant)
     borrows = cls is not None and cls.spec.reclaimable and quota is not None and quota.spec.reclaimable
     return (*((f"reclaimable/{tenant}",) if borrows else ()), f"quota/{tenant}", *emergencies)
 
 
-def asked_of_quota(state: PlatformState, tenant: str, region: str) -> Resources:
+def quota_demand(state: PlatformState, tenant: str, region: str) -> Resources:
     """What a tenant's quota is asked for in a region."""
     mine = state.demand_of.get(grant_key(region, f"quota/{tenant}")) or _NONE
     share = grant_key(region, f"reclaimable/{tenant}")
@@ -131,23 +147,23 @@ def asked_of_quota(state: PlatformState, tenant: str, region: str) -> Resources:
     if borrowing is None:
         return mine.amount
     grant = state.grants.get(share)
-    return add(mine.amount, beyond(borrowing, grant.target if grant is not None else NOTHING))
+    return add(mine.amount, demand_beyond(borrowing, grant.target if grant is not None else ZERO))
 
 
-def beyond(demand: Demand, share: Resources) -> Resources:
+def demand_beyond(demand: AccountDemand, share: Resources) -> Resources:
     """What is asked for beyond a share: as if all replicas were alike."""
     count = demand.count
     names = [name for name in names_in(demand.amount) if amount_of(demand.amount, name)]
     paid = min((count * amount_of(share, name) // amount_of(demand.amount, name) for name in names), default=count)
     left = count - min(paid, count)
-    return of_amounts({name: -(-amount_of(demand.amount, name) * left // count) for name in names})
+    return from_amounts({name: -(-amount_of(demand.amount, name) * left // count) for name in names})
 
 
-def charged_to(state: PlatformState, account: str, region: str = "") -> Resources:
+def account_charge(state: PlatformState, account: str, region: str = "") -> Resources:
     """What is charged to a limit: over all regions, or for a recovery budget in one."""
-    return state.offered_of.get(charge_key(account, region)) or NOTHING
+    return state.offered_of.get(charge_key(account, region)) or ZERO
 
 
-def effective(state: PlatformState, quota: Quota) -> Resources:
+def effective_quota(state: PlatformState, quota: Quota) -> Resources:
     """What a quota amounts to now: lowered, it follows what regions give back."""
-    return greatest(quota.spec.hard, charged_to(state, f"quota/{quota.meta.name}"))
+    return elementwise_max(quota.spec.hard, account_charge(state, f"quota/{quota.meta.name}"))

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core.model.objects.isolation import not_enforced
+from holdfast.core.model.objects.isolation import missing_capabilities
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.objects.workloads import Template, Workload, WorkloadSpec, tolerates
-from holdfast.core.model.records.region_reports import Nodes, Summary
-from holdfast.core.model.values.conditions import Condition, Reason, Truth, Verdict
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.quantities import format_amount
-from holdfast.core.model.values.resources import NOTHING, Resources, amount_of, lacking
+from holdfast.core.model.values.resources import ZERO, Resources, amount_of, first_lacking
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.state.tables import PlatformState
 
 FITS = "Fits"
 
 
-class Miss(NamedTuple):
+class NearMiss(NamedTuple):
     """How a template misses a row of nodes: the fewer gates are left and the less is lacking, the nearer."""
 
     left: int
@@ -30,7 +30,7 @@ class Miss(NamedTuple):
     words: str
 
 
-def could_hold(summary: Summary, template: Template, tenant: str) -> bool | None:
+def could_ever_hold(summary: RegionSummary, template: Template, tenant: str) -> bool | None:
     """Whether some node, were it empty, could hold one replica; None: the region has told of no nodes."""
     told = [nodes for nodes in summary.nodes if nodes.count > 0]
     if not told:
@@ -38,7 +38,7 @@ def could_hold(summary: Summary, template: Template, tenant: str) -> bool | None
     return any(_shut(nodes, template, tenant) is None and _covers(nodes.largest, template.need) for nodes in told)
 
 
-def room_for(summary: Summary, template: Template, tenant: str, most: int) -> int | None:
+def capacity_for(summary: RegionSummary, template: Template, tenant: str, most: int) -> int | None:
     """Roughly how many more replicas fit now, up to `most`; None: the region has told of no nodes.
 
     None fits where no free piece is large enough, whatever the pieces add up to.
@@ -48,22 +48,22 @@ def room_for(summary: Summary, template: Template, tenant: str, most: int) -> in
         return None
     room = 0
     for nodes in told:
-        fits_a_piece = any(not lacking(template.need, NOTHING, piece) for piece in nodes.largest_free)
+        fits_a_piece = any(not first_lacking(template.need, ZERO, piece) for piece in nodes.largest_free)
         if fits_a_piece and _shut(nodes, template, tenant) is None:
             room += _times(nodes.free, template.need, most)
     return min(room, most)
 
 
-def fits(state: PlatformState, workload: Workload) -> Verdict:
+def fits(state: PlatformState, workload: Workload) -> ConditionValue:
     """Whether any region where the workload may be could hold a replica of it."""
     untold: list[str] = []
     nearest: tuple[int, int, str, str] | None = None
     template, tenant = workload.spec.template, workload.meta.tenant
-    for name in places(state, workload):
+    for name in candidate_regions(state, workload):
         known = state.summaries.get(name)
-        could = could_hold(known.summary, template, tenant) if known is not None else None
+        could = could_ever_hold(known.summary, template, tenant) if known is not None else None
         if could:
-            return Verdict(Truth.TRUE, Reason.AS_DESIRED)
+            return ConditionValue(ConditionStatus.TRUE, ConditionReason.AS_DESIRED)
         if known is None or could is None:
             untold.append(name)
             continue
@@ -71,10 +71,12 @@ def fits(state: PlatformState, workload: Workload) -> Verdict:
         found = (miss.left, miss.lacks, name, miss.words)
         nearest = found if nearest is None else min(nearest, found)
     if nearest is None:
-        return Verdict(Truth.UNKNOWN, Reason.NOT_YET_KNOWN)
+        return ConditionValue(ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN)
     if untold:
-        return Verdict(Truth.UNKNOWN, Reason.NOT_YET_KNOWN, f"{untold[0]} has not told what its nodes can hold")
-    return Verdict(Truth.FALSE, Reason.NEVER_FITS, nearest[3])
+        return ConditionValue(
+            ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN, f"{untold[0]} has not told what its nodes can hold"
+        )
+    return ConditionValue(ConditionStatus.FALSE, ConditionReason.NEVER_FITS, nearest[3])
 
 
 def fits_condition(state: PlatformState, workload: Workload, at: Instant) -> Condition:
@@ -90,38 +92,38 @@ def fits_condition(state: PlatformState, workload: Workload, at: Instant) -> Con
     )
 
 
-def places(state: PlatformState, workload: Workload) -> list[str]:
+def candidate_regions(state: PlatformState, workload: Workload) -> list[str]:
     """The regions that have joined, are not retired, and where the workload may be."""
-    return [name for name, region in state.regions.items() if allows(workload.spec, region)]
+    return [name for name, region in state.regions.items() if is_candidate(workload.spec, region)]
 
 
-def allows(spec: WorkloadSpec, region: Region) -> bool:
+def is_candidate(spec: WorkloadSpec, region: Region) -> bool:
     """Whether the region is there and rules let it hold the workload."""
     is_there = bool(region.status.log_id) and region.status.health is not RegionHealth.RETIRED
-    return is_there and may_hold(spec, region) and is_near(spec, region)
+    return is_there and placement_allows(spec, region) and within_latency_limits(spec, region)
 
 
 def _covers(pieces: tuple[Resources, ...], need: Resources) -> bool:
     """Whether one of the pieces is large enough. Nodes whose size nobody tells might be."""
-    return not pieces or any(not lacking(need, NOTHING, piece) for piece in pieces)
+    return not pieces or any(not first_lacking(need, ZERO, piece) for piece in pieces)
 
 
-def _shut(nodes: Nodes, template: Template, tenant: str) -> Miss | None:
+def _shut(nodes: Nodes, template: Template, tenant: str) -> NearMiss | None:
     """Why these nodes are not there for such work at all."""
     for taint in nodes.taints:
         if not tolerates(template, taint):
-            return Miss(5, 0, f"have the taint {taint.key}={taint.value}, which it does not tolerate")
+            return NearMiss(5, 0, f"have the taint {taint.key}={taint.value}, which it does not tolerate")
     if nodes.tenancy and tenant not in nodes.tenancy:
-        return Miss(4, 0, "are kept for other tenants")
-    lacks = not_enforced(template.isolation, nodes.capabilities)
+        return NearMiss(4, 0, "are kept for other tenants")
+    lacks = missing_capabilities(template.isolation, nodes.capabilities)
     if lacks:
-        return Miss(3, 0, f"do not isolate it as it requires: their agents do not enforce {', '.join(lacks)}")
+        return NearMiss(3, 0, f"do not isolate it as it requires: their agents do not enforce {', '.join(lacks)}")
     labels = dict(nodes.labels)
     for key, value in template.require:
         if labels.get(key) != value:
-            return Miss(2, 0, f"do not have the label {key}={value}")
+            return NearMiss(2, 0, f"do not have the label {key}={value}")
     if template.gpus and template.gpu_models and not any(model in template.gpu_models for model in nodes.models):
-        return Miss(1, 0, f"have no GPU of the models {', '.join(template.gpu_models)}")
+        return NearMiss(1, 0, f"have no GPU of the models {', '.join(template.gpu_models)}")
     return None
 
 
@@ -135,7 +137,7 @@ def _times(free: Resources, need: Resources, most: int) -> int:
     return max(count, 0)
 
 
-def _nearest(summary: Summary, template: Template, tenant: str, region: str) -> Miss:
+def _nearest(summary: RegionSummary, template: Template, tenant: str, region: str) -> NearMiss:
     """The nodes of a region that could almost hold it, and what keeps it from them."""
     misses = []
     for nodes in summary.nodes:
@@ -143,13 +145,13 @@ def _nearest(summary: Summary, template: Template, tenant: str, region: str) -> 
             continue
         shut = _shut(nodes, template, tenant)
         if shut is not None:
-            misses.append(Miss(shut.left, shut.lacks, f"the nodes of {region} in pool {nodes.pool} {shut.words}"))
+            misses.append(NearMiss(shut.left, shut.lacks, f"the nodes of {region} in pool {nodes.pool} {shut.words}"))
         else:
             misses.extend(_too_small(piece, template.need, region) for piece in nodes.largest)
     return min(misses)
 
 
-def _too_small(piece: Resources, need: Resources, region: str) -> Miss:
+def _too_small(piece: Resources, need: Resources, region: str) -> NearMiss:
     """What is lacking most of one node, in thousandths of what it has."""
     short = []
     for name in ("cpu", "memory", "disk", "gpu", *(name for name, _ in need.extended)):
@@ -159,16 +161,16 @@ def _too_small(piece: Resources, need: Resources, region: str) -> Miss:
     over, name = max(short)
     asked, there = format_amount(name, amount_of(need, name)), amount_of(piece, name)
     has = format_amount(name, there) if there else "none"
-    return Miss(0, over, f"needs {asked} {name}; the largest node of {region} has {has}")
+    return NearMiss(0, over, f"needs {asked} {name}; the largest node of {region} has {has}")
 
 
-def may_hold(spec: WorkloadSpec, region: Region) -> bool:
+def placement_allows(spec: WorkloadSpec, region: Region) -> bool:
     """Whether placement and residency rules let this region hold the workload."""
     named, lawful = spec.placement.regions, spec.placement.jurisdictions
     return (not named or region.meta.name in named) and (not lawful or region.spec.jurisdiction in lawful)
 
 
-def is_near(spec: WorkloadSpec, region: Region) -> bool:
+def within_latency_limits(spec: WorkloadSpec, region: Region) -> bool:
     """Whether a region is within every limit of how far a workload may be from its clients."""
     known = dict(region.spec.latencies)
     return all(known.get(rule.client, rule.limit + 1) <= rule.limit for rule in spec.placement.latency if rule.limit)

@@ -13,18 +13,18 @@ from msgspec import Struct
 
 from holdfast.core.model.objects.tenants import Quota
 from holdfast.core.model.records.grants import grant_key
-from holdfast.core.model.records.region_reports import Summary, capacity_of
+from holdfast.core.model.records.region_reports import RegionSummary, capacity_of
 from holdfast.core.model.values.quantities import format_amount
-from holdfast.core.model.values.resources import NOTHING, Resources, add, amount_of, exceeded, names_in, times, total
+from holdfast.core.model.values.resources import ZERO, Resources, add, amount_of, first_exceeded, names_in, times, total
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.platform.queries.accounts import asked_of_quota, charged_to, effective, share_of
+from holdfast.core.platform.queries.accounts import account_charge, effective_quota, percent_of, quota_demand
 from holdfast.core.platform.state.tables import PlatformState
 
 #: More of one tenant's workloads that cannot fit are counted, not named.
 NAMED_MAX = 10
 
 
-class Part(Struct, frozen=True):
+class QuotaInRegion(Struct, frozen=True):
     """A quota in one region. `told_at` is when the region told what it uses; None: it has not."""
 
     region: str
@@ -39,7 +39,7 @@ class Part(Struct, frozen=True):
     told_at: Instant | None
 
 
-class Standing(Struct, frozen=True):
+class QuotaReport(Struct, frozen=True):
     """A tenant's quota: `granted` is what regions may act on, `charged` what they say that they use."""
 
     tenant: str
@@ -50,18 +50,18 @@ class Standing(Struct, frozen=True):
     granted: Resources
     charged: Resources
     percent: int
-    parts: tuple[Part, ...]
+    parts: tuple[QuotaInRegion, ...]
     warnings: tuple[str, ...]
 
 
-def quota_report(state: PlatformState, tenant: str = "") -> tuple[Standing, ...]:
+def quota_reports(state: PlatformState, tenant: str = "") -> tuple[QuotaReport, ...]:
     """How every quota stands, or that of one tenant."""
-    return tuple(one for one in standings(state, tenant) if one is not None)
+    return tuple(one for one in quota_report_steps(state, tenant) if one is not None)
 
 
-def standings(
+def quota_report_steps(
     state: PlatformState, tenant: str = "", is_told: Callable[[str], bool] = bool
-) -> Iterator[Standing | None]:
+) -> Iterator[QuotaReport | None]:
     """The same bit by bit, of those tenants that are told, with nothing for what was looked at on the way."""
     pieces: dict[str, list[str]] = {}
     yield from _too_small(state, pieces)
@@ -74,24 +74,24 @@ def standings(
     for name, quota in state.quotas.items():
         if tenant not in ("", name) or not is_told(name):
             continue
-        found: list[Part] = []
+        found: list[QuotaInRegion] = []
         for region in regions:
             found.append(_part(state, name, region, uses[region]))
             yield None
         yield _standing(state, quota, tuple(found), pieces.get(name, []))
 
 
-def _standing(state: PlatformState, quota: Quota, found: tuple[Part, ...], warnings: list[str]) -> Standing:
+def _standing(state: PlatformState, quota: Quota, found: tuple[QuotaInRegion, ...], warnings: list[str]) -> QuotaReport:
     tenant, account = quota.meta.name, f"quota/{quota.meta.name}"
     more = len(warnings) - NAMED_MAX
     named = [*warnings[:NAMED_MAX], f"and {more} more workloads"] if more > 0 else warnings
-    return Standing(
+    return QuotaReport(
         tenant=tenant,
         hard=quota.spec.hard,
         protected=quota.spec.protected,
-        effective=effective(state, quota),
+        effective=effective_quota(state, quota),
         asked=total(one.asked for one in found),
-        granted=charged_to(state, account),
+        granted=account_charge(state, account),
         charged=total(one.charged for one in found),
         percent=quota.spec.reclaimable,
         parts=found,
@@ -99,25 +99,25 @@ def _standing(state: PlatformState, quota: Quota, found: tuple[Part, ...], warni
     )
 
 
-def _part(state: PlatformState, tenant: str, region: str, uses: Mapping[str, Resources]) -> Part:
+def _part(state: PlatformState, tenant: str, region: str, uses: Mapping[str, Resources]) -> QuotaInRegion:
     account, told = f"quota/{tenant}", state.summaries.get(region)
     grant = state.grants.get(grant_key(region, account))
     share = state.grants.get(grant_key(region, f"reclaimable/{tenant}"))
-    return Part(
+    return QuotaInRegion(
         region=region,
         health=state.regions[region].status.health.value,
-        asked=asked_of_quota(state, tenant, region),
-        target=grant.target if grant is not None else NOTHING,
-        settled=grant.settled if grant is not None else NOTHING,
-        protected=grant.protected if grant is not None else NOTHING,
-        charged=uses.get(account, NOTHING),
-        reclaimable=share.target if share is not None else NOTHING,
+        asked=quota_demand(state, tenant, region),
+        target=grant.target if grant is not None else ZERO,
+        settled=grant.settled if grant is not None else ZERO,
+        protected=grant.protected if grant is not None else ZERO,
+        charged=uses.get(account, ZERO),
+        reclaimable=share.target if share is not None else ZERO,
         ends=grant.ends if grant is not None else None,
         told_at=told.at if told is not None else None,
     )
 
 
-def overpromised(state: PlatformState) -> tuple[str, ...]:
+def overcommit_warnings(state: PlatformState) -> tuple[str, ...]:
     """What was promised to all together and does not exist, as far as regions have told what there is."""
     return tuple(one for one in shortages(state) if one is not None)
 
@@ -128,18 +128,18 @@ def shortages(state: PlatformState) -> Iterator[str | None]:
     if not known:
         return
     whole = total(known.values())
-    quotas, shares = state.quotas.values(), NOTHING
+    quotas, shares = state.quotas.values(), ZERO
     for capacity in known.values():
         for quota in quotas:
-            shares = add(shares, share_of(capacity, quota.spec.reclaimable)) if quota.spec.reclaimable else shares
+            shares = add(shares, percent_of(capacity, quota.spec.reclaimable)) if quota.spec.reclaimable else shares
             yield None
     promised = add(total(quota.spec.hard for quota in quotas), shares)
     held = total(times(budget.spec.each, len(budget.spec.regions)) for budget in state.budgets.values())
     kept = add(total(quota.spec.protected for quota in quotas), held)
-    who = "the quotas of all tenants" if shares == NOTHING else "the quotas of all tenants and their reclaimable shares"
+    who = "the quotas of all tenants" if shares == ZERO else "the quotas of all tenants and their reclaimable shares"
     yield from _more(promised, whole, who + " promise {}; the regions that have reported have {}")
     yield from _more(kept, whole, "{} are protected or held for recovery; the regions that have reported have {}")
-    lent, protected = dict.fromkeys(known, NOTHING), dict.fromkeys(known, NOTHING)
+    lent, protected = dict.fromkeys(known, ZERO), dict.fromkeys(known, ZERO)
     for _, grant in state.grants.unordered():
         yield None
         kind, _, tenant = grant.account.partition("/")
@@ -176,25 +176,25 @@ def _too_small(state: PlatformState, found: dict[str, list[str]]) -> Iterator[No
                 found.setdefault(workload.meta.tenant, []).extend([sentence] if sentence else [])
 
 
-def _misfit(need: Resources, summary: Summary, region: str, workload: str) -> str:
+def _misfit(need: Resources, summary: RegionSummary, region: str, workload: str) -> str:
     pieces = [piece for nodes in summary.nodes for piece in nodes.largest_free]
-    if any(not exceeded(need, piece) for piece in pieces):
+    if any(not first_exceeded(need, piece) for piece in pieces):
         return ""
     asks = f"one replica of {workload} asks for "
     for name in names_in(need):
         most = max((amount_of(piece, name) for piece in pieces), default=0)
         if amount_of(need, name) > most:
-            has = f"the largest free piece in region {region} has {words(name, most)}"
+            has = f"the largest free piece in region {region} has {format_with_unit(name, most)}"
             return f"{has}; {asks}{_one(need, name)}"
     wanted = [_one(need, name) for name in names_in(need) if amount_of(need, name)]
     return f"no free piece in region {region} has all of what {asks}at once: {_listed(wanted)}"
 
 
 def _one(amounts: Resources, name: str) -> str:
-    return words(name, amount_of(amounts, name))
+    return format_with_unit(name, amount_of(amounts, name))
 
 
-def words(name: str, amount: int) -> str:
+def format_with_unit(name: str, amount: int) -> str:
     """An amount of a resource as people say it: `2 cpu`, `500m cpu`, `4Gi memory`."""
     return f"{format_amount(name, amount)} {name}"
 

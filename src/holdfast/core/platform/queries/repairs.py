@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core.model.objects.topology import RegionHealth, RegionStatus
-from holdfast.core.model.objects.workloads import Failover, Workload
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.breaches import Breach, Repair, in_order, of_breach
+from holdfast.core.model.objects.workloads import FailoverMode, Workload
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.breaches import Breach, Repair, breach_repair, by_urgency
 from holdfast.core.model.records.grants import Grant
 from holdfast.core.model.values.metadata import Meta
-from holdfast.core.model.values.ranges import Runs, first_of, numbers, size
+from holdfast.core.model.values.ranges import Ranges, count_numbers, first_of, numbers
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.platform.queries.identities import lapsed_at
+from holdfast.core.platform.queries.identities import lease_expired_for_sure_at
 from holdfast.core.platform.state.lookups import is_left_to_its_region
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -28,10 +28,10 @@ ON_ITS_WAY_MS = 60_000
 
 def repairs(state: PlatformState, now: Instant) -> list[Repair]:
     """Everything that waits, the most urgent first."""
-    return in_order(each(state, now))
+    return by_urgency(repair_steps(state, now))
 
 
-def each(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
+def repair_steps(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
     """Everything that waits, in no order, and nothing for each that was looked at and does not."""
     yield from _deletions(state, now)
     yield from _breaches(state, now)
@@ -46,7 +46,7 @@ def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
         meta, deletion = workload.meta, workload.meta.deletion
         for finalizer in meta.finalizers if deletion is not None else ():
             region = finalizer.owner.removeprefix("region/")
-            waits_for, todo = _word_of(state, region, "end and release its replicas")
+            waits_for, todo = _waits_for_region(state, region, "end and release its replicas")
             is_theirs = is_left_to_its_region(state, workload, region)
             if not is_theirs:
                 todo = f"nothing: it goes on without region {region} after its deadline"
@@ -65,10 +65,10 @@ def _deletions(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
 
 def _breaches(state: PlatformState, now: Instant) -> Iterator[Repair]:
     for _, breach in state.breaches.unordered():
-        yield of_breach(breach, *_about(state, breach), now)
+        yield breach_repair(breach, *_subject_of(state, breach), now)
 
 
-def _about(state: PlatformState, breach: Breach) -> tuple[str, str]:
+def _subject_of(state: PlatformState, breach: Breach) -> tuple[str, str]:
     """What a breach is about, and the tenant whose it is."""
     workload = state.workloads.get(int(breach.key)) if breach.key.isdigit() else None
     if workload is not None:
@@ -81,9 +81,9 @@ def _assignments(state: PlatformState) -> Iterator[Repair | None]:
     """Ended and not released; those of a workload that is being deleted are told as its deletion."""
     for _, one in state.assignments.unordered():
         yield None
-        if one.stage is not Stage.ENDED or state.workloads[one.workload].meta.deletion is not None:
+        if one.stage is not AssignmentStage.ENDED or state.workloads[one.workload].meta.deletion is not None:
             continue
-        waits_for, todo = _word_of(state, one.region, "release what it still has of it")
+        waits_for, todo = _waits_for_region(state, one.region, "release what it still has of it")
         key = f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}"
         yield Repair(
             what="assignment",
@@ -107,16 +107,16 @@ def _rights(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
                 yield _lost(state, state.workloads[uid], region, ordinals, now)
     for _, one in state.assignments.unordered():
         yield None
-        if one.returning and one.stage is not Stage.ENDED and (one.workload, one.region) not in lost:
+        if one.returning and one.stage is not AssignmentStage.ENDED and (one.workload, one.region) not in lost:
             yield _returning(state, one)
 
 
-def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Runs, now: Instant) -> Repair:
+def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Ranges, now: Instant) -> Repair:
     meta, status = workload.meta, state.regions[region].status
-    waits_for, _ = _word_of(state, region, "release them")
+    waits_for, _ = _waits_for_region(state, region, "release them")
     lapsed, todo = 0, _attesting(meta, region, ordinals)
-    if workload.spec.failover is Failover.LEASED:
-        lapsed = lapsed_at(state, meta.uid, region, ordinals)
+    if workload.spec.failover is FailoverMode.LEASED:
+        lapsed = lease_expired_for_sure_at(state, meta.uid, region, ordinals)
         if workload.spec.recovery.budget:  # the assignment controller leaves these to recovery
             waits_for = f"failover, once the leases of region {region} have run out"
         else:
@@ -134,7 +134,7 @@ def _lost(state: PlatformState, workload: Workload, region: str, ordinals: Runs,
     )
 
 
-def _attesting(meta: Meta, region: str, ordinals: Runs) -> str:
+def _attesting(meta: Meta, region: str, ordinals: Ranges) -> str:
     """What a person types who knows that these do not run there, whatever else may."""
     named = " ".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED)))
     attest = f"holdfast region attest {region} {meta.tenant}/{meta.name} {named} --stopped --reason TEXT"
@@ -142,7 +142,7 @@ def _attesting(meta: Meta, region: str, ordinals: Runs) -> str:
 
 
 def _returning(state: PlatformState, one: Assignment) -> Repair:
-    waits_for, todo = _word_of(state, one.region, "end them and give the rights back")
+    waits_for, todo = _waits_for_region(state, one.region, "end them and give the rights back")
     return Repair(
         what="right",
         key=f"workload/{one.tenant}/{one.workload_name}/{_listed(one.returning)}",
@@ -161,7 +161,7 @@ def _grants(state: PlatformState, now: Instant) -> Iterator[Repair | None]:
         is_well, offered = state.regions[grant.region].status.health is RegionHealth.HEALTHY, _offered_at(state, grant)
         if grant.acknowledged >= grant.version or (is_well and now < offered + ON_ITS_WAY_MS):
             continue
-        waits_for, todo = _word_of(state, grant.region, f"log version {grant.version}")
+        waits_for, todo = _waits_for_region(state, grant.region, f"log version {grant.version}")
         kind, _, name = grant.account.partition("/")
         yield Repair(
             what="grant",
@@ -182,7 +182,7 @@ def _offered_at(state: PlatformState, grant: Grant) -> Instant:
     return max(earliest, override.opened) if override is not None else earliest
 
 
-def _word_of(state: PlatformState, region: str, what: str) -> tuple[str, str]:
+def _waits_for_region(state: PlatformState, region: str, what: str) -> tuple[str, str]:
     """Whom one waits for, and what a person can do where that may be in vain; empty: look there."""
     status: RegionStatus = state.regions[region].status
     if status.health is RegionHealth.LOST:
@@ -199,6 +199,6 @@ def _silent_since(state: PlatformState, region: str) -> Instant:
     return status.since if status.health is not RegionHealth.HEALTHY else 0
 
 
-def _listed(ordinals: Runs) -> str:
-    named, count = ",".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED))), size(ordinals)
+def _listed(ordinals: Ranges) -> str:
+    named, count = ",".join(str(ordinal) for ordinal in numbers(first_of(ordinals, NAMED))), count_numbers(ordinals)
     return named if count <= NAMED else f"{named} and {count - NAMED} more"

@@ -11,12 +11,12 @@ from holdfast.core.model.values.metadata import Deletion, Meta
 from holdfast.core.platform import events as e
 from holdfast.core.platform.state.indexes import (
     ORDERED_SINCE,
-    _name_templates,
-    _unindex_workload,
+    add_template_names,
     count_use,
     index_pending,
     index_workload,
     pending,
+    unindex_workload,
 )
 from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
 
@@ -40,11 +40,11 @@ def object_removed(state: PlatformState, event: e.ObjectRemoved, stamp: Stamp) -
 
 def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp) -> None:
     stored = replace(event.workload, meta=_stamped(event.workload.meta, stamp))
-    _unindex_workload(state, stored.meta.uid)
+    unindex_workload(state, stored.meta.uid)
     state.workloads.put(stored.meta.uid, stored)
     index_workload(state, stored.meta.uid, stored)
     digest = template_digest(stored.spec.template)
-    _name_templates(state, stored.meta.uid, stored.meta.tenant, [digest])
+    add_template_names(state, stored.meta.uid, stored.meta.tenant, [digest])
     known = state.templates_of[stored.meta.uid]
     if state.facts.level >= ORDERED_SINCE and known[-1] != digest:
         state.templates_of.put(stored.meta.uid, (*(one for one in known if one != digest), digest))
@@ -54,7 +54,7 @@ def deletion_begun(state: PlatformState, event: e.DeletionBegun, stamp: Stamp) -
     workload = state.workloads[event.workload]
     deletion = Deletion(by=stamp.actor, at=stamp.at)
     meta = replace(workload.meta, revision=stamp.revision, deletion=deletion, finalizers=event.finalizers)
-    _unindex_workload(state, event.workload)
+    unindex_workload(state, event.workload)
     state.workloads.put(event.workload, replace(workload, meta=meta))
     index_workload(state, event.workload, state.workloads[event.workload])
 
@@ -72,7 +72,7 @@ def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: St
         for digest in state.templates_of.get(one.workload) or ():
             count_use(state, one.tenant, digest, -1)
         state.templates_of.drop(one.workload)
-        _unindex_workload(state, one.workload)
+        unindex_workload(state, one.workload)
         state.workloads.drop(one.workload)
         state.overflows.drop(one.workload)
         state.done_before.drop(one.workload)

@@ -9,27 +9,27 @@ from msgspec.structs import replace
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.region_reports import Observation, Rebalance, Summarised
+from holdfast.core.model.records.region_reports import ObservedWorkload, Rebalance, StoredSummary
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import events as e
 from holdfast.core.platform.state.indexes import index_demand
-from holdfast.core.platform.state.lookups import assignments_of, speaking_in
+from holdfast.core.platform.state.lookups import assignments_of, reporting_session
 from holdfast.core.platform.state.tables import PlatformState
 
 
 def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp) -> None:
-    session = speaking_in(state, event.region)
+    session = reporting_session(state, event.region)
     for seen in event.seen:
         mine = _assigned(state, seen.workload, event.region)
         for assignment in mine:
             index_demand(state, assignment, -1)
         others = [one for one in state.observed.get(seen.workload) or () if one.region != event.region]
-        said = Observation(event.region, event.position, seen, event.at, session)
+        said = ObservedWorkload(event.region, event.position, seen, event.at, session)
         state.observed.put(seen.workload, tuple(sorted((*others, said), key=lambda one: one.region)))
         for assignment in mine:
             index_demand(state, assignment, 1)
     if event.summary is not None:
-        said_of_all = Summarised(event.region, event.position, stamp.at, event.summary, session)
+        said_of_all = StoredSummary(event.region, event.position, stamp.at, event.summary, session)
         state.summaries.put(event.region, said_of_all)
 
 
@@ -47,7 +47,7 @@ def offered_back(state: PlatformState, event: e.OfferedBack, stamp: Stamp) -> No
     state.rebalances.put(overflow.region, Rebalance(overflow.region, overflow.window, before + overflow.moved))
 
 
-def forget_word(state: PlatformState, workload: Revision, region: str) -> None:
+def forget_report(state: PlatformState, workload: Revision, region: str) -> None:
     """An assignment is no more; with the region's last one of a workload, neither is what it said of it."""
     if any(assignment.region == region for assignment in assignments_of(state, workload)):
         return
@@ -80,16 +80,16 @@ def region_joined(state: PlatformState, event: e.RegionJoined, stamp: Stamp) -> 
         heard_at=stamp.at,
         session=event.session,
         address=event.address,
-        **_told_times(event),
+        **_reported_times(event),
     )
 
 
 def region_rejoined(state: PlatformState, event: e.RegionRejoined, stamp: Stamp) -> None:
-    said = {"session": event.session, "address": event.address, **_told_times(event)}
+    said = {"session": event.session, "address": event.address, **_reported_times(event)}
     _set_region(state, event.region, heard_at=stamp.at, **said)
 
 
-def _told_times(event: e.RegionJoined | e.RegionRejoined) -> dict[str, Any]:
+def _reported_times(event: e.RegionJoined | e.RegionRejoined) -> dict[str, Any]:
     return {"session_lease": event.session_lease, "grace": event.grace, "fence_time": event.fence_time}
 
 

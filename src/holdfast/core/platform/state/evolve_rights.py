@@ -12,12 +12,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.model.records.assignments import Assignment, RightHeld
-from holdfast.core.model.values.ranges import Runs, joined, numbers, runs_of
+from holdfast.core.model.records.assignments import Assignment, HeldRight
+from holdfast.core.model.values.ranges import Ranges, numbers, ranges_of, with_numbers
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform import events as e
 from holdfast.core.platform.state.indexes import index_rights
-from holdfast.core.platform.state.lookups import held_in, lease_told
+from holdfast.core.platform.state.lookups import held_in, latest_lease_end
 from holdfast.core.platform.state.tables import PlatformState
 
 
@@ -29,9 +29,9 @@ def rights_granted(state: PlatformState, event: e.RightsGranted, stamp: Stamp) -
     _grant_rights(state, event.workload, event.ordinals, event.region, stamp)
 
 
-def _grant_rights(state: PlatformState, workload: Revision, ordinals: Runs, region: str, stamp: Stamp) -> None:
+def _grant_rights(state: PlatformState, workload: Revision, ordinals: Ranges, region: str, stamp: Stamp) -> None:
     for ordinal in numbers(ordinals):
-        state.rights.put((workload, ordinal), RightHeld(workload, ordinal, region, stamp.revision))
+        state.rights.put((workload, ordinal), HeldRight(workload, ordinal, region, stamp.revision))
     index_rights(state, workload, region, come=ordinals)
 
 
@@ -41,7 +41,7 @@ def rights_released(state: PlatformState, event: e.RightsReleased, stamp: Stamp)
         state.rights.drop((held.workload, held.ordinal))
         gone.setdefault((held.workload, held.region), []).append(held.ordinal)
     for (workload, region), ordinals in gone.items():
-        index_rights(state, workload, region, gone=runs_of(ordinals))
+        index_rights(state, workload, region, gone=ranges_of(ordinals))
 
 
 def rights_freed(state: PlatformState, event: e.RightsFreed, stamp: Stamp) -> None:
@@ -52,14 +52,14 @@ def rights_freed(state: PlatformState, event: e.RightsFreed, stamp: Stamp) -> No
         _put_lease(state, event.workload, event.region, 0)
 
 
-def tell_lease(state: PlatformState, assignment: Assignment) -> None:
+def record_lease(state: PlatformState, assignment: Assignment) -> None:
     """Its region was told this end of the leases it holds: of each by itself at level 1, of all of them since."""
     workload, until = assignment.workload, assignment.right_until
     if state.facts.level >= 2:
-        if lease_told(state, workload, assignment.region) < until:
+        if latest_lease_end(state, workload, assignment.region) < until:
             _put_lease(state, workload, assignment.region, until)
         return
-    for ordinal in numbers(joined(assignment.ordinals, assignment.returning)):
+    for ordinal in numbers(with_numbers(assignment.ordinals, assignment.returning)):
         held = state.rights[workload, ordinal]
         if held.told < until:
             state.rights.put((workload, ordinal), replace(held, told=until))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.core.ledger.state.id_lists import list_one, unlist_one
+from holdfast.core.ledger.state.id_lists import add_to_list, remove_from_list
 from holdfast.core.model.objects.workloads import Workload, name_key
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.grants import Demand, charge_key, grant_key
-from holdfast.core.model.records.region_reports import still_asked
-from holdfast.core.model.values.ranges import Runs, joined, size, without
-from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.grants import AccountDemand, charge_key, grant_key
+from holdfast.core.model.records.region_reports import still_requested
+from holdfast.core.model.values.ranges import Ranges, count_numbers, with_numbers, without
+from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.state.lookups import emergencies_of
 from holdfast.core.platform.state.tables import PlatformState
@@ -17,7 +17,7 @@ from holdfast.core.platform.state.tables import PlatformState
 ORDERED_SINCE = 2
 
 
-def _name_templates(state: PlatformState, workload: Revision, tenant: str, digests: list[str]) -> None:
+def add_template_names(state: PlatformState, workload: Revision, tenant: str, digests: list[str]) -> None:
     known = state.templates_of.get(workload) or ()
     new = [digest for digest in digests if digest not in known]
     if new:
@@ -27,7 +27,7 @@ def _name_templates(state: PlatformState, workload: Revision, tenant: str, diges
             count_use(state, tenant, digest, 1)
 
 
-def _unindex_workload(state: PlatformState, uid: Revision) -> None:
+def unindex_workload(state: PlatformState, uid: Revision) -> None:
     old = state.workloads.get(uid)
     if old is None:
         return
@@ -42,12 +42,12 @@ def _unindex_workload(state: PlatformState, uid: Revision) -> None:
     index_pending(state, tenant, -pending(old))
 
 
-def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
+def unindex_assignment(state: PlatformState, uid: Revision) -> None:
     old = state.assignments.get(uid)
     if old is None:
         return
     for account in emergencies_of(old):
-        unlist_one(state.paid_by, account, uid)
+        remove_from_list(state.paid_by, account, uid)
     index_demand(state, old, -1)
     others = tuple(other for other in state.assignments_of[old.workload] if other != uid)
     if others:
@@ -56,20 +56,20 @@ def _unindex_assignment(state: PlatformState, uid: Revision) -> None:
         state.assignments_of.drop(old.workload)
 
 
-def _unindex_grant(state: PlatformState, key: str) -> None:
+def unindex_grant(state: PlatformState, key: str) -> None:
     old = state.grants.get(key)
     if old is not None:
-        index_offer(state, charge_key(old.account, old.region), subtract(NOTHING, old.offered))
+        index_offer(state, charge_key(old.account, old.region), subtract(ZERO, old.offered))
 
 
-def index_rights(state: PlatformState, workload: Revision, region: str, come: Runs = (), gone: Runs = ()) -> None:
+def index_rights(state: PlatformState, workload: Revision, region: str, come: Ranges = (), gone: Ranges = ()) -> None:
     """List rights that a region holds from now on, or no more; none leave no row."""
     held = dict(state.rights_of.get(workload) or ())
     before = held.get(region, ())
-    held[region] = without(joined(before, come), gone)
+    held[region] = without(with_numbers(before, come), gone)
     if bool(before) != bool(held[region]):
-        (unlist_one if before else list_one)(state.rights_in, region, workload)
-    count = (state.right_counts.get(region) or 0) + size(held[region]) - size(before)
+        (remove_from_list if before else add_to_list)(state.rights_in, region, workload)
+    count = (state.right_counts.get(region) or 0) + count_numbers(held[region]) - count_numbers(before)
     if count:
         state.right_counts.put(region, count)
     else:
@@ -111,33 +111,33 @@ def index_assignment(state: PlatformState, uid: Revision, assignment: Assignment
     others = state.assignments_of.get(assignment.workload) or ()
     state.assignments_of.put(assignment.workload, tuple(sorted((*others, uid))))
     for account in emergencies_of(assignment):
-        list_one(state.paid_by, account, uid)
+        add_to_list(state.paid_by, account, uid)
     index_demand(state, assignment, 1)
 
 
 def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> None:
     """Count what an assignment asks for, or take it away again; nothing asked leaves no row."""
-    if assignment.stage is not Stage.ACTIVE or not assignment.accounts:
+    if assignment.stage is not AssignmentStage.ACTIVE or not assignment.accounts:
         return
     key = grant_key(assignment.region, assignment.accounts[0])
-    old = state.demand_of.get(key) or Demand()
+    old = state.demand_of.get(key) or AccountDemand()
     count, amount = old.count, old.amount
     observed = state.observed.get(assignment.workload) or ()
-    for digest, asked in still_asked(observed, assignment).items():
+    for digest, asked in still_requested(observed, assignment).items():
         template = state.templates.get(digest)
         if template is not None:
             count += sign * asked
             amount = add(amount, times(template.need, sign * asked))
     if count:
-        state.demand_of.put(key, Demand(count, amount))
+        state.demand_of.put(key, AccountDemand(count, amount))
     else:
         state.demand_of.drop(key)
 
 
 def index_offer(state: PlatformState, key: str, amount: Resources) -> None:
     """Add to what is offered of one limit; nothing offered leaves no row."""
-    offered = add(state.offered_of.get(key) or NOTHING, amount)
-    if offered == NOTHING:
+    offered = add(state.offered_of.get(key) or ZERO, amount)
+    if offered == ZERO:
         state.offered_of.drop(key)
     else:
         state.offered_of.put(key, offered)

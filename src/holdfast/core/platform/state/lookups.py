@@ -6,8 +6,8 @@ from holdfast.core.model.objects.policies import BUILT_IN_POLICY, EVERYWHERE, Sc
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.region_reports import Observation, Overflow
-from holdfast.core.model.values.ranges import Runs
+from holdfast.core.model.records.region_reports import ObservedWorkload, Overflow
+from holdfast.core.model.values.ranges import Ranges
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform.state.tables import PlatformState
 
@@ -20,7 +20,7 @@ def is_left_to_its_region(state: PlatformState, workload: Workload, region: str)
     return workload.spec.exclusive or state.regions[region].status.health is not RegionHealth.LOST
 
 
-def observation(state: PlatformState, workload: Revision, region: str) -> Observation | None:
+def last_report(state: PlatformState, workload: Revision, region: str) -> ObservedWorkload | None:
     """What a region said last of a workload."""
     return next((one for one in state.observed.get(workload) or () if one.region == region), None)
 
@@ -48,7 +48,7 @@ def newest_policy(state: PlatformState, name: str) -> SchedulerPolicy | None:
     return max((one for one in state.policies.values() if one.name == name), key=lambda one: one.revision, default=None)
 
 
-def speaking_in(state: PlatformState, region: str) -> Revision:
+def reporting_session(state: PlatformState, region: str) -> Revision:
     """The session in which a region speaks, as its words are kept: positions are compared within one (ADR 0010).
 
     In a session that has joined they are the region's own, in the order of its log. Those of an earlier one are not
@@ -57,12 +57,12 @@ def speaking_in(state: PlatformState, region: str) -> Revision:
     return state.regions[region].status.session if state.facts.level >= SESSIONS_SINCE else 0
 
 
-def held_in(state: PlatformState, workload: Revision, region: str) -> Runs:
+def held_in(state: PlatformState, workload: Revision, region: str) -> Ranges:
     """The ordinals of a workload whose right a region holds."""
     return next((ordinals for name, ordinals in state.rights_of.get(workload) or () if name == region), ())
 
 
-def lease_told(state: PlatformState, workload: Revision, region: str) -> Instant:
+def latest_lease_end(state: PlatformState, workload: Revision, region: str) -> Instant:
     """The latest end of a leased right to this workload that the region was told since level 2; 0: none."""
     return next((until for name, until in state.leases.get(workload) or () if name == region), 0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from holdfast.core.ledger.state.ledger_state import COMMON_TABLES
 from holdfast.core.ledger.state.table import Table
 from holdfast.core.model.records.grants import charge_key
-from holdfast.core.model.values.ranges import runs_of
-from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.ranges import ranges_of
+from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.state.indexes import count_use, index_assignment, index_offer, index_workload
 from holdfast.core.platform.state.tables import PlatformState
@@ -30,7 +30,7 @@ def rebuild(state: PlatformState) -> None:
     for (uid, ordinal), held in state.rights.unordered():
         ordinals.setdefault(uid, {}).setdefault(held.region, []).append(ordinal)
     for uid, found in ordinals.items():
-        state.rights_of.put(uid, tuple((region, runs_of(sorted(found[region]))) for region in sorted(found)))
+        state.rights_of.put(uid, tuple((region, ranges_of(sorted(found[region]))) for region in sorted(found)))
 
 
 def _rebuild_places(state: PlatformState) -> None:
@@ -46,8 +46,8 @@ def _rebuild_places(state: PlatformState) -> None:
         held.setdefault(right.region, {})[workload] = None
         state.right_counts.put(right.region, (state.right_counts.get(right.region) or 0) + 1)
     for region, rows in assigned.items():
-        state.assigned_in.put(region, Ordered(rows))
+        state.assigned_in.put(region, SortedList(rows))
     for region, accounts in granted.items():
-        state.granted_in.put(region, Ordered(accounts))
+        state.granted_in.put(region, SortedList(accounts))
     for region, workloads in held.items():
-        state.rights_in.put(region, Ordered(workloads))
+        state.rights_in.put(region, SortedList(workloads))

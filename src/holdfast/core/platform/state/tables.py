@@ -17,13 +17,13 @@ from holdfast.core.model.objects.principals import Token
 from holdfast.core.model.objects.tenants import PriorityClass, Quota, RecoveryBudget, Tenant
 from holdfast.core.model.objects.topology import NodePool, Region
 from holdfast.core.model.objects.workloads import Template, Workload
-from holdfast.core.model.records.assignments import Assignment, RightHeld
+from holdfast.core.model.records.assignments import Assignment, HeldRight
 from holdfast.core.model.records.breaches import Breach
-from holdfast.core.model.records.grants import Demand, Grant
-from holdfast.core.model.records.region_reports import Observation, Overflow, Rebalance, Summarised
-from holdfast.core.model.values.ranges import Runs
+from holdfast.core.model.records.grants import AccountDemand, Grant
+from holdfast.core.model.records.region_reports import ObservedWorkload, Overflow, Rebalance, StoredSummary
+from holdfast.core.model.values.ranges import Ranges
 from holdfast.core.model.values.resources import Resources
-from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 
 #: By kind: the table that holds it. Workloads are not here: they are keyed by uid and have commands of their own.
@@ -40,7 +40,7 @@ TABLE_OF = {
 
 
 #: A region and the ordinals of one workload whose right it holds.
-HeldIn = tuple[str, Runs]
+HeldIn = tuple[str, Ranges]
 
 #: How many workloads of each tenant name a template, by tenant.
 Uses = tuple[tuple[str, int], ...]
@@ -64,11 +64,11 @@ class PlatformState(LedgerState):
         TableSpec("templates_of", int, tuple[str, ...], MANY),
         TableSpec("assignments", int, Assignment, MANY),
         TableSpec("grants", str, Grant),
-        TableSpec("rights", tuple[int, int], RightHeld, MANY),
+        TableSpec("rights", tuple[int, int], HeldRight, MANY),
         TableSpec("leases", int, tuple[tuple[str, int], ...], since=2),
-        TableSpec("observed", int, tuple[Observation, ...], MANY),
+        TableSpec("observed", int, tuple[ObservedWorkload, ...], MANY),
         TableSpec("done_before", int, tuple[tuple[str, int], ...]),
-        TableSpec("summaries", str, Summarised),
+        TableSpec("summaries", str, StoredSummary),
         TableSpec("overflows", int, tuple[Overflow, ...]),
         TableSpec("rebalances", str, Rebalance),
         TableSpec("policies", int, SchedulerPolicy),
@@ -80,14 +80,14 @@ class PlatformState(LedgerState):
         TableSpec("pending_of", str, int, derived=True),
         TableSpec("template_uses", str, Uses, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], MANY, derived=True),
-        TableSpec("paid_by", str, Ordered, derived=True),
+        TableSpec("paid_by", str, SortedList, derived=True),
         TableSpec("rights_of", int, tuple[HeldIn, ...], MANY, derived=True),
-        TableSpec("assigned_in", str, Ordered, derived=True),
-        TableSpec("rights_in", str, Ordered, derived=True),
+        TableSpec("assigned_in", str, SortedList, derived=True),
+        TableSpec("rights_in", str, SortedList, derived=True),
         TableSpec("right_counts", str, int, derived=True),
-        TableSpec("granted_in", str, Ordered, derived=True),
+        TableSpec("granted_in", str, SortedList, derived=True),
         TableSpec("offered_of", str, Resources, derived=True),
-        TableSpec("demand_of", str, Demand, derived=True),
+        TableSpec("demand_of", str, AccountDemand, derived=True),
     )
 
     tenants: Table[str, Tenant]
@@ -109,15 +109,15 @@ class PlatformState(LedgerState):
     #: By `region|account`.
     grants: Table[str, Grant]
     #: By identity. No row: nobody holds the right.
-    rights: Table[SlotKey, RightHeld]
+    rights: Table[SlotKey, HeldRight]
     #: By workload: by region, the latest end of its leased rights that it was ever told.
     leases: Table[Revision, tuple[tuple[str, Instant], ...]]
     #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
-    observed: Table[Revision, tuple[Observation, ...]]
+    observed: Table[Revision, tuple[ObservedWorkload, ...]]
     #: By workload: how many of each template were done by assignments that are gone.
     done_before: Table[Revision, tuple[tuple[str, int], ...]]
     #: By region.
-    summaries: Table[str, Summarised]
+    summaries: Table[str, StoredSummary]
     #: By workload: what regions could not place, by region, also once their assignments are gone.
     overflows: Table[Revision, tuple[Overflow, ...]]
     #: By region.
@@ -139,21 +139,21 @@ class PlatformState(LedgerState):
     #: By workload: its assignments, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
     #: By account of an emergency: the assignments that it pays for.
-    paid_by: Table[str, Ordered[Revision]]
+    paid_by: Table[str, SortedList[Revision]]
     #: By workload: by region, the ordinals whose right it holds.
     rights_of: Table[Revision, tuple[HeldIn, ...]]
     #: By region: its assignments, each after its workload.
-    assigned_in: Table[str, Ordered[tuple[Revision, Revision]]]
+    assigned_in: Table[str, SortedList[tuple[Revision, Revision]]]
     #: By region: the workloads to which it holds rights, and how many rights it holds in all.
-    rights_in: Table[str, Ordered[Revision]]
+    rights_in: Table[str, SortedList[Revision]]
     right_counts: Table[str, int]
     #: By region: the accounts of its grants.
-    granted_in: Table[str, Ordered[str]]
+    granted_in: Table[str, SortedList[str]]
     #: By charge key: the sum of what is offered.
     offered_of: Table[str, Resources]
     #: By `region|account`: what active assignments there ask of the account that is the first to pay for them. What is
     #: known to be over asks for nothing.
-    demand_of: Table[str, Demand]
+    demand_of: Table[str, AccountDemand]
 
     def rebuild(self) -> None:
         """Build every derived table anew."""

@@ -17,33 +17,51 @@ from msgspec import Struct
 
 from holdfast.core.ledger.builtin.overrides import emergency
 from holdfast.core.ledger.codec import template_digest
-from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import (
+    EVERYTHING,
+    NO_CHANGES,
+    ProposedCommand,
+    ReconcileKey,
+    ReconcileResult,
+    WatchKey,
+)
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.records.assignments import Assignment, Purpose, Share, Stage
-from holdfast.core.model.values.ranges import Runs, size
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage, Share
+from holdfast.core.model.values.ranges import Ranges, count_numbers
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import Assign, EndAssignment
-from holdfast.core.platform.queries.accounts import paying
-from holdfast.core.platform.queries.completion import completed, is_given_up
-from holdfast.core.platform.queries.identities import lease_is_half_over
+from holdfast.core.platform.queries.accounts import paying_accounts
+from holdfast.core.platform.queries.completion import batch_progress, is_abandoned
+from holdfast.core.platform.queries.identities import lease_needs_renewal
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.reconcilers.platform.assignment_candidates import Site, Sites, aimed, sites_of, unpaid
-from holdfast.core.reconcilers.platform.assignment_disruption import ACKNOWLEDGED_MS, Shares, holder, shared
-from holdfast.core.reconcilers.platform.assignment_identities import identities, recovered
-from holdfast.core.reconcilers.platform.assignment_split import stepped
+from holdfast.core.reconcilers.platform.assignment_candidates import (
+    CandidateRegion,
+    CandidateRegions,
+    candidate_regions_of,
+    target_counts,
+    waiting_for_quota,
+)
+from holdfast.core.reconcilers.platform.assignment_disruption import (
+    ACKNOWLEDGED_MS,
+    BudgetShares,
+    budget_holder,
+    budget_shares,
+)
+from holdfast.core.reconcilers.platform.assignment_identities import identity_plan, recovered
+from holdfast.core.reconcilers.platform.assignment_split import next_step
 
 
-class Wish(Struct):
+class DesiredAssignment(Struct):
     """What one region is to be told of a workload. `stays`: an assignment without anything in it is not ended yet."""
 
-    site: Site
+    site: CandidateRegion
     count: int
-    ordinals: Runs = ()
+    ordinals: Ranges = ()
     stays: bool = False
 
 
-class Assignments:
+class AssignmentReconciler:
     """Looks at one workload at a time, by uid.
 
     What concerns all of them is rare: where regions lie and whether they are well, and who pays. The key of a region
@@ -53,10 +71,10 @@ class Assignments:
     name = "assignment"
     watches: tuple[str, ...] = ("workload", "observed", "standing", "override", "quota", "priority-class")
 
-    def keys(self, state: PlatformState) -> Iterable[Key]:
+    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
         return state.workloads.keys()
 
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
         kind, key = touched
         if kind in ("workload", "observed"):
             return [key]
@@ -69,22 +87,22 @@ class Assignments:
             return _paid_by(state, key) if opened is None else _of_tenant(state, added.tenant) if added else ()
         return EVERYTHING
 
-    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         workload = state.workloads.get(key)  # type: ignore[arg-type]
         if workload is None or workload.meta.deletion is not None:
-            return NOTHING
+            return NO_CHANGES
         mine = assignments_of(state, workload.meta.uid)
-        if is_given_up(workload):
-            ends = [EndAssignment(one.uid) for one in mine if one.stage is not Stage.ENDED]
-            return Outcome(tuple(_wanted(workload, end) for end in ends))
+        if is_abandoned(workload):
+            ends = [EndAssignment(one.uid) for one in mine if one.stage is not AssignmentStage.ENDED]
+            return ReconcileResult(tuple(_wanted(workload, end) for end in ends))
         if workload.spec.exclusive:
             sites, wishes, grants = _exclusive(state, workload, mine, now)
         else:
             sites, wishes = _ordinary(state, workload, mine, now)
             grants = []
         digest = template_digest(workload.spec.template)
-        holders = [holder(wish.site, wish.count + wish.site.over, digest) for wish in wishes]
-        shares = shared(holders, workload.spec.disruption_max)
+        holders = [budget_holder(wish.site, wish.count + wish.site.over, digest) for wish in wishes]
+        shares = budget_shares(holders, workload.spec.disruption_max)
         if shares.waits:
             sites.again.append(now + ACKNOWLEDGED_MS)
         # A right that is granted now would be asked back by an assignment that does not list it yet.
@@ -93,20 +111,20 @@ class Assignments:
         commands = [*grants, *_commands(state, workload, digest, told, shares, now)]
         sites.again += _renewals(state, sites.all)
         again = min((at for at in sites.again if at > now), default=None)
-        return Outcome(tuple(_wanted(workload, command) for command in commands), again)
+        return ReconcileResult(tuple(_wanted(workload, command) for command in commands), again)
 
 
-def _wanted(workload: Workload, command: Any) -> Wanted:
+def _wanted(workload: Workload, command: Any) -> ProposedCommand:
     """What a workload asks for by now: refused once it asks for something else. A right is granted all the same."""
     revision = workload.meta.revision
-    return Wanted(command, revision, expect=revision if isinstance(command, Assign | EndAssignment) else 0)
+    return ProposedCommand(command, revision, expect=revision if isinstance(command, Assign | EndAssignment) else 0)
 
 
-def _of_tenant(state: PlatformState, tenant: Key) -> Sequence[Key]:
+def _of_tenant(state: PlatformState, tenant: ReconcileKey) -> Sequence[ReconcileKey]:
     return sorted(uid for uid, one in state.workloads.unordered() if one.meta.tenant == tenant)
 
 
-def _paid_by(state: PlatformState, override: Key) -> Sequence[Key]:
+def _paid_by(state: PlatformState, override: ReconcileKey) -> Sequence[ReconcileKey]:
     """The workloads whose assignments name an emergency among those that pay for them."""
     named = state.paid_by.get(f"emergency/{override}") or ()
     return sorted({state.assignments[uid].workload for uid in named})
@@ -114,43 +132,50 @@ def _paid_by(state: PlatformState, override: Key) -> Sequence[Key]:
 
 def _ordinary(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
-) -> tuple[Sites, list[Wish]]:
+) -> tuple[CandidateRegions, list[DesiredAssignment]]:
     """How many of each region, towards the split that is due and no faster than replicas get ready.
 
     What is over for good is not split: a region that is allowed to keep it keeps it, beside what it is yet to do.
     """
     spec = workload.spec
-    sites = sites_of(state, workload, mine, (), now)
-    replicas = max(0, spec.replicas - completed(state, workload).over)
-    aims = aimed(state, workload, sites, replicas, now)
+    sites = candidate_regions_of(state, workload, mine, (), now)
+    replicas = max(0, spec.replicas - batch_progress(state, workload).over)
+    aims = target_counts(state, workload, sites, replicas, now)
     moving = [site for site in sites.all if not site.left and not site.is_ended]
     targets = {site.name: aims.get(site.name, 0) for site in moving}
-    late = min(spec.disruption_max, unpaid(moving, targets))
-    counts = stepped([site.place for site in moving], [targets[site.name] for site in moving], replicas, late)
-    wishes = [Wish(site, count) for site, count in zip(moving, counts, strict=True)]
+    late = min(spec.disruption_max, waiting_for_quota(moving, targets))
+    counts = next_step([site.place for site in moving], [targets[site.name] for site in moving], replicas, late)
+    wishes = [DesiredAssignment(site, count) for site, count in zip(moving, counts, strict=True)]
     # A lost region that others do without goes on as it was if it comes back; not with what nobody wants at all.
-    wishes += [Wish(site, min(site.place.have, replicas)) for site in sites.all if site.left and not site.is_ended]
+    wishes += [
+        DesiredAssignment(site, min(site.place.have, replicas)) for site in sites.all if site.left and not site.is_ended
+    ]
     return sites, wishes
 
 
 def _exclusive(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], now: Instant
-) -> tuple[Sites, list[Wish], list[Any]]:
+) -> tuple[CandidateRegions, list[DesiredAssignment], list[Any]]:
     """Which identities of each region."""
     rights = state.rights_of.get(workload.meta.uid) or ()
-    sites = sites_of(state, workload, mine, [region for region, _ in rights], now)
+    sites = candidate_regions_of(state, workload, mine, [region for region, _ in rights], now)
     apart = recovered(state, workload, mine, rights)
-    found = identities(state, workload, sites, rights, apart, now)
+    found = identity_plan(state, workload, sites, rights, apart, now)
     wishes = []
     for site in sites.all:
         if not site.is_ended:
             ordinals = found.listed[site.name]
-            wishes.append(Wish(site, size(ordinals), ordinals, found.involved[site.name]))
+            wishes.append(DesiredAssignment(site, count_numbers(ordinals), ordinals, found.involved[site.name]))
     return sites, wishes, found.grants
 
 
 def _commands(
-    state: PlatformState, workload: Workload, digest: str, wishes: Sequence[Wish], shares: Shares, now: Instant
+    state: PlatformState,
+    workload: Workload,
+    digest: str,
+    wishes: Sequence[DesiredAssignment],
+    shares: BudgetShares,
+    now: Instant,
 ) -> list[Any]:
     found: list[Any] = []
     for wish in wishes:
@@ -162,8 +187,8 @@ def _commands(
         new = Assign(
             workload.meta.uid,
             name,
-            Purpose.SERVING,
-            Stage.ACTIVE,
+            AssignmentPurpose.SERVING,
+            AssignmentStage.ACTIVE,
             _shares(wish, digest),
             wish.ordinals,
             shares.told[name],
@@ -173,7 +198,7 @@ def _commands(
     return found
 
 
-def _shares(wish: Wish, digest: str) -> tuple[Share, ...]:
+def _shares(wish: DesiredAssignment, digest: str) -> tuple[Share, ...]:
     """So many of the newest template. Where nothing new may go, so many of what was assigned, the first ones first."""
     site, count = wish.site, wish.count + wish.site.over
     if site.old is None or (site.is_healthy and site.allowed):
@@ -188,7 +213,13 @@ def _shares(wish: Wish, digest: str) -> tuple[Share, ...]:
 
 
 def _differs(
-    state: PlatformState, workload: Workload, digest: str, site: Site, old: Assignment, new: Assign, now: Instant
+    state: PlatformState,
+    workload: Workload,
+    digest: str,
+    site: CandidateRegion,
+    old: Assignment,
+    new: Assign,
+    now: Instant,
 ) -> bool:
     """Whether the region must be told: other replicas or identities, another budget or payer, a newer generation."""
     if (old.shares, old.ordinals, old.disruption) != (new.shares, new.ordinals, new.disruption):
@@ -197,13 +228,13 @@ def _differs(
     is_newest = site.is_healthy and site.allowed
     if old.generation != workload.meta.generation and (is_newest or all(s.template == digest for s in old.shares)):
         return True
-    if old.accounts != paying(state, workload, site.name, Purpose.SERVING, now):
+    if old.accounts != paying_accounts(state, workload, site.name, AssignmentPurpose.SERVING, now):
         return True
-    return lease_is_half_over(state, workload, old, now)
+    return lease_needs_renewal(state, workload, old, now)
 
 
-def _renewals(state: PlatformState, sites: Sequence[Site]) -> list[Instant]:
+def _renewals(state: PlatformState, sites: Sequence[CandidateRegion]) -> list[Instant]:
     """When half of a lease is over. Where a region is not heard it is not renewed."""
     half = state.facts.settings.right_lease // 2
     leased = [site.old for site in sites if site.old is not None and site.old.right_until and site.is_healthy]
-    return [old.right_until - half for old in leased if old.stage is Stage.ACTIVE]
+    return [old.right_until - half for old in leased if old.stage is AssignmentStage.ACTIVE]

@@ -14,27 +14,27 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.objects.workloads import Workload, WorkloadSpec
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.records.breaches import PLATFORM_RESIDENCY
-from holdfast.core.model.records.region_reports import Seen, over_in
+from holdfast.core.model.records.region_reports import WorkloadReport, finished_in
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.feasibility import allows, could_hold, may_hold, room_for
+from holdfast.core.platform.queries.feasibility import capacity_for, could_ever_hold, is_candidate, placement_allows
 from holdfast.core.platform.state.lookups import overflow_of
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.reconcilers.platform.assignment_split import Place, is_settled, target, turns
+from holdfast.core.reconcilers.platform.assignment_split import SplitRegion, first_index, is_settled, target_split
 
 OVER_GRANT = Code.OVER_GRANT.value
 
 
-class Site(Struct):
+class CandidateRegion(Struct):
     """One region. `old` is its assignment; `allowed`: rules let it hold the workload; `counts`: what it has is part of
     what is wanted; `left`: it is lost, and others do without it. `over`: so many of what it was assigned are over for
     good; they stay where they are, and its place is of the others alone."""
 
     region: Region
     old: Assignment | None
-    place: Place
-    seen: Seen | None
+    place: SplitRegion
+    seen: WorkloadReport | None
     allowed: bool
     counts: bool
     left: bool
@@ -58,40 +58,40 @@ class Site(Struct):
     @property
     def is_ended(self) -> bool:
         """Whether it has yet to release what it had: until then it can be given nothing."""
-        return self.old is not None and self.old.stage is Stage.ENDED
+        return self.old is not None and self.old.stage is AssignmentStage.ENDED
 
 
-class Sites(Struct):
+class CandidateRegions(Struct):
     """All of them by name, and when something known now will no longer hold."""
 
-    all: list[Site]
+    all: list[CandidateRegion]
     again: list[Instant]
 
-    def counting(self) -> list[Site]:
+    def counting(self) -> list[CandidateRegion]:
         """Those that make up what is wanted."""
         return [site for site in self.all if site.counts]
 
 
-def sites_of(
+def candidate_regions_of(
     state: PlatformState, workload: Workload, mine: Sequence[Assignment], holders: Iterable[str], now: Instant
-) -> Sites:
+) -> CandidateRegions:
     """Every region where the workload may be, has an assignment, or holds a right."""
     spec, uid = workload.spec, workload.meta.uid
-    serving = {one.region: one for one in mine if one.purpose is Purpose.SERVING}
+    serving = {one.region: one for one in mine if one.purpose is AssignmentPurpose.SERVING}
     seen = {one.region: one.seen for one in state.observed.get(uid) or ()}
     weights, digest = dict(spec.placement.weights), template_digest(spec.template) if spec.batch else ""
     known = state.regions.items()
-    first = turns(uid, len(known))
-    found = Sites([], [])
+    first = first_index(uid, len(known))
+    found = CandidateRegions([], [])
     for index, (name, region) in enumerate(known):
-        old, allowed = serving.get(name), allows(spec, region)
+        old, allowed = serving.get(name), is_candidate(spec, region)
         if allowed or old is not None or name in holders:
             weight = weights.get(name, 0) if weights else 1
             site = _site(spec, region, old, seen.get(name), digest, allowed=allowed, weight=weight)
             site.place.turn = (index - first) % len(known)
             found.all.append(site)
-            _strain(state, uid, site, found.again, now)
-    _force(state, uid, found, spec, now)
+            _apply_overflow(state, uid, site, found.again, now)
+    _apply_residency_deadline(state, uid, found, spec, now)
     return found
 
 
@@ -99,19 +99,19 @@ def _site(
     spec: WorkloadSpec,
     region: Region,
     old: Assignment | None,
-    seen: Seen | None,
+    seen: WorkloadReport | None,
     digest: str,
     *,
     allowed: bool,
     weight: int,
-) -> Site:
-    health, is_active = region.status.health, old is not None and old.stage is Stage.ACTIVE
+) -> CandidateRegion:
+    health, is_active = region.status.health, old is not None and old.stage is AssignmentStage.ACTIVE
     is_lost = health is RegionHealth.LOST
     belongs = allowed and weight > 0
     left = belongs and is_lost and not spec.exclusive and not spec.recovery.budget
     have = sum(share.count for share in old.shares) if old is not None and is_active else 0
-    over = min(have, over_in(seen, digest)) if digest else 0
-    place = Place(
+    over = min(have, finished_in(seen, digest)) if digest else 0
+    place = SplitRegion(
         name=region.meta.name,
         have=have - over,
         ready=sum(one.ready for one in seen.counts) if seen is not None and (belongs or not is_lost) else 0,
@@ -120,7 +120,7 @@ def _site(
         takes=belongs and health is RegionHealth.HEALTHY and (old is None or is_active),
         shaky=health is RegionHealth.SUSPECT,
     )
-    return Site(region, old, place, seen, allowed, belongs and not left, left, over)
+    return CandidateRegion(region, old, place, seen, allowed, belongs and not left, left, over)
 
 
 def _rank(spec: WorkloadSpec, region: Region) -> int:
@@ -130,7 +130,7 @@ def _rank(spec: WorkloadSpec, region: Region) -> int:
     return sum(known.get(rule.client, rule.target + 1) > rule.target for rule in targets)
 
 
-def _strain(state: PlatformState, uid: int, site: Site, again: list[Instant], now: Instant) -> None:
+def _apply_overflow(state: PlatformState, uid: int, site: CandidateRegion, again: list[Instant], now: Instant) -> None:
     """What it has offered back it does not take, for a while."""
     overflow = overflow_of(state, uid, site.region.meta.name)
     if overflow is not None and now < overflow.until:
@@ -140,9 +140,11 @@ def _strain(state: PlatformState, uid: int, site: Site, again: list[Instant], no
         again.append(overflow.until)
 
 
-def _force(state: PlatformState, uid: int, found: Sites, spec: WorkloadSpec, now: Instant) -> None:
+def _apply_residency_deadline(
+    state: PlatformState, uid: int, found: CandidateRegions, spec: WorkloadSpec, now: Instant
+) -> None:
     """What is still where the law forbids it goes at the deadline, ready elsewhere or not."""
-    misplaced = [site for site in found.all if not site.allowed and not may_hold(spec, site.region)]
+    misplaced = [site for site in found.all if not site.allowed and not placement_allows(spec, site.region)]
     breach = state.breaches.get((PLATFORM_RESIDENCY, str(uid))) if misplaced else None
     if breach is None:
         return
@@ -153,7 +155,9 @@ def _force(state: PlatformState, uid: int, found: Sites, spec: WorkloadSpec, now
         site.place.floor = 0
 
 
-def aimed(state: PlatformState, workload: Workload, sites: Sites, replicas: int, now: Instant) -> dict[str, int]:
+def target_counts(
+    state: PlatformState, workload: Workload, sites: CandidateRegions, replicas: int, now: Instant
+) -> dict[str, int]:
     """How many each of those that count is to have.
 
     Room is asked for only where something is to change, or something that was assigned is bound nowhere. What is short
@@ -169,13 +173,13 @@ def aimed(state: PlatformState, workload: Workload, sites: Sites, replicas: int,
     if not waiting and is_settled(places, replicas, primary, stays=stays):
         return {place.name: place.have for place in places}
     is_told = any(site.seen is not None and site.seen.waiting for site in counting)
-    if _look_for_room(state, workload, counting) or is_told:
+    if _find_capacity(state, workload, counting) or is_told:
         sites.again.append(now + state.facts.settings.rebalance_window)
-    counts = target(places, replicas, primary, stays=stays)
+    counts = target_split(places, replicas, primary, stays=stays)
     return {place.name: count for place, count in zip(places, counts, strict=True)}
 
 
-def _look_for_room(state: PlatformState, workload: Workload, sites: Sequence[Site]) -> bool:
+def _find_capacity(state: PlatformState, workload: Workload, sites: Sequence[CandidateRegion]) -> bool:
     """Fill in how many more fit into each. One where none ever fits is given no more and keeps what it has bound, as
     long as there is another. Says whether any is short of room."""
     tenant, template, most = workload.meta.tenant, workload.spec.template, max(1, workload.spec.replicas)
@@ -186,29 +190,29 @@ def _look_for_room(state: PlatformState, workload: Workload, sites: Sequence[Sit
         if told is None:
             could[site.name] = None
             continue
-        could[site.name] = could_hold(told.summary, template, tenant)
-        room = room_for(told.summary, template, tenant, most)
+        could[site.name] = could_ever_hold(told.summary, template, tenant)
+        room = capacity_for(told.summary, template, tenant, most)
         if room is not None:
             # What was assigned and is not bound yet will take of what the summary still calls free.
             place.room = max(0, room - max(0, place.have - bound(site.seen)))
             is_short = is_short or room < most
-    _shun(sites, could)
+    _cap_unfit(sites, could)
     return is_short
 
 
-def _shun(sites: Sequence[Site], could: Mapping[str, bool | None]) -> None:
+def _cap_unfit(sites: Sequence[CandidateRegion], could: Mapping[str, bool | None]) -> None:
     if any(site.place.takes and could[site.name] is not False for site in sites):
         for site in sites:
             if could[site.name] is False:
                 site.place.cap = min(site.place.cap, site.place.have, bound(site.seen))
 
 
-def bound(seen: Seen | None) -> int:
+def bound(seen: WorkloadReport | None) -> int:
     """How many of the workload a region has given to agents; nothing, if it never said."""
     return sum(one.bound for one in seen.counts) if seen is not None else 0
 
 
-def unpaid(sites: Sequence[Site], targets: Mapping[str, int]) -> int:
+def waiting_for_quota(sites: Sequence[CandidateRegion], targets: Mapping[str, int]) -> int:
     """How many wait for quota where replicas are to stay or come."""
     return sum(
         reason.count

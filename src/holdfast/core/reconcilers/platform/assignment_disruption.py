@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from holdfast.core.reconcilers.platform.assignment_candidates import Site
-from holdfast.core.reconcilers.platform.assignment_split import Place, portions
+from holdfast.core.reconcilers.platform.assignment_candidates import CandidateRegion
+from holdfast.core.reconcilers.platform.assignment_split import SplitRegion, by_weight
 
 #: How long an acknowledgement may take before it is looked for. It comes with no change of the workload.
 ACKNOWLEDGED_MS = 1_000
 
 
-class Holder(Struct, frozen=True):
+class BudgetHolder(Struct, frozen=True):
     """A region with replicas: its share now, and whether it has acknowledged that it is no more, or may soon.
 
     `left`: it is lost and nobody counts on what it has, so that what it breaks is nobody's loss.
@@ -34,7 +34,7 @@ class Holder(Struct, frozen=True):
     left: bool = False
 
 
-class Shares(NamedTuple):
+class BudgetShares(NamedTuple):
     """What each is told now, and whether some wait for an acknowledgement that may come at any time.
 
     Of a region that is not heard it comes once it is, which wakes by itself.
@@ -44,28 +44,28 @@ class Shares(NamedTuple):
     waits: bool
 
 
-def holder(site: Site, count: int, digest: str) -> Holder:
+def budget_holder(site: CandidateRegion, count: int, digest: str) -> BudgetHolder:
     """A region as it shares in the budget."""
     old, seen = site.old, site.seen
     rolling = seen is not None and any(one.bound and one.template != digest for one in seen.counts)
     first = old is None or old.revision == old.uid
     settled = first or site.left or (old is not None and site.region.status.cursor >= old.revision)
-    return Holder(
+    return BudgetHolder(
         site.name, count, old.disruption if old is not None else 0, rolling, settled, site.is_healthy, site.left
     )
 
 
-def due(holders: Sequence[Holder], most: int) -> dict[str, int]:
+def due(holders: Sequence[BudgetHolder], most: int) -> dict[str, int]:
     """Who is to have how much of it."""
     wanted = {one.name: 0 for one in holders}
     having = [one for one in holders if one.count]
     if having and len(having) <= most:
-        places = [Place(one.name, weight=one.count, turn=turn) for turn, one in enumerate(having)]
-        for one, part in zip(having, portions(places, most - len(having)), strict=True):
+        places = [SplitRegion(one.name, weight=one.count, turn=turn) for turn, one in enumerate(having)]
+        for one, part in zip(having, by_weight(places, most - len(having)), strict=True):
             wanted[one.name] = 1 + part
         return wanted
 
-    def order(one: Holder) -> tuple[bool, bool, bool, int, str]:
+    def order(one: BudgetHolder) -> tuple[bool, bool, bool, int, str]:
         return one.left, not one.is_rolling, not one.holds, -one.count, one.name
 
     for one in sorted(having, key=order)[:most]:
@@ -73,7 +73,7 @@ def due(holders: Sequence[Holder], most: int) -> dict[str, int]:
     return wanted
 
 
-def shared(holders: Sequence[Holder], most: int) -> Shares:
+def budget_shares(holders: Sequence[BudgetHolder], most: int) -> BudgetShares:
     """What each is told now. Less at once; more only from what nobody can still act on."""
     wanted = due(holders, most)
     told = {one.name: min(one.holds, wanted[one.name]) for one in holders}
@@ -88,4 +88,4 @@ def shared(holders: Sequence[Holder], most: int) -> Shares:
                 left -= given
             else:
                 waits = any(one.is_heard and not one.is_settled for one in holders)
-    return Shares(told, waits)
+    return BudgetShares(told, waits)

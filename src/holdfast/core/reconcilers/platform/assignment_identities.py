@@ -17,102 +17,116 @@ from itertools import pairwise
 from msgspec import Struct
 
 from holdfast.core.model.objects.topology import RegionHealth
-from holdfast.core.model.objects.workloads import Failover, Workload
-from holdfast.core.model.records.assignments import Assignment, Purpose, Stage
+from holdfast.core.model.objects.workloads import FailoverMode, Workload
+from holdfast.core.model.records.assignments import Assignment, AssignmentPurpose, AssignmentStage
 from holdfast.core.model.values.limits import RIGHTS_MAX
-from holdfast.core.model.values.ranges import Runs, common, first_of, in_parts, joined, last_of, size, without
+from holdfast.core.model.values.ranges import (
+    Ranges,
+    common,
+    count_numbers,
+    first_of,
+    last_of,
+    split_ranges,
+    with_numbers,
+    without,
+)
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform.commands import GrantRight
-from holdfast.core.platform.queries.identities import lapsed_at
+from holdfast.core.platform.queries.identities import lease_expired_for_sure_at
 from holdfast.core.platform.state.tables import HeldIn, PlatformState
-from holdfast.core.reconcilers.platform.assignment_candidates import Site, Sites, aimed
+from holdfast.core.reconcilers.platform.assignment_candidates import CandidateRegion, CandidateRegions, target_counts
 
 
-class Held(Struct):
+class RegionIdentities(Struct):
     """The identities of one region: those it keeps, those it is to give back, and how many of all kinds it holds.
 
     `lapsed`: those of a lost region whose lease has run out for certain.
     """
 
-    kept: Runs = ()
-    returning: Runs = ()
-    lapsed: Runs = ()
+    kept: Ranges = ()
+    returning: Ranges = ()
+    lapsed: Ranges = ()
     rights: int = 0
 
 
-class Identities(Struct):
+class IdentityPlan(Struct):
     """What to do about identities: rights to grant, and what each region is to list."""
 
     grants: list[GrantRight]
-    listed: dict[str, Runs]
+    listed: dict[str, Ranges]
     #: Who has more to do with it than what it lists: it holds, is to give back, or is to have some.
     involved: dict[str, bool]
 
 
-def recovered(state: PlatformState, workload: Workload, mine: Sequence[Assignment], rights: Sequence[HeldIn]) -> Runs:
+def recovered(state: PlatformState, workload: Workload, mine: Sequence[Assignment], rights: Sequence[HeldIn]) -> Ranges:
     """Identities that failover has: those its assignments list, and, while a region is lost, those it has been granted
     where it stands by and has yet to list."""
-    theirs = [one for one in mine if one.purpose is Purpose.RECOVERY]
+    theirs = [one for one in mine if one.purpose is AssignmentPurpose.RECOVERY]
     if not theirs:
         return ()
     found = _all_of(theirs)
-    serving = [one for one in mine if one.purpose is Purpose.SERVING]
+    serving = [one for one in mine if one.purpose is AssignmentPurpose.SERVING]
     if any(state.regions[one.region].status.health is RegionHealth.LOST for one in serving):
-        ready, ours = [one.region for one in theirs if one.stage is not Stage.ENDED], _all_of(serving)
+        ready, ours = [one.region for one in theirs if one.stage is not AssignmentStage.ENDED], _all_of(serving)
         for region, ordinals in rights:
-            found = joined(found, without(ordinals, ours)) if region in ready else found
+            found = with_numbers(found, without(ordinals, ours)) if region in ready else found
     return found
 
 
-def _all_of(assignments: Sequence[Assignment]) -> Runs:
-    found: Runs = ()
+def _all_of(assignments: Sequence[Assignment]) -> Ranges:
+    found: Ranges = ()
     for one in assignments:
-        found = joined(found, (*one.ordinals, *one.returning))
+        found = with_numbers(found, (*one.ordinals, *one.returning))
     return found
 
 
-def identities(
-    state: PlatformState, workload: Workload, sites: Sites, rights: Sequence[HeldIn], apart: Runs, now: Instant
-) -> Identities:
+def identity_plan(
+    state: PlatformState,
+    workload: Workload,
+    sites: CandidateRegions,
+    rights: Sequence[HeldIn],
+    apart: Ranges,
+    now: Instant,
+) -> IdentityPlan:
     """What to grant and what to list, towards the split that is due."""
     by_name = {site.name: site for site in sites.all}
-    held = {site.name: Held() for site in sites.all}
+    held = {site.name: RegionIdentities() for site in sites.all}
     for region, ordinals in rights:
         mine = without(ordinals, apart)
         held[region], again = _sorted(state, workload, mine, by_name[region], now)
         sites.again += again
     wanted = without(((0, workload.spec.replicas),), apart)
     for site in sites.all:
-        site.place.have = size(held[site.name].kept)
-    targets = aimed(state, workload, sites, size(wanted), now)
+        site.place.have = count_numbers(held[site.name].kept)
+    targets = target_counts(state, workload, sites, count_numbers(wanted), now)
     free = wanted
     for one in held.values():
         for known in (one.kept, one.returning, one.lapsed):
             free = without(free, known)
     _take_back(sites.all, held, targets)
     grants = _granted(workload.meta.uid, sites.all, held, targets, free)
-    _let_go(workload, sites.all, held, targets, size(free))
+    _let_go(workload, sites.all, held, targets, count_numbers(free))
     listed = {site.name: _listed(site, held[site.name]) for site in sites.all}
     involved = {site.name: _is_involved(site, held[site.name], targets.get(site.name, 0)) for site in sites.all}
-    return Identities(grants, listed, involved)
+    return IdentityPlan(grants, listed, involved)
 
 
-def _is_involved(site: Site, held: Held, wanted: int) -> bool:
+def _is_involved(site: CandidateRegion, held: RegionIdentities, wanted: int) -> bool:
     """A region that has no assignment is told of one only to list something, or to be asked for something back. One
     that is lost keeps it for when it comes back, empty or not."""
     if site.old is None:
-        return held.rights > size(held.kept) + size(held.lapsed)
+        return held.rights > count_numbers(held.kept) + count_numbers(held.lapsed)
     waits = site.counts and site.is_lost
     return bool(waits or held.rights or wanted or site.old.ordinals or site.old.returning)
 
 
 def _sorted(
-    state: PlatformState, workload: Workload, ordinals: Runs, site: Site, now: Instant
-) -> tuple[Held, list[Instant]]:
+    state: PlatformState, workload: Workload, ordinals: Ranges, site: CandidateRegion, now: Instant
+) -> tuple[RegionIdentities, list[Instant]]:
     """What a region holds, put where it belongs; and when its leases will have run out, if that matters."""
-    held, inside = Held(rights=size(ordinals)), common(ordinals, ((0, workload.spec.replicas),))
+    held, inside = RegionIdentities(rights=count_numbers(ordinals)), common(ordinals, ((0, workload.spec.replicas),))
     if inside and _may_lapse(workload, site):
-        until = lapsed_at(state, workload.meta.uid, site.name, inside)
+        until = lease_expired_for_sure_at(state, workload.meta.uid, site.name, inside)
         if until <= now:
             held.lapsed = inside
             return held, []
@@ -125,34 +139,38 @@ def _sorted(
     return held, again
 
 
-def _may_lapse(workload: Workload, site: Site) -> bool:
+def _may_lapse(workload: Workload, site: CandidateRegion) -> bool:
     """With a recovery budget, failover moves it."""
-    return site.is_lost and workload.spec.failover is Failover.LEASED and not workload.spec.recovery.budget
+    return site.is_lost and workload.spec.failover is FailoverMode.LEASED and not workload.spec.recovery.budget
 
 
-def _take_back(sites: Sequence[Site], held: dict[str, Held], targets: dict[str, int]) -> None:
+def _take_back(sites: Sequence[CandidateRegion], held: dict[str, RegionIdentities], targets: dict[str, int]) -> None:
     """What a region was asked to give back, and is to have after all, it keeps."""
     for site in sites:
         mine = held[site.name]
         if site.place.takes:
-            again = first_of(mine.returning, targets.get(site.name, 0) - size(mine.kept))
-            mine.kept, mine.returning = joined(mine.kept, again), without(mine.returning, again)
+            again = first_of(mine.returning, targets.get(site.name, 0) - count_numbers(mine.kept))
+            mine.kept, mine.returning = with_numbers(mine.kept, again), without(mine.returning, again)
 
 
 def _granted(
-    uid: Revision, sites: Sequence[Site], held: dict[str, Held], targets: dict[str, int], free: Runs
+    uid: Revision,
+    sites: Sequence[CandidateRegion],
+    held: dict[str, RegionIdentities],
+    targets: dict[str, int],
+    free: Ranges,
 ) -> list[GrantRight]:
     """What nobody can act on goes where most are lacking, neighbours to one region."""
-    lacking = {s.name: targets.get(s.name, 0) - size(held[s.name].kept) for s in sites if s.place.takes}
+    lacking = {s.name: targets.get(s.name, 0) - count_numbers(held[s.name].kept) for s in sites if s.place.takes}
     order = {site.name: (site.place.rank, site.place.turn) for site in sites}
     for one in held.values():
-        free = joined(free, one.lapsed)
+        free = with_numbers(free, one.lapsed)
     found = []
-    counts = levelled({name: lacking[name] for name in sorted(lacking, key=order.__getitem__)}, size(free))
+    counts = levelled({name: lacking[name] for name in sorted(lacking, key=order.__getitem__)}, count_numbers(free))
     for name, count in counts.items():
         mine = first_of(free, count)
         free = without(free, mine)
-        found += [GrantRight(uid, part, name) for part in in_parts(mine, RIGHTS_MAX)]
+        found += [GrantRight(uid, part, name) for part in split_ranges(mine, RIGHTS_MAX)]
     return found
 
 
@@ -170,37 +188,41 @@ def levelled(lacking: dict[str, int], count: int) -> dict[str, int]:
 
 
 def _let_go(
-    workload: Workload, sites: Sequence[Site], held: dict[str, Held], targets: dict[str, int], free: int
+    workload: Workload,
+    sites: Sequence[CandidateRegion],
+    held: dict[str, RegionIdentities],
+    targets: dict[str, int],
+    free: int,
 ) -> None:
     """Ask for identities back, the last ones first, of regions that have too many and are heard: few at a time."""
     most = max(1, workload.spec.disruption_max)
     strict = any(site.seen is not None for site in sites)
     down = {site.name: _down(site, held[site.name], strict=strict) for site in sites}
-    moving = free + sum(size(one.returning) for one in held.values())
+    moving = free + sum(count_numbers(one.returning) for one in held.values())
     for site in sites:
         mine = held[site.name]
-        over = size(mine.kept) - targets.get(site.name, 0)
+        over = count_numbers(mine.kept) - targets.get(site.name, 0)
         if site.place.floor:
             waiting = moving + sum(count for name, count in down.items() if name != site.name)
             over = min(over, most - waiting) if site.is_healthy else 0
         gone = last_of(mine.kept, over)
-        moving += size(gone)
-        mine.kept, mine.returning = without(mine.kept, gone), joined(mine.returning, gone)
+        moving += count_numbers(gone)
+        mine.kept, mine.returning = without(mine.kept, gone), with_numbers(mine.returning, gone)
 
 
-def _down(site: Site, held: Held, *, strict: bool) -> int:
+def _down(site: CandidateRegion, held: RegionIdentities, *, strict: bool) -> int:
     """How many of a region's identities do not run there yet. Where no region ever said how it fares, those count as
     running that are listed."""
     if site.is_lost:
         return 0
     if strict:
-        return max(0, size(held.kept) - site.place.ready)
-    return size(without(held.kept, site.old.ordinals if site.old is not None else ()))
+        return max(0, count_numbers(held.kept) - site.place.ready)
+    return count_numbers(without(held.kept, site.old.ordinals if site.old is not None else ()))
 
 
-def _listed(site: Site, held: Held) -> Runs:
+def _listed(site: CandidateRegion, held: RegionIdentities) -> Ranges:
     """What the region's assignment lists. Nothing is added where nothing new may go."""
-    kept = joined(held.kept, held.lapsed)
+    kept = with_numbers(held.kept, held.lapsed)
     if site.is_healthy and site.allowed:
         return kept
     return common(kept, site.old.ordinals) if site.old is not None else ()

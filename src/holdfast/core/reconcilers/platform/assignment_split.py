@@ -17,7 +17,7 @@ from msgspec import Struct
 NO_LIMIT = 1 << 40
 
 
-class Place(Struct):
+class SplitRegion(Struct):
     """One region, as far as it matters to how a workload is split.
 
     `rank` counts targets of latency that it misses, and `turn` is its place in the workload's own order. What is well
@@ -39,21 +39,21 @@ class Place(Struct):
     floor: int = NO_LIMIT
 
 
-def turns(uid: int, count: int) -> int:
+def first_index(uid: int, count: int) -> int:
     """Who of so many is first for this workload. Uids end in many equal bits, so they are mixed."""
     return (uid * 0x9E3779B97F4A7C15 >> 29 & 0xFFFF_FFFF) % count if count else 0
 
 
-def ideal(places: Sequence[Place], replicas: int, primary: str = "") -> list[int]:
+def ideal_split(places: Sequence[SplitRegion], replicas: int, primary: str = "") -> list[int]:
     """What each would have. What is beyond every cap is split as if there were none: it has to be somewhere."""
-    split = _first_come if primary else _by_weight
+    split = _first_come if primary else _ideal_by_weight
     hard = [NO_LIMIT if place.takes else place.have for place in places]
     soft = [min(limit, place.cap) for limit, place in zip(hard, places, strict=True)]
     found = split(places, replicas, soft, primary)
     return found if sum(found) == replicas or soft == hard else split(places, replicas, hard, primary)
 
 
-def _first_come(places: Sequence[Place], replicas: int, limits: list[int], primary: str) -> list[int]:
+def _first_come(places: Sequence[SplitRegion], replicas: int, limits: list[int], primary: str) -> list[int]:
     """As much as it takes in the primary, then in the best of the others: one that has some rather than another."""
     counts = [0] * len(places)
 
@@ -67,11 +67,11 @@ def _first_come(places: Sequence[Place], replicas: int, limits: list[int], prima
     return counts
 
 
-def _by_weight(places: Sequence[Place], replicas: int, limits: list[int], _: str) -> list[int]:
+def _ideal_by_weight(places: Sequence[SplitRegion], replicas: int, limits: list[int], _: str) -> list[int]:
     counts = [0] * len(places)
     unfilled = [index for index, place in enumerate(places) if place.weight and limits[index] > 0]
     while unfilled and replicas:
-        parts = portions([places[index] for index in unfilled], replicas)
+        parts = by_weight([places[index] for index in unfilled], replicas)
         full = [index for index, part in zip(unfilled, parts, strict=True) if part > limits[index]]
         if not full:
             for index, part in zip(unfilled, parts, strict=True):
@@ -84,7 +84,7 @@ def _by_weight(places: Sequence[Place], replicas: int, limits: list[int], _: str
     return counts
 
 
-def portions(places: Sequence[Place], count: int) -> list[int]:
+def by_weight(places: Sequence[SplitRegion], count: int) -> list[int]:
     """So many, by weight. What does not divide goes by the largest remainder, then to who has it already, then by rank
     and turn."""
     whole = sum(place.weight for place in places)
@@ -101,29 +101,29 @@ def portions(places: Sequence[Place], count: int) -> list[int]:
     return parts
 
 
-def target(places: Sequence[Place], replicas: int, primary: str = "", *, stays: bool = False) -> list[int]:
+def target_split(places: Sequence[SplitRegion], replicas: int, primary: str = "", *, stays: bool = False) -> list[int]:
     """What each is to have, given what it has. Where nobody takes more, it may be less than is wanted in all. `stays`:
     what is somewhere is not moved for the sake of balance alone."""
-    goal = ideal(places, replicas, primary)
+    goal = ideal_split(places, replicas, primary)
     counts = [place.have for place in places]
     missing = replicas - sum(counts)
     if missing > 0:
         counts = _more(places, counts, goal, missing)
     elif missing < 0:
         last = sorted(range(len(places)), key=lambda index: (-places[index].rank, -places[index].turn))
-        taken = shaved([have - due for have, due in zip(counts, goal, strict=True)], last, -missing)
+        taken = take_largest_first([have - due for have, due in zip(counts, goal, strict=True)], last, -missing)
         counts = [have - less for have, less in zip(counts, taken, strict=True)]
     return _corrected(places, counts, goal, strict=bool(primary), stays=stays)
 
 
-def is_settled(places: Sequence[Place], replicas: int, primary: str = "", *, stays: bool = False) -> bool:
+def is_settled(places: Sequence[SplitRegion], replicas: int, primary: str = "", *, stays: bool = False) -> bool:
     """Whether there is nothing to change, whatever room there may be."""
     counts = [place.have for place in places]
-    goal = counts if sum(counts) != replicas else ideal(places, replicas, primary)
+    goal = counts if sum(counts) != replicas else ideal_split(places, replicas, primary)
     return sum(counts) == replicas and _corrected(places, counts, goal, strict=bool(primary), stays=stays) == counts
 
 
-def _more(places: Sequence[Place], counts: list[int], goal: list[int], missing: int) -> list[int]:
+def _more(places: Sequence[SplitRegion], counts: list[int], goal: list[int], missing: int) -> list[int]:
     """Where most is lacking, among those that have room; where nobody has, as if all had."""
     counts = list(counts)
     first = sorted(range(len(places)), key=lambda index: (places[index].rank, places[index].turn))
@@ -135,7 +135,7 @@ def _more(places: Sequence[Place], counts: list[int], goal: list[int], missing: 
             limits = [NO_LIMIT for _ in places]
         if not able:
             break
-        taken = shaved([goal[index] - counts[index] for index in able], range(len(able)), missing)
+        taken = take_largest_first([goal[index] - counts[index] for index in able], range(len(able)), missing)
         for index, more in zip(able, taken, strict=True):
             given = min(more, limits[index])
             counts[index] += given
@@ -144,7 +144,9 @@ def _more(places: Sequence[Place], counts: list[int], goal: list[int], missing: 
     return counts
 
 
-def _corrected(places: Sequence[Place], counts: list[int], goal: list[int], *, strict: bool, stays: bool) -> list[int]:
+def _corrected(
+    places: Sequence[SplitRegion], counts: list[int], goal: list[int], *, strict: bool, stays: bool
+) -> list[int]:
     """Nearer to the ideal, where that is worth a move: a region has none, is off by two, or has more than it takes.
 
     With a primary, any difference is. While a region that has some is silent, and of what is to stay where it is, only
@@ -166,11 +168,11 @@ def _corrected(places: Sequence[Place], counts: list[int], goal: list[int], *, s
     if not moved:
         return counts
     last = sorted(range(len(places)), key=lambda index: (-places[index].rank, -places[index].turn))
-    less, more = shaved(gives, last, moved), shaved(gets, last[::-1], moved)
+    less, more = take_largest_first(gives, last, moved), take_largest_first(gets, last[::-1], moved)
     return [count - less[index] + more[index] for index, count in enumerate(counts)]
 
 
-def shaved(amounts: Sequence[int], order: Sequence[int], count: int) -> list[int]:
+def take_largest_first(amounts: Sequence[int], order: Sequence[int], count: int) -> list[int]:
     """How much is taken of each when `count` are taken one by one, always where most is left, then by the order."""
     low, high = min(amounts) - count, max(amounts)
     while low < high:
@@ -188,7 +190,7 @@ def shaved(amounts: Sequence[int], order: Sequence[int], count: int) -> list[int
     return taken
 
 
-def stepped(places: Sequence[Place], targets: Sequence[int], replicas: int, unpaid: int = 0) -> list[int]:
+def next_step(places: Sequence[SplitRegion], targets: Sequence[int], replicas: int, unpaid: int = 0) -> list[int]:
     """What each is told now: more at once; less as far as it has some that are not ready, or more than `replicas` are
     ready in all. `unpaid`: so many that were raised wait for the quota which the others hold, and may be done without.
     """

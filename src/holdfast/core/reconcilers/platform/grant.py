@@ -11,22 +11,22 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.core.ledger.builtin.overrides import emergency
 from holdfast.core.ledger.commit.watch import OVERRIDE
-from holdfast.core.ledger.reconciler import EVERYTHING, Key, Outcome, Wanted, WatchKey
-from holdfast.core.ledger.reconciler import NOTHING as NO_OUTCOME
-from holdfast.core.model.values.resources import NOTHING, Resources, exceeded, total
+from holdfast.core.ledger.reconciler import EVERYTHING, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
+from holdfast.core.ledger.reconciler import NO_CHANGES as NO_OUTCOME
+from holdfast.core.model.values.resources import ZERO, Resources, first_exceeded, total
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.platform.commands import OfferGrant
 from holdfast.core.platform.limits import OFFERS_MAX
-from holdfast.core.platform.queries.accounts import asked_of_quota
+from holdfast.core.platform.queries.accounts import quota_demand
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.platform.watch import ASSIGNMENT, GRANT, OBSERVED, QUOTA, RECOVERY_BUDGET, STANDING, SUMMARY
+from holdfast.core.platform.watch import ASSIGNMENT, GRANT, OBSERVED, QUOTA, RECOVERY_BUDGET, REGION_STATE, SUMMARY
 from holdfast.core.reconcilers.platform.grant_targets import (
-    Lent,
-    Shield,
-    is_far,
-    lent_of,
-    spread,
-    targets,
+    ProtectedShare,
+    RegionLoan,
+    differs_much,
+    loan_targets,
+    loans_of,
+    spread_protection,
     turns_on_uses,
 )
 
@@ -37,13 +37,13 @@ USES_MS = 5_000
 MARGIN_MS = 1_000
 
 
-class Grants:
+class GrantReconciler:
     """Looks at one account at a time, by name."""
 
     name = "grant"
-    watches: tuple[str, ...] = (QUOTA, RECOVERY_BUDGET, OVERRIDE, ASSIGNMENT, GRANT, STANDING, SUMMARY, OBSERVED)
+    watches: tuple[str, ...] = (QUOTA, RECOVERY_BUDGET, OVERRIDE, ASSIGNMENT, GRANT, REGION_STATE, SUMMARY, OBSERVED)
 
-    def keys(self, state: PlatformState) -> Iterable[Key]:
+    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
         found = {grant.account for grant in state.grants.values()}
         found.update(f"quota/{name}" for name, _ in state.quotas.items())
         found.update(f"recovery/{name}" for name, _ in state.budgets.items())
@@ -51,7 +51,7 @@ class Grants:
         found.update(f"emergency/{uid}" for uid, one in state.overrides.items() if emergency(one) is not None)
         return sorted(found)
 
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
         kind, key = touched
         if kind == QUOTA:
             return [f"quota/{key}", f"reclaimable/{key}"]
@@ -75,12 +75,12 @@ class Grants:
             return [f"quota/{assignment.tenant}"] if assignment is not None else []
         return EVERYTHING
 
-    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         account = str(key)
-        lent = lent_of(state, account, now)
+        lent = loans_of(state, account, now)
         if not lent:
             return NO_OUTCOME
-        slices = targets(state, account, lent)
+        slices = loan_targets(state, account, lent)
         until = _end_of(state, account)
         send, looks = [], [] if until is None else [until]
         if turns_on_uses(state, account, lent):
@@ -89,10 +89,12 @@ class Grants:
             due = _due(state, one, until)
             if _is_wanted(one, target, protected) or (due is not None and due <= now):
                 ends = _ends(state, one, account, now)
-                send.append(Wanted(OfferGrant(account, one.region, target, ends, protected), _cause(state, account)))
+                send.append(
+                    ProposedCommand(OfferGrant(account, one.region, target, ends, protected), _cause(state, account))
+                )
             elif due is not None:
                 looks.append(due)
-        return Outcome(tuple(send), min((at for at in looks if at > now), default=None))
+        return ReconcileResult(tuple(send), min((at for at in looks if at > now), default=None))
 
 
 def _and_quota(account: str) -> list[str]:
@@ -110,43 +112,43 @@ def _short(state: PlatformState) -> list[str]:
     regions = [name for name, _ in state.regions.items()]
     found = []
     for tenant, quota in state.quotas.items():
-        asked = total(asked_of_quota(state, tenant, region) for region in regions)
-        if exceeded(asked, quota.spec.hard):
+        asked = total(quota_demand(state, tenant, region) for region in regions)
+        if first_exceeded(asked, quota.spec.hard):
             found.append(f"quota/{tenant}")
     return found
 
 
 def _protected(
-    state: PlatformState, account: str, lent: Sequence[Lent], slices: Sequence[Resources]
+    state: PlatformState, account: str, lent: Sequence[RegionLoan], slices: Sequence[Resources]
 ) -> list[Resources]:
     kind, _, name = account.partition("/")
     quota = state.quotas.get(name) if kind == "quota" else None
-    if quota is None or (quota.spec.protected == NOTHING and all(one.protected == NOTHING for one in lent)):
-        return [NOTHING for _ in lent]
+    if quota is None or (quota.spec.protected == ZERO and all(one.protected == ZERO for one in lent)):
+        return [ZERO for _ in lent]
     shields = [
-        Shield(asked_of_quota(state, name, one.region), target, one.protected, one.is_well, one.has_answered)
+        ProtectedShare(quota_demand(state, name, one.region), target, one.protected, one.is_well, one.has_answered)
         for one, target in zip(lent, slices, strict=True)
     ]
-    return spread(quota.spec.protected, shields)
+    return spread_protection(quota.spec.protected, shields)
 
 
-def _is_wanted(one: Lent, target: Resources, protected: Resources) -> bool:
+def _is_wanted(one: RegionLoan, target: Resources, protected: Resources) -> bool:
     """Whether it is worth an offer."""
     if one.grant is not None and len(one.grant.offers) >= OFFERS_MAX:
         return False  # it would be told nothing new
-    return target != one.target or (one.is_well and one.has_answered and is_far(one.protected, protected))
+    return target != one.target or (one.is_well and one.has_answered and differs_much(one.protected, protected))
 
 
-def _due(state: PlatformState, one: Lent, until: Instant | None) -> Instant | None:
+def _due(state: PlatformState, one: RegionLoan, until: Instant | None) -> Instant | None:
     """When a grant is to be renewed: when half of its life is over, unless it ends with its account."""
-    if one.grant is None or one.limit is None or not (one.is_well and one.has_answered) or one.target == NOTHING:
+    if one.grant is None or one.limit is None or not (one.is_well and one.has_answered) or one.target == ZERO:
         return None
     if until is not None and one.grant.ends >= until:
         return None
     return one.grant.ends - state.facts.settings.grant_life // 2
 
 
-def _ends(state: PlatformState, one: Lent, account: str, now: Instant) -> Instant:
+def _ends(state: PlatformState, one: RegionLoan, account: str, now: Instant) -> Instant:
     """When an offer ends. What was lent of an emergency that is over ends as soon as it can be told: that stops what it
     paid for. Of anything else that is gone merely nothing is added."""
     ends = now + state.facts.settings.grant_life - MARGIN_MS

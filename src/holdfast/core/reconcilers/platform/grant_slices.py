@@ -19,13 +19,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.core.model.values.resources import Resources, amount_of, exceeded, least, names_in, of_amounts, total
+from holdfast.core.model.values.resources import (
+    Resources,
+    amount_of,
+    elementwise_min,
+    first_exceeded,
+    from_amounts,
+    names_in,
+    total,
+)
 
 #: Of a slice that is to be cut in proportion: how much less than its ideal is near enough.
 NEAR_ENOUGH = 8
 
 
-class Slice(NamedTuple):
+class GrantSlice(NamedTuple):
     """A region's slice: what it is asked for, uses, was offered last, and what it is charged at."""
 
     asked: Resources
@@ -47,9 +55,9 @@ class _One(NamedTuple):
     has_answered: bool
 
 
-def cut(limit: Resources, slices: Sequence[Slice]) -> list[Resources]:
+def slice_targets(limit: Resources, slices: Sequence[GrantSlice]) -> list[Resources]:
     """The targets that the slices should have now; most often those that they have."""
-    is_over = exceeded(total(one.offered for one in slices), limit)
+    is_over = first_exceeded(total(one.offered for one in slices), limit)
     found: list[dict[str, int]] = [{} for _ in slices]
     held = total(one.target for one in slices)
     for name in names_in(limit, held):
@@ -58,12 +66,12 @@ def cut(limit: Resources, slices: Sequence[Slice]) -> list[Resources]:
         ones = [_of(one, name) for one in slices]
         for mine, target in zip(found, _cut_one(amount_of(limit, name), ones), strict=True):
             mine[name] = target
-    targets = [of_amounts(one) for one in found]
+    targets = [from_amounts(one) for one in found]
     # While more is lent than there is of anything, nothing is added of anything.
-    return [least(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)]
+    return [elementwise_min(new, one.target) if is_over else new for new, one in zip(targets, slices, strict=True)]
 
 
-def turns_on_uses(limit: Resources, slices: Sequence[Slice]) -> bool:
+def turns_on_uses(limit: Resources, slices: Sequence[GrantSlice]) -> bool:
     """Whether other uses alone may make other targets: more is used or asked for than there is, or somebody who is well
     has too little or too much, which what was used before may have kept so."""
     return any(_turns_on_uses(amount_of(limit, name), [_of(one, name) for one in slices]) for name in names_in(limit))
@@ -76,11 +84,11 @@ def _turns_on_uses(limit: int, ones: Sequence[_One]) -> bool:
     left = max(0, limit - sum(one.offered for one in ones if not one.is_well))
     if sum(one.asked for one in well) > left:
         return True
-    ideals = zip(well, _ideals(left, well), strict=True)
+    ideals = zip(well, _ideal_slices(left, well), strict=True)
     return any(one.asked > one.target or not ideal <= 2 * one.target <= 4 * ideal for one, ideal in ideals)
 
 
-def _of(one: Slice, name: str) -> _One:
+def _of(one: GrantSlice, name: str) -> _One:
     asked, uses, target, offered = (amount_of(amount, name) for amount in one[:4])
     return _One(asked, uses, target, offered, one.is_well, one.has_answered)
 
@@ -88,7 +96,7 @@ def _of(one: Slice, name: str) -> _One:
 def _cut_one(limit: int, ones: Sequence[_One]) -> list[int]:
     # What a region uses above its target it keeps: so does one that claimed more than it was known to hold.
     if sum(max(one.target, one.uses) for one in ones) > limit:
-        return [min(one.target, ideal) for one, ideal in zip(ones, _ideals(limit, ones), strict=True)]
+        return [min(one.target, ideal) for one, ideal in zip(ones, _ideal_slices(limit, ones), strict=True)]
     well = [one for one in ones if one.is_well]
     gone = sum(one.offered for one in ones if not one.is_well)
     left = max(0, limit - gone)
@@ -104,7 +112,7 @@ class _Cutting:
         self.free = free
         self.ones = ones
         self.is_enough = sum(one.asked for one in ones) <= left
-        self.ideals = _ideals(left, ones)
+        self.ideals = _ideal_slices(left, ones)
         #: What each must have, and the most that it is raised to.
         self.musts = [one.asked for one in ones] if self.is_enough else self.ideals
         self.lacks = [self._lacks(one, ideal) for one, ideal in zip(ones, self.ideals, strict=True)]
@@ -127,9 +135,13 @@ class _Cutting:
         reach = [one.offered for one in self.ones]
         small = [lacks or 2 * one.target < ideal for one, ideal, lacks in self._each()]
         grown = [one.asked * 3 // 2 if lacks and self.is_enough else 0 for one, _, lacks in self._each()]
-        free = _pour(self.free, reach, [one.offered + need for one, need in zip(self.ones, self.needs, strict=True)])
-        free = _pour(free, reach, [ideal * is_small for ideal, is_small in zip(self.ideals, small, strict=True)])
-        _pour(free // 2, reach, grown)
+        free = _raise_levels(
+            self.free, reach, [one.offered + need for one, need in zip(self.ones, self.needs, strict=True)]
+        )
+        free = _raise_levels(
+            free, reach, [ideal * is_small for ideal, is_small in zip(self.ideals, small, strict=True)]
+        )
+        _raise_levels(free // 2, reach, grown)
         found = []
         for place, (one, ideal, lacks) in enumerate(self._each()):
             new = max(one.target, min(reach[place], max(ideal, grown[place])))
@@ -158,15 +170,15 @@ class _Cutting:
         return max(0, self.ones[place].offered - max(self.ideals[place], self.ones[place].uses))
 
 
-def _pour(free: int, levels: list[int], wanted: Sequence[int]) -> int:
+def _raise_levels(free: int, levels: list[int], wanted: Sequence[int]) -> int:
     """Raise levels to what is wanted as far as it goes, in proportion to what they lack; what is left."""
     lacking = [max(0, most - level) for level, most in zip(levels, wanted, strict=True)]
-    given = lacking if sum(lacking) <= free else parts(free, lacking)
+    given = lacking if sum(lacking) <= free else apportion(free, lacking)
     levels[:] = [level + mine for level, mine in zip(levels, given, strict=True)]
     return free - sum(given)
 
 
-def _ideals(whole: int, ones: Sequence[_One]) -> list[int]:
+def _ideal_slices(whole: int, ones: Sequence[_One]) -> list[int]:
     asked = [one.asked for one in ones]
     if not ones or sum(asked) <= whole:
         ease = (whole - sum(asked)) // (2 * len(ones)) if ones else 0
@@ -178,18 +190,18 @@ def _in_proportion(whole: int, asked: Sequence[int], uses: Sequence[int]) -> lis
     """Cut what is asked for in proportion, but for those who use more than that; all by their uses when these are more
     than there is."""
     if sum(uses) >= whole:
-        return parts(whole, uses)
+        return apportion(whole, uses)
     kept: dict[int, int] = {}
     while True:
         weights = [0 if place in kept else amount for place, amount in enumerate(asked)]
-        found = parts(whole - sum(kept.values()), weights)
+        found = apportion(whole - sum(kept.values()), weights)
         small = {place: used for place, used in enumerate(uses) if place not in kept and found[place] < used}
         if not small:
             return [kept.get(place, amount) for place, amount in enumerate(found)]
         kept.update(small)
 
 
-def parts(whole: int, weights: Sequence[int]) -> list[int]:
+def apportion(whole: int, weights: Sequence[int]) -> list[int]:
     """A whole number in proportion to the weights, to the last unit; of what is left over the first get one more."""
     weight = sum(weights)
     if not weight:

@@ -21,47 +21,47 @@ from holdfast.core.ledger.answers import Refused
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.records.grants import Grant, grant_key
 from holdfast.core.model.values.resources import (
-    NOTHING,
+    ZERO,
     Resources,
     amount_of,
-    exceeded,
-    least,
+    elementwise_min,
+    first_exceeded,
+    from_amounts,
     names_in,
-    of_amounts,
     total,
 )
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.accounts import Limit, asked_of_quota, limit_of
+from holdfast.core.platform.queries.accounts import AccountLimit, account_limit, quota_demand
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform import grant_slices
-from holdfast.core.reconcilers.platform.grant_slices import Slice, cut, parts
+from holdfast.core.reconcilers.platform.grant_slices import GrantSlice, apportion, slice_targets
 
 #: A share of a region's room is followed when it is another by more than one in so many.
 TWENTIETH = 20
 
 
-class Lent(NamedTuple):
+class RegionLoan(NamedTuple):
     """An account in one region: its limit there, what is lent of it, whether the region is heard."""
 
     region: str
-    limit: Limit | None
+    limit: AccountLimit | None
     grant: Grant | None
     is_well: bool
 
     @property
     def target(self) -> Resources:
         """What it was last offered."""
-        return self.grant.target if self.grant is not None else NOTHING
+        return self.grant.target if self.grant is not None else ZERO
 
     @property
     def offered(self) -> Resources:
         """What it may be acting on."""
-        return self.grant.offered if self.grant is not None else NOTHING
+        return self.grant.offered if self.grant is not None else ZERO
 
     @property
     def protected(self) -> Resources:
         """What of it nobody else may crowd out."""
-        return self.grant.protected if self.grant is not None else NOTHING
+        return self.grant.protected if self.grant is not None else ZERO
 
     @property
     def has_answered(self) -> bool:
@@ -69,65 +69,67 @@ class Lent(NamedTuple):
         return self.grant is None or self.grant.acknowledged == self.grant.version
 
 
-def lent_of(state: PlatformState, account: str, now: Instant) -> list[Lent]:
+def loans_of(state: PlatformState, account: str, now: Instant) -> list[RegionLoan]:
     """The account in every region that has joined."""
     found = []
     for name, region in state.regions.items():
         if region.status.log_id and region.status.health is not RegionHealth.RETIRED:
-            limit = limit_of(state, account, name, now)
+            limit = account_limit(state, account, name, now)
             grant = state.grants.get(grant_key(name, account))
             is_well = region.status.health is RegionHealth.HEALTHY
-            found.append(Lent(name, None if isinstance(limit, Refused) else limit, grant, is_well))
+            found.append(RegionLoan(name, None if isinstance(limit, Refused) else limit, grant, is_well))
     return found
 
 
-def targets(state: PlatformState, account: str, lent: Sequence[Lent]) -> list[Resources]:
+def loan_targets(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> list[Resources]:
     """What each of them should have; most often what it has."""
     kind, _, name = account.partition("/")
     match kind:
         case "quota" if name in state.quotas:
-            asked = [asked_of_quota(state, name, one.region) for one in lent]
-            return cut(state.quotas[name].spec.hard, _slices(state, account, lent, asked))
+            asked = [quota_demand(state, name, one.region) for one in lent]
+            return slice_targets(state.quotas[name].spec.hard, _slices(state, account, lent, asked))
         case "recovery" | "reclaimable":
             return [_followed(one, kind) for one in lent]
         case "emergency":
             return _evenly(state, account, lent)
-    return [NOTHING for _ in lent]
+    return [ZERO for _ in lent]
 
 
-def turns_on_uses(state: PlatformState, account: str, lent: Sequence[Lent]) -> bool:
+def turns_on_uses(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> bool:
     """Whether what regions use of a quota may change what each of them should have."""
     kind, _, name = account.partition("/")
     quota = state.quotas.get(name) if kind == "quota" else None
     if quota is None:
         return False
-    asked = [asked_of_quota(state, name, one.region) for one in lent]
+    asked = [quota_demand(state, name, one.region) for one in lent]
     return grant_slices.turns_on_uses(quota.spec.hard, _slices(state, account, lent, asked))
 
 
-def _slices(state: PlatformState, account: str, lent: Sequence[Lent], asked: Sequence[Resources]) -> list[Slice]:
+def _slices(
+    state: PlatformState, account: str, lent: Sequence[RegionLoan], asked: Sequence[Resources]
+) -> list[GrantSlice]:
     return [
-        Slice(mine, _uses(state, account, one), one.target, one.offered, one.is_well, one.has_answered)
+        GrantSlice(mine, _uses(state, account, one), one.target, one.offered, one.is_well, one.has_answered)
         for one, mine in zip(lent, asked, strict=True)
     ]
 
 
-def _uses(state: PlatformState, account: str, one: Lent) -> Resources:
+def _uses(state: PlatformState, account: str, one: RegionLoan) -> Resources:
     """What the account is charged there, as the region last told; before it has told, what it settled on."""
     told = state.summaries.get(one.region)
     if told is not None:
-        return dict(told.summary.uses).get(account, NOTHING)
-    return one.grant.settled if one.grant is not None else NOTHING
+        return dict(told.summary.uses).get(account, ZERO)
+    return one.grant.settled if one.grant is not None else ZERO
 
 
-def _followed(one: Lent, kind: str) -> Resources:
+def _followed(one: RegionLoan, kind: str) -> Resources:
     """A limit that a region has for itself. What was lent above it comes back before anything is added."""
     if one.limit is None:
-        return NOTHING
+        return ZERO
     limit = one.limit.amount
-    if limit != NOTHING and (not one.has_answered or (kind == "reclaimable" and _is_near(one.target, limit))):
+    if limit != ZERO and (not one.has_answered or (kind == "reclaimable" and _is_near(one.target, limit))):
         return one.target
-    return limit if one.is_well and not exceeded(one.offered, limit) else least(one.target, limit)
+    return limit if one.is_well and not first_exceeded(one.offered, limit) else elementwise_min(one.target, limit)
 
 
 def _is_near(target: Resources, limit: Resources) -> bool:
@@ -135,19 +137,19 @@ def _is_near(target: Resources, limit: Resources) -> bool:
     return all(abs(mine - most) * TWENTIETH <= max(mine, most) for mine, most in pairs)
 
 
-def _evenly(state: PlatformState, account: str, lent: Sequence[Lent]) -> list[Resources]:
+def _evenly(state: PlatformState, account: str, lent: Sequence[RegionLoan]) -> list[Resources]:
     """As if every region that is well and may have some of it were asked for the same."""
     may = [one for one in lent if one.limit is not None]
-    whole = next((one.limit.amount for one in may if one.limit is not None), NOTHING)
+    whole = next((one.limit.amount for one in may if one.limit is not None), ZERO)
     gone = total(one.offered for one in may if not one.is_well)
     well = max(1, sum(one.is_well for one in may))
-    each = of_amounts({n: max(0, amount_of(whole, n) - amount_of(gone, n)) // well for n in names_in(whole, gone)})
-    found = cut(whole, _slices(state, account, may, [each if one.is_well else NOTHING for one in may]))
+    each = from_amounts({n: max(0, amount_of(whole, n) - amount_of(gone, n)) // well for n in names_in(whole, gone)})
+    found = slice_targets(whole, _slices(state, account, may, [each if one.is_well else ZERO for one in may]))
     by_region = dict(zip((one.region for one in may), found, strict=True))
-    return [by_region.get(one.region, NOTHING) for one in lent]
+    return [by_region.get(one.region, ZERO) for one in lent]
 
 
-class Shield(NamedTuple):
+class ProtectedShare(NamedTuple):
     """What a region protects now, what it is asked for there, and the slice that it is to have."""
 
     asked: Resources
@@ -157,23 +159,23 @@ class Shield(NamedTuple):
     has_answered: bool
 
 
-def spread(whole: Resources, shields: Sequence[Shield]) -> list[Resources]:
+def spread_protection(whole: Resources, shields: Sequence[ProtectedShare]) -> list[Resources]:
     """What each region is to protect, if it is offered anything."""
     found: list[dict[str, int]] = [{} for _ in shields]
     for name in names_in(whole, *(one.protected for one in shields)):
         for mine, amount in zip(found, _spread_one(name, amount_of(whole, name), shields), strict=True):
             mine[name] = amount
-    amounts = [of_amounts(one) for one in found]
-    if exceeded(total(one.protected for one in shields), whole):
-        return [least(amount, one.protected) for amount, one in zip(amounts, shields, strict=True)]
+    amounts = [from_amounts(one) for one in found]
+    if first_exceeded(total(one.protected for one in shields), whole):
+        return [elementwise_min(amount, one.protected) for amount, one in zip(amounts, shields, strict=True)]
     return amounts
 
 
-def _spread_one(name: str, whole: int, shields: Sequence[Shield]) -> list[int]:
+def _spread_one(name: str, whole: int, shields: Sequence[ProtectedShare]) -> list[int]:
     known = [amount_of(one.protected, name) for one in shields]
     gone = sum(mine for one, mine in zip(shields, known, strict=True) if not one.is_well)
     asked = [amount_of(one.asked, name) if one.is_well else 0 for one in shields]
-    ideals = parts(max(0, whole - gone), asked if any(asked) else [int(one.is_well) for one in shields])
+    ideals = apportion(max(0, whole - gone), asked if any(asked) else [int(one.is_well) for one in shields])
     room = max(0, whole - sum(known))
     found = []
     for one, mine, ideal in zip(shields, known, ideals, strict=True):
@@ -187,7 +189,7 @@ def _spread_one(name: str, whole: int, shields: Sequence[Shield]) -> list[int]:
     return found
 
 
-def is_far(old: Resources, new: Resources) -> bool:
+def differs_much(old: Resources, new: Resources) -> bool:
     """Whether they differ by more than a quarter of any resource."""
     both = [(amount_of(old, name), amount_of(new, name)) for name in names_in(old, new)]
     return any(4 * abs(mine - other) > max(mine, other) for mine, other in both)

@@ -12,39 +12,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import (
+    EVERYTHING,
+    NO_CHANGES,
+    ProposedCommand,
+    ReconcileKey,
+    ReconcileResult,
+    WatchKey,
+)
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import JudgeRegion
 from holdfast.core.platform.state.tables import PlatformState
 
 
-class Regions:
+class RegionHealthReconciler:
     """Looks at one region at a time, by name."""
 
     name = "region-health"
     watches: tuple[str, ...] = ("region", "session")
 
-    def keys(self, state: PlatformState) -> Iterable[Key]:
+    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
         return state.regions.keys()
 
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
         return [touched[1]] if touched[0] == "region" else EVERYTHING
 
-    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         region = state.regions.get(key)  # type: ignore[arg-type]
         if region is None or not region.status.log_id:
-            return NOTHING
+            return NO_CHANGES
         if region.status.session in state.sessions:
-            return _judged(region, RegionHealth.HEALTHY, "heard again") if _is_back(region) else NOTHING
+            return _judged(region, RegionHealth.HEALTHY, "heard again") if _is_back(region) else NO_CHANGES
         status = region.status
         if status.health is RegionHealth.HEALTHY:
             return _judged(region, RegionHealth.SUSPECT, "silent")
         lost_at = status.since + state.facts.settings.lost_after
         if status.health is not RegionHealth.SUSPECT:
-            return NOTHING
+            return NO_CHANGES
         if now < lost_at:
-            return Outcome((), lost_at)
+            return ReconcileResult((), lost_at)
         return _judged(region, RegionHealth.LOST, "silent for long")
 
 
@@ -56,5 +63,5 @@ def _is_back(region: Region) -> bool:
     return status.health is RegionHealth.LOST and status.heard_at > status.since
 
 
-def _judged(region: Region, health: RegionHealth, reason: str) -> Outcome:
-    return Outcome((Wanted(JudgeRegion(region.meta.name, health, reason), region.meta.revision),))
+def _judged(region: Region, health: RegionHealth, reason: str) -> ReconcileResult:
+    return ReconcileResult((ProposedCommand(JudgeRegion(region.meta.name, health, reason), region.meta.revision),))

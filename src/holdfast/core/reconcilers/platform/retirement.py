@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import ReleaseRetired
 from holdfast.core.platform.state.tables import PlatformState
 
 
-class Retirement:
+class RetirementReconciler:
     """Looks at one region at a time, by name."""
 
     name = "retirement"
     watches: tuple[str, ...] = ("region",)
 
-    def keys(self, state: PlatformState) -> Iterable[Key]:
+    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
         return [name for name, _ in state.regions.items()]
 
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
         return [touched[1]]
 
-    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         region = state.regions.get(key)  # type: ignore[arg-type]
         if region is None or not region.status.unreleased:
-            return NOTHING
-        return Outcome((Wanted(ReleaseRetired(region.meta.name), region.meta.revision),))
+            return NO_CHANGES
+        return ReconcileResult((ProposedCommand(ReleaseRetired(region.meta.name), region.meta.revision),))

@@ -14,18 +14,18 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, WatchKey
 from holdfast.core.model.objects.workloads import Workload, WorkloadStatus
-from holdfast.core.model.records.region_reports import Observation
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.records.region_reports import ObservedWorkload
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.commands import ReportStatus
-from holdfast.core.platform.queries.completion import due_of, is_open
+from holdfast.core.platform.queries.completion import deadline_of, is_deadline_open
 from holdfast.core.platform.queries.feasibility import FITS
 from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.reconcilers.platform.status_conditions import ASSIGNED, PLACED, conditions_of
-from holdfast.core.reconcilers.platform.status_progress import Progress, progress_of
+from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress, progress_of
 
 #: How long a fresh workload may be without a word from all its regions before that is said; and how long without a
 #: node: most have one soon, and what is said of the moments before that would be said twice.
@@ -37,16 +37,16 @@ FRESH_MS = 30_000
 LOOK_AGAIN_MS = 15_000
 
 
-class Statuses:
+class StatusReconciler:
     """Looks at one workload at a time, by uid."""
 
     name = "status"
     watches: tuple[str, ...] = ("workload", "observed", "standing")
 
-    def keys(self, state: PlatformState) -> Iterable[Key]:
+    def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
         return state.workloads.keys()
 
-    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: PlatformState, touched: WatchKey) -> Iterable[ReconcileKey]:
         """A region's summaries and acknowledgements come every second: they wake nobody. Its health wakes its own, and
         what waits for regions, of which it may be one."""
         kind, name = touched
@@ -55,24 +55,24 @@ class Statuses:
         waiting = {uid for uid, one in state.workloads.unordered() if _waits_for_regions(one.status)}
         return sorted({one.workload for _, one in state.assignments.unordered() if one.region == name} | waiting)
 
-    def reconcile(self, state: PlatformState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: PlatformState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         workload = state.workloads.get(key)  # type: ignore[arg-type]
         if workload is None:
-            return NOTHING
-        due = due_of(workload) if is_open(workload) else 0
+            return NO_CHANGES
+        due = deadline_of(workload) if is_deadline_open(workload) else 0
         quiet_until = _quiet_until(state, workload)
         if now < quiet_until and (not due or now < due):
-            return Outcome((), min(due, quiet_until) if due else quiet_until)
+            return ReconcileResult((), min(due, quiet_until) if due else quiet_until)
         progress = progress_of(state, workload)
         wanted = report(state, workload, progress, now)
         again = [now + LOOK_AGAIN_MS] if _may_change_unheard(wanted) else []
         again_at = min([*again, due] if due > now else again, default=None)
         if not _differs(workload.status, wanted):
-            return Outcome((), again_at)
-        return Outcome((Wanted(wanted, workload.meta.revision),), again_at)
+            return ReconcileResult((), again_at)
+        return ReconcileResult((ProposedCommand(wanted, workload.meta.revision),), again_at)
 
 
-def report(state: PlatformState, workload: Workload, progress: Progress, now: Instant) -> ReportStatus:
+def report(state: PlatformState, workload: Workload, progress: WorkloadProgress, now: Instant) -> ReportStatus:
     """What there is to say of a workload now."""
     return ReportStatus(
         workload.meta.uid,
@@ -111,24 +111,24 @@ def _is_under_way(workload: Workload) -> bool:
     return workload.meta.generation > 1 or bool(status.bound or status.succeeded or status.failed)
 
 
-def _have_looked(state: PlatformState, workload: Workload, observed: tuple[Observation, ...]) -> bool:
+def _have_looked(state: PlatformState, workload: Workload, observed: tuple[ObservedWorkload, ...]) -> bool:
     """Whether every region that is to run some of it has told why it does not: a part of that would be said twice."""
     looked = {
         one.region
         for one in observed
-        if not any(waiting.code == Reason.NOT_YET_EXAMINED.value for waiting in one.seen.waiting)
+        if not any(waiting.code == ConditionReason.NOT_YET_EXAMINED.value for waiting in one.seen.waiting)
     }
     return all(one.region in looked for one in assignments_of(state, workload.meta.uid))
 
 
 def _waits_for_regions(known: WorkloadStatus) -> bool:
     """Whether it was said that not all of it is assigned: with that go the names of regions that are not well."""
-    return any(one.type == ASSIGNED and one.status is not Truth.TRUE for one in known.conditions)
+    return any(one.type == ASSIGNED and one.status is not ConditionStatus.TRUE for one in known.conditions)
 
 
 def _may_change_unheard(wanted: ReportStatus) -> bool:
     """Whether a summary may change what is said: that it does not fit, or that it does, while it waits."""
-    return any(one.type in (FITS, PLACED) and one.status is not Truth.TRUE for one in wanted.conditions)
+    return any(one.type in (FITS, PLACED) and one.status is not ConditionStatus.TRUE for one in wanted.conditions)
 
 
 def _differs(known: WorkloadStatus, wanted: ReportStatus) -> bool:

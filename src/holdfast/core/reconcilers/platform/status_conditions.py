@@ -21,58 +21,66 @@ from msgspec.structs import replace
 
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.values.conditions import Condition, Reason, Truth, Verdict
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus, ConditionValue
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.platform.queries.completion import is_given_up, is_told, on_time_condition
-from holdfast.core.platform.queries.feasibility import fits, fits_condition, places
+from holdfast.core.platform.queries.completion import has_deadline_condition, is_abandoned, on_time_condition
+from holdfast.core.platform.queries.feasibility import candidate_regions, fits, fits_condition
 from holdfast.core.platform.state.tables import PlatformState
-from holdfast.core.reconcilers.platform.status_progress import Progress
+from holdfast.core.reconcilers.platform.status_progress import WorkloadProgress
 from holdfast.core.reconcilers.platform.status_reasons import (
     by_region,
+    condition_false,
+    condition_true,
     fails,
-    false,
+    format_waiting,
     gravity,
     named,
     reason_held,
     reason_of,
-    said,
     short,
-    true,
 )
 
 ASSIGNED, PLACED, AVAILABLE, HEALTHY, UPDATED = "Assigned", "Placed", "Available", "Healthy", "Updated"
 COMPLETE, FAILED = "Complete", "Failed"
 #: Reasons that are over with the next look: a change of template does not wait for them.
-_PASSING = (Reason.STALE_VIEW, Reason.NOT_YET_EXAMINED, Reason.PROGRESSING)
+_PASSING = (ConditionReason.STALE_VIEW, ConditionReason.NOT_YET_EXAMINED, ConditionReason.PROGRESSING)
 
 
-def conditions_of(state: PlatformState, workload: Workload, progress: Progress, now: Instant) -> tuple[Condition, ...]:
+def conditions_of(
+    state: PlatformState, workload: Workload, progress: WorkloadProgress, now: Instant
+) -> tuple[Condition, ...]:
     """All of them, sorted by type, without the time since when."""
     if workload.meta.deletion is not None:
-        return (_condition(AVAILABLE, Verdict(Truth.FALSE, Reason.PROGRESSING, "it is being deleted"), progress),)
+        return (
+            _condition(
+                AVAILABLE,
+                ConditionValue(ConditionStatus.FALSE, ConditionReason.PROGRESSING, "it is being deleted"),
+                progress,
+            ),
+        )
     assigned = _assigned(state, workload, progress)
     placed = _placed(workload, progress, assigned)
     found = [_condition(ASSIGNED, assigned, progress), _condition(PLACED, placed, progress)]
     if workload.spec.batch:  # what completes is not there to be available
         found.append(_condition(COMPLETE, _complete(workload, progress), progress))
-        if progress.completed.failed or _was_said(workload, FAILED):
+        if progress.completed.failed or _was_reported(workload, FAILED):
             found.append(_condition(FAILED, _failed(progress), progress))
     else:
         found.append(_condition(AVAILABLE, _available(workload, progress, placed), progress))
-    if progress.failing or _was_said(workload, HEALTHY):
+    if progress.failing or _was_reported(workload, HEALTHY):
         found.append(_condition(HEALTHY, _healthy(progress), progress))
-    if progress.generation > 1 or progress.older or _was_said(workload, UPDATED):
+    if progress.generation > 1 or progress.older or _was_reported(workload, UPDATED):
         found.append(_condition(UPDATED, _updated(state, workload, progress), progress))
-    if is_told(workload):
+    if has_deadline_condition(workload):
         found.append(replace(on_time_condition(state, workload, now), since=0))
     return tuple(sorted([*found, fits_condition(state, workload, 0)], key=lambda one: one.type))
 
 
-def _was_said(workload: Workload, type: str) -> bool:
+def _was_reported(workload: Workload, type: str) -> bool:
     return any(one.type == type for one in workload.status.conditions)
 
 
-def _condition(type: str, fit: Verdict, progress: Progress) -> Condition:
+def _condition(type: str, fit: ConditionValue, progress: WorkloadProgress) -> Condition:
     return Condition(
         type=type,
         status=fit.status,
@@ -82,116 +90,124 @@ def _condition(type: str, fit: Verdict, progress: Progress) -> Condition:
     )
 
 
-def _assigned(state: PlatformState, workload: Workload, progress: Progress) -> Verdict:
+def _assigned(state: PlatformState, workload: Workload, progress: WorkloadProgress) -> ConditionValue:
     """Whether regions are given as many as are wanted. What is over for good cannot be taken back."""
     wanted, assigned = max(workload.spec.replicas, progress.completed.over), progress.assigned
     if assigned == wanted:
-        return true()
-    if is_given_up(workload):
-        return false(Reason.DEADLINE_MISSED, f"{assigned} of {wanted} are assigned: it was to fail at its deadline")
+        return condition_true()
+    if is_abandoned(workload):
+        return condition_false(
+            ConditionReason.DEADLINE_MISSED, f"{assigned} of {wanted} are assigned: it was to fail at its deadline"
+        )
     if assigned > wanted:
-        return false(Reason.PROGRESSING, f"{assigned} are assigned, {wanted} wanted")
+        return condition_false(ConditionReason.PROGRESSING, f"{assigned} are assigned, {wanted} wanted")
     share = f"{assigned} of {wanted} are assigned"
-    allowed = places(state, workload)
+    allowed = candidate_regions(state, workload)
     healths = [(name, state.regions[name].status.health) for name in allowed]
     ill = [f"{name} is {health}" for name, health in healths if health is not RegionHealth.HEALTHY]
     if len(ill) == len(allowed):
-        return false(Reason.WAITING_FOR_REGION, short(f"{share}: {', '.join(ill) or 'no region has joined'}"))
+        return condition_false(
+            ConditionReason.WAITING_FOR_REGION, short(f"{share}: {', '.join(ill) or 'no region has joined'}")
+        )
     fit = fits(state, workload)
-    if fit.status is Truth.FALSE:
-        return false(fit.reason, short(f"{share}: {fit.message}"))
+    if fit.status is ConditionStatus.FALSE:
+        return condition_false(fit.reason, short(f"{share}: {fit.message}"))
     full = [one.region for one in state.overflows.get(workload.meta.uid) or () if one.until > state.facts.at]
     if full:
-        return false(Reason.WAITING_FOR_ROOM, short(f"{share}: no room for more in {', '.join(full)}"))
-    return false(Reason.WAITING_FOR_REGION, short("; ".join([share, *ill])))
+        return condition_false(
+            ConditionReason.WAITING_FOR_ROOM, short(f"{share}: no room for more in {', '.join(full)}")
+        )
+    return condition_false(ConditionReason.WAITING_FOR_REGION, short("; ".join([share, *ill])))
 
 
-def _placed(workload: Workload, progress: Progress, assigned: Verdict) -> Verdict:
+def _placed(workload: Workload, progress: WorkloadProgress, assigned: ConditionValue) -> ConditionValue:
     """Whether as many have a node as are wanted; where they wait, the reasons from below, the gravest first."""
     wanted = workload.spec.replicas - progress.completed.over
     if progress.alive >= wanted:
-        return true()
+        return condition_true()
     share = f"{progress.alive} of {wanted} have a node"
     if progress.waiting:
         first, *others = by_region(progress.waiting)
-        return false(reason_held(first), "; ".join(filter(None, (short(said(first)), short(named(others))))))
+        return condition_false(
+            reason_held(first), "; ".join(filter(None, (short(format_waiting(first)), short(named(others)))))
+        )
     if progress.lost:
-        return false(Reason.LOST, short(f"{share}; {_without(progress)}"))
-    silent = [one for one in progress.failing if reason_of(one.failing.code) is Reason.SESSION_ENDED]
+        return condition_false(ConditionReason.LOST, short(f"{share}; {_without(progress)}"))
+    silent = [one for one in progress.failing if reason_of(one.failing.code) is ConditionReason.SESSION_ENDED]
     if silent:
         return fails(silent, share)
-    if assigned.status is not Truth.TRUE and assigned.reason is not Reason.PROGRESSING:
+    if assigned.status is not ConditionStatus.TRUE and assigned.reason is not ConditionReason.PROGRESSING:
         return assigned
-    return false(Reason.PROGRESSING, share)
+    return condition_false(ConditionReason.PROGRESSING, share)
 
 
-def _available(workload: Workload, progress: Progress, placed: Verdict) -> Verdict:
+def _available(workload: Workload, progress: WorkloadProgress, placed: ConditionValue) -> ConditionValue:
     """Whether as many serve as must. Of what is wanted at all, at least one must."""
     wanted = workload.spec.replicas
     least = max(wanted - workload.spec.disruption_max, min(wanted, 1))
     without = _without(progress)
     if progress.serving >= least:
-        return true(short(without))
+        return condition_true(short(without))
     share = "; ".join(filter(None, (f"{progress.serving} of {wanted} serve", without)))
     if progress.lost:
-        return false(Reason.LOST, short(share))
-    if progress.failing and (placed.status is Truth.TRUE or placed.reason in _PASSING):
+        return condition_false(ConditionReason.LOST, short(share))
+    if progress.failing and (placed.status is ConditionStatus.TRUE or placed.reason in _PASSING):
         return fails(progress.failing, share)
-    if placed.status is Truth.FALSE:
-        return false(placed.reason, short(share))
-    return false(Reason.PROGRESSING, short(share))
+    if placed.status is ConditionStatus.FALSE:
+        return condition_false(placed.reason, short(share))
+    return condition_false(ConditionReason.PROGRESSING, short(share))
 
 
-def _healthy(progress: Progress) -> Verdict:
+def _healthy(progress: WorkloadProgress) -> ConditionValue:
     """Whether no replica fails or takes too long; where some do, what is gravest."""
-    return fails(progress.failing) if progress.failing else true()
+    return fails(progress.failing) if progress.failing else condition_true()
 
 
-def _complete(workload: Workload, progress: Progress) -> Verdict:
+def _complete(workload: Workload, progress: WorkloadProgress) -> ConditionValue:
     """Whether all are done. Where all that are not have failed for good, it never will be."""
     done, failed, why = progress.completed
     wanted = workload.spec.replicas
     share = f"{done} of {wanted} are done"
     if done >= wanted:
-        return true(share)
+        return condition_true(share)
     if done + failed >= wanted:
-        return false(reason_of(why), f"{share}, {failed} have failed for good")
-    return false(Reason.PROGRESSING, share)
+        return condition_false(reason_of(why), f"{share}, {failed} have failed for good")
+    return condition_false(ConditionReason.PROGRESSING, share)
 
 
-def _failed(progress: Progress) -> Verdict:
+def _failed(progress: WorkloadProgress) -> ConditionValue:
     """Whether some have failed for good, and for what the last of them."""
     _, failed, why = progress.completed
     if not failed:
-        return false(Reason.AS_DESIRED, "none has failed for good")
-    return Verdict(Truth.TRUE, reason_of(why), f"{failed} have failed for good, the last for: {why}")
+        return condition_false(ConditionReason.AS_DESIRED, "none has failed for good")
+    return ConditionValue(ConditionStatus.TRUE, reason_of(why), f"{failed} have failed for good, the last for: {why}")
 
 
-def _updated(state: PlatformState, workload: Workload, progress: Progress) -> Verdict:
+def _updated(state: PlatformState, workload: Workload, progress: WorkloadProgress) -> ConditionValue:
     """Whether none runs an older template; where some do, what the change waits for."""
     without = _without(progress)
     if not progress.older:
-        return true(short(without))
+        return condition_true(short(without))
     where = ", ".join(f"{count} in {region}" for region, count in progress.older)
     share = "; ".join(filter(None, (f"of {progress.alive}, an older template is run by {where}", without)))
     if workload.spec.exclusive and not workload.spec.disruption_max:
-        return false(Reason.MAY_NOT_DISRUPT, short(f"disruptionMax is 0; {share}"))
+        return condition_false(ConditionReason.MAY_NOT_DISRUPT, short(f"disruptionMax is 0; {share}"))
     regions = [region for region, _ in progress.older]
     waiting = [one for one in progress.waiting if one.region in regions and reason_held(one) not in _PASSING]
     if waiting:
         held = min(waiting, key=gravity)
-        return false(reason_held(held), short(f"{share}; {said(held)}"))
+        return condition_false(reason_held(held), short(f"{share}; {format_waiting(held)}"))
     ill = [f"{name} is {state.regions[name].status.health}" for name in regions if not _is_healthy(state, name)]
     if len(ill) == len(regions):
-        return false(Reason.WAITING_FOR_REGION, short("; ".join((share, *ill))))
-    return false(Reason.PROGRESSING, short(share))
+        return condition_false(ConditionReason.WAITING_FOR_REGION, short("; ".join((share, *ill))))
+    return condition_false(ConditionReason.PROGRESSING, short(share))
 
 
 def _is_healthy(state: PlatformState, region: str) -> bool:
     return state.regions[region].status.health is RegionHealth.HEALTHY
 
 
-def _without(progress: Progress) -> str:
+def _without(progress: WorkloadProgress) -> str:
     """Which regions are not counted, since nobody hears them."""
     lost = [f"{region} is lost, {bound} there are not counted" for region, bound in progress.lost]
     return "; ".join(lost)

@@ -11,36 +11,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey, in_chunks
+from holdfast.core.ledger.reconciler import (
+    EVERYTHING,
+    NO_CHANGES,
+    ProposedCommand,
+    ReconcileKey,
+    ReconcileResult,
+    WatchKey,
+    chunked,
+)
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
 from holdfast.core.model.values.bitsets import each, union
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region.keyed import OfAssignments
+from holdfast.core.reconcilers.region.keyed import PerAssignment
 from holdfast.core.region.commands import Stop
 from holdfast.core.region.queries.accounts import has_emergencies, is_emergency, paid_until
 from holdfast.core.region.state.slot_kinds import kinds_in
 from holdfast.core.region.state.tables import RegionState
 
 
-class Emergencies(OfAssignments):
+class EmergencyQuotaReconciler(PerAssignment):
     """Looks at one assignment at a time, by uid; at all of them when an emergency's grant changes."""
 
     name = "grant"
-    watches: tuple[str, ...] = (*OfAssignments.watches, "grant")
+    watches: tuple[str, ...] = (*PerAssignment.watches, "grant")
 
-    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[ReconcileKey]:
         if touched[0] != "grant":
             return super().wake(state, touched)
         return EVERYTHING if is_emergency(str(touched[1])) else []
 
-    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: RegionState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         assignment = state.assignments.get(key)  # type: ignore[arg-type]
         if assignment is None or not has_emergencies(state):
-            return NOTHING
+            return NO_CHANGES
         kinds = [(Phase(kind[0]), kind[3], ordinals) for kind, ordinals in kinds_in(state, assignment.uid).items()]
         paid = [(ordinals, paid_until(state, account)) for phase, account, ordinals in kinds if phase in STOPPABLE]
         ends = [(ordinals, until) for ordinals, until in paid if until is not None]
         due = each(union(ordinals for ordinals, until in ends if until <= now))
-        stops = [Stop(chunk, "grant-ended") for chunk in in_chunks([(assignment.workload, ordinal) for ordinal in due])]
+        stops = [Stop(chunk, "grant-ended") for chunk in chunked([(assignment.workload, ordinal) for ordinal in due])]
         again = min((until for _, until in ends if until > now), default=None)
-        return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops), again)
+        return ReconcileResult(tuple(ProposedCommand(stop, assignment.revision) for stop in stops), again)

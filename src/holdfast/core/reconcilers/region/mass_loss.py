@@ -22,7 +22,7 @@ GONE_LEAST = 2
 WINDOW_MS = 60_000
 
 
-def gone_at(state: RegionState, node: Node) -> Instant:
+def counts_as_gone_at(state: RegionState, node: Node) -> Instant:
     """When a node without a session counts as gone: when that ended, or later where many have.
 
     In each window so many have their turn, so one waits a window longer than the one so many places before it. Of all
@@ -34,7 +34,7 @@ def gone_at(state: RegionState, node: Node) -> Instant:
     return max(ended + windows * WINDOW_MS for windows, (ended, _) in enumerate(before))
 
 
-def is_pressing(state: RegionState, slot: Slot) -> bool:
+def skips_the_brake(state: RegionState, slot: Slot) -> bool:
     """Whether a slot is replaced without waiting for its node's turn: it is critical, and another one may run beside
     it."""
     assignment = state.assignments[slot.assignment]

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, in_chunks
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, chunked
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
 from holdfast.core.model.records.nodes import Node, NodeHealth
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region.keyed import OfNodes
-from holdfast.core.reconcilers.region.mass_loss import gone_at, is_pressing
+from holdfast.core.reconcilers.region.keyed import PerNode
+from holdfast.core.reconcilers.region.mass_loss import counts_as_gone_at, skips_the_brake
 from holdfast.core.region import commands as c
-from holdfast.core.region.queries.fence import falls_at
+from holdfast.core.region.queries.fence import fenced_at
 from holdfast.core.region.state.lookups import slots_on
 from holdfast.core.region.state.tables import RegionState
 
@@ -32,30 +32,32 @@ FORGOTTEN_MS = 86_400_000
 _ANSWERED_FOR = tuple(phase for phase in STOPPABLE if phase is not Phase.UNKNOWN)
 
 
-class NodesHealth(OfNodes):
+class NodeHealthReconciler(PerNode):
     """Looks at one node at a time, by uid."""
 
     name = "node-health"
 
-    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: RegionState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         node = state.nodes.get(key)  # type: ignore[arg-type]
         if node is None:
-            return NOTHING
+            return NO_CHANGES
         if node.session:
             return _sent(node, [*_judged(node, NodeHealth.READY), *_unknown(_of_another_life(state, node))], [])
-        gone = gone_at(state, node)
-        lost, forgotten = falls_at(state, node, gone), node.session_ended + FORGOTTEN_MS
+        gone = counts_as_gone_at(state, node)
+        lost, forgotten = fenced_at(state, node, gone), node.session_ended + FORGOTTEN_MS
         if now >= forgotten and _may_be_removed(state, node):
             return _sent(node, [c.RemoveNode(node.uid)], [])
         held = [slot for slot in slots_on(state, node) if _is_answered_for(slot)]
-        unknown = held if now >= gone else [slot for slot in held if is_pressing(state, slot)]
+        unknown = held if now >= gone else [slot for slot in held if skips_the_brake(state, slot)]
         health = NodeHealth.LOST if now >= lost else NodeHealth.SILENT
         again = [at for at in (gone, lost, forgotten) if at > now]
         return _sent(node, [*_judged(node, health), *_unknown(unknown)], again)
 
 
-def _sent(node: Node, commands: list[Any], again: list[Instant]) -> Outcome:
-    return Outcome(tuple(Wanted(command, node.revision) for command in commands), min(again, default=None))
+def _sent(node: Node, commands: list[Any], again: list[Instant]) -> ReconcileResult:
+    return ReconcileResult(
+        tuple(ProposedCommand(command, node.revision) for command in commands), min(again, default=None)
+    )
 
 
 def _judged(node: Node, health: NodeHealth) -> list[Any]:
@@ -64,7 +66,7 @@ def _judged(node: Node, health: NodeHealth) -> list[Any]:
 
 def _unknown(slots: list[Slot]) -> list[Any]:
     moves = [c.MoveSlot((s.workload, s.ordinal), s.epoch, Phase.UNKNOWN, "session-ended") for s in slots]
-    return [c.Move(chunk) for chunk in in_chunks(moves)]
+    return [c.Move(chunk) for chunk in chunked(moves)]
 
 
 def _of_another_life(state: RegionState, node: Node) -> list[Slot]:
@@ -80,6 +82,6 @@ def _is_answered_for(slot: Slot) -> bool:
 
 
 def _may_be_removed(state: RegionState, node: Node) -> bool:
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
     administered = node.cordoned or node.draining or node.taints or node.labels or node.tenancy
     return not (room.slots or administered)

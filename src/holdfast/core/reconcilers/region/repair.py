@@ -14,18 +14,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.core.ledger.builtin.overrides import in_force
-from holdfast.core.ledger.reconciler import EVERYTHING, NOTHING, Key, Outcome, Wanted, WatchKey, in_chunks
+from holdfast.core.ledger.builtin.overrides import active_overrides
+from holdfast.core.ledger.reconciler import (
+    EVERYTHING,
+    NO_CHANGES,
+    ProposedCommand,
+    ReconcileKey,
+    ReconcileResult,
+    WatchKey,
+    chunked,
+)
 from holdfast.core.ledger.state.ledger_state import Session
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region.keyed import OfNodes
-from holdfast.core.reconcilers.region.mass_loss import gone_at, is_pressing
-from holdfast.core.reconcilers.region.repair_breaches import breaches_near, held_in_vain, holding_nodes, mended
+from holdfast.core.reconcilers.region.keyed import PerNode
+from holdfast.core.reconcilers.region.mass_loss import counts_as_gone_at, skips_the_brake
+from holdfast.core.reconcilers.region.repair_breaches import (
+    breaches_near,
+    holding_nodes,
+    reconcile_breach,
+    useless_holds,
+)
 from holdfast.core.region.commands import DropHold, Move, MoveSlot
-from holdfast.core.region.queries.fence import falls_at
+from holdfast.core.region.queries.fence import fenced_at
 from holdfast.core.region.state.lookups import slots_on
 from holdfast.core.region.state.tables import RegionState
 
@@ -39,16 +52,16 @@ _FENCED = {
 _OVER = (Phase.SUCCEEDED, Phase.TERMINATING)
 
 
-class Repair(OfNodes):
+class RepairReconciler(PerNode):
     """Looks at one node at a time, by uid, and at one breach, by its key; at everything when an override has ended."""
 
     name = "repair"
     watches: tuple[str, ...] = ("node", "override", "platform-override", "assignment", "workload", "breach")
 
-    def keys(self, state: RegionState) -> Iterable[Key]:
+    def keys(self, state: RegionState) -> Iterable[ReconcileKey]:
         return [*super().keys(state), *state.breaches.keys()]
 
-    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[Key]:
+    def wake(self, state: RegionState, touched: WatchKey) -> Iterable[ReconcileKey]:
         kind, key = touched
         if kind in ("override", "platform-override"):
             # What opens takes authority away; an end may give it back, and says no more than that.
@@ -57,21 +70,21 @@ class Repair(OfNodes):
         nodes = [key] if kind == "node" else holding_nodes(state, touched)
         return [*nodes, *breaches_near(state, touched)]
 
-    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
-        pause = in_force(state, now).repair
+    def reconcile(self, state: RegionState, key: ReconcileKey, now: Instant) -> ReconcileResult:
+        pause = active_overrides(state, now).repair
         paused = pause.ends if pause is not None else 0
         if isinstance(key, tuple):
-            return mended(state, key, now, paused)
+            return reconcile_breach(state, key, now, paused)
         node = state.nodes.get(key)  # type: ignore[arg-type]
         if node is None:
-            return NOTHING
+            return NO_CHANGES
         gone = _fenced_at(state, node) if node.session_ended else []
-        held = held_in_vain(state, node, now)
+        held = useless_holds(state, node, now)
         moves = [_fence(slot) for slot, at in gone if now >= max(at, paused)]
-        commands: list[Any] = [*(Move(chunk) for chunk in in_chunks(moves))]
+        commands: list[Any] = [*(Move(chunk) for chunk in chunked(moves))]
         commands += [DropHold(uid) for uid, at in held if now >= max(at, paused)]
         again = [max(at, paused) for _, at in (*gone, *held) if now < max(at, paused)]
-        return Outcome(tuple(Wanted(one, node.revision) for one in commands), min(again, default=None))
+        return ReconcileResult(tuple(ProposedCommand(one, node.revision) for one in commands), min(again, default=None))
 
 
 def _fence(slot: Slot) -> MoveSlot:
@@ -90,8 +103,8 @@ def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:
         return fenced + [
             (slot, said) for slot in slots if not (_is_fenced(slot) or _may_be_kept(state, node, session, slot))
         ]
-    turn = gone_at(state, node)
-    return [(s, falls_at(state, node, turn if _waits(state, s) else 0)) for s in slots]
+    turn = counts_as_gone_at(state, node)
+    return [(s, fenced_at(state, node, turn if _waits(state, s) else 0)) for s in slots]
 
 
 def _is_fenced(slot: Slot) -> bool:
@@ -100,9 +113,9 @@ def _is_fenced(slot: Slot) -> bool:
 
 def _may_be_kept(state: RegionState, node: Node, session: Session, slot: Slot) -> bool:
     """Whether its agent came back in time, or has spoken of it since: then it alone can say what became of it."""
-    return session.opened < falls_at(state, node) or slot.reported > session.uid
+    return session.opened < fenced_at(state, node) or slot.reported > session.uid
 
 
 def _waits(state: RegionState, slot: Slot) -> bool:
     """Whether it is given up in its node's turn."""
-    return not (_is_fenced(slot) or slot.phase in _OVER or is_pressing(state, slot))
+    return not (_is_fenced(slot) or slot.phase in _OVER or skips_the_brake(state, slot))

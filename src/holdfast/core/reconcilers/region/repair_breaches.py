@@ -13,20 +13,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, WatchKey, in_chunks
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.breaches import ALLOWED, CAPACITY, REGION_RESIDENCY, RIGHT, Breach
+from holdfast.core.ledger.reconciler import (
+    NO_CHANGES,
+    ProposedCommand,
+    ReconcileKey,
+    ReconcileResult,
+    WatchKey,
+    chunked,
+)
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.breaches import REGION_ALLOWED, REGION_CAPACITY, REGION_RESIDENCY, REGION_RIGHT, Breach
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, DeviceRoom
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, DeviceUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.bitsets import blocks_of, each, minus, union
+from holdfast.core.model.values.bitsets import bitset_of, each, minus, union
 from holdfast.core.model.values.resources import amount_of
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.reconcilers.region.slot_groups import kinds_of
+from holdfast.core.reconcilers.region.slot_groups import slot_groups
 from holdfast.core.region.commands import CloseBreach, Stop
 from holdfast.core.region.queries.accounts import paid_until
-from holdfast.core.region.queries.breaches import NO_ROOM, displaced, excluded, is_evicted, keeper_of, overshoot_now
+from holdfast.core.region.queries.breaches import (
+    HOLD_TOO_LARGE,
+    excluded,
+    is_evicted,
+    keeper_of,
+    overshoot_now,
+    why_displaced,
+)
 from holdfast.core.region.state.lookups import slots_on
 from holdfast.core.region.state.tables import RegionState
 
@@ -34,7 +48,7 @@ from holdfast.core.region.state.tables import RegionState
 _LEAVING = (Phase.TERMINATING, Phase.SUCCEEDED)
 
 
-def breaches_near(state: RegionState, touched: WatchKey) -> list[Key]:
+def breaches_near(state: RegionState, touched: WatchKey) -> list[ReconcileKey]:
     """The breaches that a change of this object may concern: looked up and not sought, for all nodes may have one."""
     if state.breaches.is_empty():
         return []
@@ -45,30 +59,30 @@ def breaches_near(state: RegionState, touched: WatchKey) -> list[Key]:
     if kind == "node":
         return [*_of_node(state, key)]
     uids = [key] if kind == "assignment" else state.assignments_of.get(key) or ()  # type: ignore[arg-type]
-    found = [(invariant, f"assignment/{uid}") for uid in uids for invariant in (REGION_RESIDENCY, RIGHT)]
+    found = [(invariant, f"assignment/{uid}") for uid in uids for invariant in (REGION_RESIDENCY, REGION_RIGHT)]
     return [one for one in found if one in state.breaches]
 
 
-def _of_node(state: RegionState, uid: Key) -> list[tuple[str, str]]:
+def _of_node(state: RegionState, uid: ReconcileKey) -> list[tuple[str, str]]:
     """The breaches of a node, by what it has and what stands there. Of one that is gone, whatever names it."""
     node = state.nodes.get(uid)  # type: ignore[arg-type]
     if node is None:
         return sorted(one for one, _ in state.breaches.unordered() if f"{one[1]}/".startswith(f"node/{uid}/"))
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
     extended = sorted({name for some in (node.capacity, room.all, room.firm, room.held) for name, _ in some.extended})
     devices = [f"device/{index}" for index in range(max(len(node.devices), len(room.devices)))]
     parts = ("cpu", "memory", "disk", "gpu", *extended, *devices)
-    found = [(ALLOWED, f"node/{uid}"), *((CAPACITY, f"node/{uid}/{part}") for part in parts)]
+    found = [(REGION_ALLOWED, f"node/{uid}"), *((REGION_CAPACITY, f"node/{uid}/{part}") for part in parts)]
     return [one for one in found if one in state.breaches]
 
 
-def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outcome:
+def reconcile_breach(state: RegionState, key: ReconcileKey, now: Instant, paused: Instant) -> ReconcileResult:
     """What to do about a breach now. Nothing is stopped while repair is paused."""
     breach = state.breaches.get(key)  # type: ignore[arg-type]
     if breach is None:
-        return NOTHING
+        return NO_CHANGES
     if not overshoot_now(state, breach.invariant, breach.key):
-        return Outcome((Wanted(CloseBreach(breach.invariant, breach.key)),))
+        return ReconcileResult((ProposedCommand(CloseBreach(breach.invariant, breach.key)),))
     due: list[Slot] = []
     again: list[Instant] = []
     for slot, at in _excluded(state, breach):
@@ -76,35 +90,35 @@ def mended(state: RegionState, key: Key, now: Instant, paused: Instant) -> Outco
             due.append(slot)
         else:
             again.append(max(at, paused))
-    stops = [Stop(chunk, "not-allowed") for chunk in in_chunks([(s.workload, s.ordinal) for s in due])]
-    return Outcome(tuple(Wanted(stop) for stop in stops), min(again, default=None))
+    stops = [Stop(chunk, "not-allowed") for chunk in chunked([(s.workload, s.ordinal) for s in due])]
+    return ReconcileResult(tuple(ProposedCommand(stop) for stop in stops), min(again, default=None))
 
 
-def held_in_vain(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
+def useless_holds(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
     """Holds on a node that nothing can come of any more, each with from when on it is given back."""
     found: list[tuple[Revision, Instant]] = []
-    holds = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
+    holds = (state.rooms.get(node.uid) or EMPTY_USAGE).holds
     kept_by = keeper_of(state, node) if holds else ""
     for uid in holds:
         held = state.holds[uid]
-        why, until = displaced(state, held, now, kept_by), paid_until(state, held.account)
+        why, until = why_displaced(state, held, now, kept_by), paid_until(state, held.account)
         if why or until is not None:
-            found.append((uid, _too_small_until(state, node) if why == NO_ROOM else 0 if why else until or 0))
+            found.append((uid, _too_small_until(state, node) if why == HOLD_TOO_LARGE else 0 if why else until or 0))
     return found
 
 
 def _too_small_until(state: RegionState, node: Node) -> Instant:
     """Until when a node that is too small may grow again."""
     found = [state.breaches[one] for one in _of_node(state, node.uid)]
-    return min((one.deadline for one in found if one.invariant == CAPACITY), default=0)
+    return min((one.deadline for one in found if one.invariant == REGION_CAPACITY), default=0)
 
 
-def holding_nodes(state: RegionState, touched: WatchKey) -> list[Key]:
+def holding_nodes(state: RegionState, touched: WatchKey) -> list[ReconcileKey]:
     """The nodes on which room is held for an assignment that has ended. What one asks for no more a resync finds."""
     if touched[0] != "assignment":
         return []
     assignment = state.assignments.get(touched[1])  # type: ignore[arg-type]
-    if assignment is not None and assignment.stage is not Stage.ENDED:
+    if assignment is not None and assignment.stage is not AssignmentStage.ENDED:
         return []
     held = state.holds_of.get(touched[1]) or ()  # type: ignore[arg-type]
     return [*dict.fromkeys(state.holds[uid].node for uid in held)]
@@ -115,14 +129,14 @@ def _excluded(state: RegionState, breach: Breach) -> Iterator[tuple[Slot, Instan
     kind, uid, *what = breach.key.split("/", 2)
     if kind == "assignment":
         assignment = state.assignments[int(uid)]
-        kinds = kinds_of(state, assignment).items()
+        kinds = slot_groups(state, assignment).items()
         running = union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE)
-        rights = blocks_of(assignment.ordinals) if breach.invariant == RIGHT else {}
+        rights = bitset_of(assignment.ordinals) if breach.invariant == REGION_RIGHT else {}
         for ordinal in each(minus(running, rights)):
             yield state.slots[assignment.workload, ordinal], breach.deadline
         return
     node = state.nodes[int(uid)]
-    if breach.invariant != ALLOWED:
+    if breach.invariant != REGION_ALLOWED:
         yield from ((slot, breach.deadline) for slot in _too_much(state, node, what[0]))
         return
     for slot in excluded(state, node):
@@ -148,11 +162,11 @@ def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
 
 def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
     """What of it is taken by all work, what by firm work, and what the node has. What is held there goes first."""
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
     number = _device(what)
     if number is None:
         return amount_of(room.all, what), amount_of(room.firm, what), amount_of(node.capacity, what)
-    taken = room.devices[number] if number < len(room.devices) else DeviceRoom()
+    taken = room.devices[number] if number < len(room.devices) else DeviceUsage()
     return taken.all, taken.firm, node.devices[number].milli if number < len(node.devices) else 0
 
 

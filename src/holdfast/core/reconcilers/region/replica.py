@@ -9,44 +9,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, in_chunks
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, chunked
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import PENDING, RESERVED, STOPPABLE, Phase
-from holdfast.core.model.values.bitsets import Blocks, each, shared, union
+from holdfast.core.model.values.bitsets import Bitset, each, shared, union
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region.keyed import OfAssignments
-from holdfast.core.reconcilers.region.replica_plan import Plan, plan
-from holdfast.core.reconcilers.region.slot_groups import Kind
+from holdfast.core.reconcilers.region.keyed import PerAssignment
+from holdfast.core.reconcilers.region.replica_plan import ReplicaPlan, replica_plan
+from holdfast.core.reconcilers.region.slot_groups import SlotGroup
 from holdfast.core.region import commands as c
 from holdfast.core.region.queries.accounts import is_emergency, paid_until
-from holdfast.core.region.queries.assignments import has_lapsed, is_given_up, runs_until
+from holdfast.core.region.queries.assignments import has_lapsed, is_abandoned, may_run_until
 from holdfast.core.region.state.slot_kinds import kinds_in
 from holdfast.core.region.state.tables import RegionState
 
 
-class Replicas(OfAssignments):
+class ReplicaReconciler(PerAssignment):
     """Looks at one assignment at a time, by uid."""
 
     name = "replica"
 
-    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: RegionState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         assignment = state.assignments.get(key)  # type: ignore[arg-type]
         if assignment is None:
-            return NOTHING
-        found = plan(state, assignment, now)
+            return NO_CHANGES
+        found = replica_plan(state, assignment, now)
         commands = [*_withdrawn(state, assignment, found, now), *_opened(assignment, found)]
         if not has_lapsed(state, assignment, now):  # what lapsed is stopped for that, and not because fewer are wanted
             commands += _stopped(assignment, found, now)
-        sent = tuple(Wanted(command, assignment.revision, expect=assignment.revision) for command in commands)
+        sent = tuple(ProposedCommand(command, assignment.revision, expect=assignment.revision) for command in commands)
         paid = [until for _, until in _lent(state, assignment, found)]
-        ends = [runs_until(state, assignment), *paid]
-        return Outcome(sent, min((at for at in ends if at is not None and at > now), default=None))
+        ends = [may_run_until(state, assignment), *paid]
+        return ReconcileResult(sent, min((at for at in ends if at is not None and at > now), default=None))
 
 
-def _lent(state: RegionState, assignment: Assignment, found: Plan) -> list[tuple[Blocks, Instant]]:
+def _lent(state: RegionState, assignment: Assignment, found: ReplicaPlan) -> list[tuple[Bitset, Instant]]:
     """Of what is wanted and does not run, that which an emergency quota has paid for, and until when."""
     waiting = union(one.ordinals for one in found.staying if one.kind.phase in (PENDING, RESERVED))
-    ends: list[tuple[Blocks, Instant]] = []
+    ends: list[tuple[Bitset, Instant]] = []
     for (*_, account), ordinals in kinds_in(state, assignment.uid).items():
         until = paid_until(state, account) if is_emergency(account) else None
         if until is not None:
@@ -54,7 +54,7 @@ def _lent(state: RegionState, assignment: Assignment, found: Plan) -> list[tuple
     return [(ordinals, until) for ordinals, until in ends if ordinals]
 
 
-def _opened(assignment: Assignment, found: Plan) -> list[Any]:
+def _opened(assignment: Assignment, found: ReplicaPlan) -> list[Any]:
     """New ordinals, and those that are to become something else than they are to become now."""
     named = dict(found.new)
     for kind, template, ordinals in found.staying:
@@ -63,26 +63,26 @@ def _opened(assignment: Assignment, found: Plan) -> list[Any]:
     return [
         c.OpenSlots(assignment.uid, template, part)
         for template, ordinals in sorted(named.items(), key=_lowest)
-        for part in in_chunks([*each(ordinals)])
+        for part in chunked([*each(ordinals)])
     ]
 
 
-def _withdrawn(state: RegionState, assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
+def _withdrawn(state: RegionState, assignment: Assignment, found: ReplicaPlan, now: Instant) -> list[Any]:
     """Of what goes, that which does not run; and what waits under a template that it is not to have, or with a charge
     to what has ended."""
     misfits = [one.ordinals for one in found.staying if one.kind.phase is PENDING and one.kind.template != one.template]
     going = [ordinals for kind, ordinals in found.surplus if _is_withdrawn(kind)]
     unpaid = [ordinals for ordinals, until in _lent(state, assignment, found) if until <= now]
     named = [*each(union((*misfits, *going, *unpaid)))]
-    return [c.WithdrawSlots(assignment.uid, part) for part in in_chunks(named)]
+    return [c.WithdrawSlots(assignment.uid, part) for part in chunked(named)]
 
 
-def _is_withdrawn(kind: Kind) -> bool:
+def _is_withdrawn(kind: SlotGroup) -> bool:
     return kind.phase in (PENDING, RESERVED) or (kind.phase is Phase.TERMINATING and bool(kind.next_template))
 
 
-def _stopped(assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
-    named: dict[str, Blocks] = {}
+def _stopped(assignment: Assignment, found: ReplicaPlan, now: Instant) -> list[Any]:
+    named: dict[str, Bitset] = {}
     for kind, ordinals in found.surplus:
         if kind.phase in STOPPABLE:
             cause = _cause(assignment, found, kind, now)
@@ -90,19 +90,19 @@ def _stopped(assignment: Assignment, found: Plan, now: Instant) -> list[Any]:
     return [
         c.Stop(part, cause)
         for cause, ordinals in sorted(named.items(), key=_lowest)
-        for part in in_chunks([(assignment.workload, ordinal) for ordinal in each(ordinals)])
+        for part in chunked([(assignment.workload, ordinal) for ordinal in each(ordinals)])
     ]
 
 
-def _lowest(named: tuple[str, Blocks]) -> int:
+def _lowest(named: tuple[str, Bitset]) -> int:
     return next(each(named[1]))
 
 
-def _cause(assignment: Assignment, found: Plan, kind: Kind, now: Instant) -> str:
+def _cause(assignment: Assignment, found: ReplicaPlan, kind: SlotGroup, now: Instant) -> str:
     """Why it goes. Where all that stays is what it should be, and this one is of a template that nobody asks for any
     more, it is not that fewer are wanted: the others do its work. Nobody does that of an identity, or of a batch."""
-    if assignment.stage is Stage.ENDED:
-        return "deadline-missed" if is_given_up(assignment, now) else "deleted"
+    if assignment.stage is AssignmentStage.ENDED:
+        return "deadline-missed" if is_abandoned(assignment, now) else "deleted"
     templates = [share.template for share in assignment.shares if share.count]
     leftover = kind.template not in templates and kind.future not in templates
     if leftover and templates and not (found.old or assignment.exclusive or assignment.batch):

@@ -29,11 +29,11 @@ from msgspec import Struct
 
 from holdfast.core.model.records.assignments import ACTIVE, RECOVERY, Assignment
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.slots import Finished
-from holdfast.core.model.values.bitsets import Blocks, blocks_of, count, each, lowest, lowest_free, minus, shared, union
-from holdfast.core.model.values.ranges import size
+from holdfast.core.model.records.slots import FinishedOrdinals
+from holdfast.core.model.values.bitsets import Bitset, bitset_of, count, each, lowest, lowest_free, minus, shared, union
+from holdfast.core.model.values.ranges import count_numbers
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region.slot_groups import Kind, kinds_of
+from holdfast.core.reconcilers.region.slot_groups import SlotGroup, slot_groups
 from holdfast.core.region.queries.assignments import has_lapsed
 from holdfast.core.region.state.slot_kinds import ordinals_in
 from holdfast.core.region.state.tables import RegionState
@@ -50,23 +50,23 @@ _CHEAPEST_FIRST = (
 _COST = {phase: cost for cost, phase in enumerate(_CHEAPEST_FIRST)}
 
 
-class Staying(NamedTuple):
+class StayingSlots(NamedTuple):
     """Slots of one kind that stay, and the template that they are to be of."""
 
-    kind: Kind
+    kind: SlotGroup
     template: str
-    ordinals: Blocks
+    ordinals: Bitset
 
 
-class Plan(Struct, frozen=True):
+class ReplicaPlan(Struct, frozen=True):
     """What is wanted: the slots that stay, those that go, and by template the ordinals to open besides."""
 
-    staying: tuple[Staying, ...] = ()
-    surplus: tuple[tuple[Kind, Blocks], ...] = ()
-    new: dict[str, Blocks] = {}
+    staying: tuple[StayingSlots, ...] = ()
+    surplus: tuple[tuple[SlotGroup, Bitset], ...] = ()
+    new: dict[str, Bitset] = {}
 
     @property
-    def old(self) -> tuple[Staying, ...]:
+    def old(self) -> tuple[StayingSlots, ...]:
         """Of those that stay, those that run another template yet."""
         return tuple(one for one in self.staying if one.kind.runs_another(one.template))
 
@@ -77,24 +77,24 @@ class Plan(Struct, frozen=True):
         return dict(sorted(found.items()))
 
 
-def plan(state: RegionState, assignment: Assignment, now: Instant) -> Plan:
+def replica_plan(state: RegionState, assignment: Assignment, now: Instant) -> ReplicaPlan:
     """What this assignment wants now. Nothing, if it does not run here or its right has lapsed."""
-    kinds = kinds_of(state, assignment)
+    kinds = slot_groups(state, assignment)
     if assignment.stage is not ACTIVE or has_lapsed(state, assignment, now):
-        return Plan(surplus=tuple(kinds.items()))
+        return ReplicaPlan(surplus=tuple(kinds.items()))
     choice = _Choice(assignment, kinds, state.finished.get(assignment.uid) or ())
     choice.keep()
     choice.keep_surge()
     choice.even_out()
     lacking = choice.lacking()
     new = _opened(lacking, _free_ordinals(state, assignment, kinds, sum(lacks for _, lacks in lacking)))
-    staying = tuple(Staying(kind, template, ordinals) for (kind, template), ordinals in choice.chosen.items())
+    staying = tuple(StayingSlots(kind, template, ordinals) for (kind, template), ordinals in choice.chosen.items())
     wanted = union((*(one.ordinals for one in staying), *new.values()))
     left = ((kind, minus(ordinals, wanted)) for kind, ordinals in kinds.items())
-    return Plan(staying, tuple((kind, ordinals) for kind, ordinals in left if ordinals), new)
+    return ReplicaPlan(staying, tuple((kind, ordinals) for kind, ordinals in left if ordinals), new)
 
 
-def asked(assignment: Assignment) -> int:
+def replicas_asked(assignment: Assignment) -> int:
     """How many replicas the assignment asks for, of all templates together."""
     return sum(share.count for share in assignment.shares)
 
@@ -102,10 +102,12 @@ def asked(assignment: Assignment) -> int:
 class _Choice:
     """Slots being chosen, one step after the other: of one kind each, in the order of what they cost to lose."""
 
-    def __init__(self, assignment: Assignment, kinds: dict[Kind, Blocks], finished: Sequence[Finished]) -> None:
-        self.chosen: dict[tuple[Kind, str], Blocks] = {}
+    def __init__(
+        self, assignment: Assignment, kinds: dict[SlotGroup, Bitset], finished: Sequence[FinishedOrdinals]
+    ) -> None:
+        self.chosen: dict[tuple[SlotGroup, str], Bitset] = {}
         #: By template: how many slots it lacks, and how many that stay run something else and have no surge yet.
-        over = {row.template: size(row.done) + size(row.failed) for row in finished}
+        over = {row.template: count_numbers(row.done) + count_numbers(row.failed) for row in finished}
         shares = [share for share in assignment.shares if share.count]
         self._lacks = {share.template: max(0, share.count - over.get(share.template, 0)) for share in shares}
         self._old = dict.fromkeys(self._lacks, 0)
@@ -113,7 +115,7 @@ class _Choice:
         self._surge = 0 if assignment.exclusive else max(1, assignment.disruption)
         mine = {kind: ordinals for kind, ordinals in kinds.items() if kind.may_stay}
         if assignment.exclusive:
-            listed = blocks_of(assignment.ordinals)
+            listed = bitset_of(assignment.ordinals)
             mine = {kind: shared(ordinals, listed) for kind, ordinals in mine.items()}
         #: What is not chosen, by kind; those that are worth most come first.
         order = sorted(mine, key=lambda kind: (self._worth(kind), kind))
@@ -124,7 +126,7 @@ class _Choice:
             if kind.future in self._own:
                 self._own[kind.future] += count(ordinals)
 
-    def _worth(self, kind: Kind) -> tuple[int, int]:
+    def _worth(self, kind: SlotGroup) -> tuple[int, int]:
         """What costs most to lose first; among equals what is as it should be, then what knows what it is to become,
         then what runs already what it could become again. After that the lowest ordinals."""
         if kind.future in self._lacks:
@@ -133,7 +135,7 @@ class _Choice:
             changes = 2 if kind.template in self._lacks else 3
         return -_COST[kind.phase], changes
 
-    def _alike(self) -> Iterator[list[Kind]]:
+    def _alike(self) -> Iterator[list[SlotGroup]]:
         """What is left, in lists of kinds that are worth the same."""
         for _, kinds in groupby([*self._rest], key=self._worth):
             yield [*kinds]
@@ -173,7 +175,7 @@ class _Choice:
             wanted += [(template, beside)] if beside else []
         return wanted
 
-    def _take_up(self, kinds: Sequence[Kind]) -> None:
+    def _take_up(self, kinds: Sequence[SlotGroup]) -> None:
         """Slots that are worth the same become what they run, else what would lack most."""
         for template in dict.fromkeys(kind.template for kind in kinds):
             if self._lacks.get(template):
@@ -182,14 +184,14 @@ class _Choice:
         for template, most in levelled(self._lacks, self._own, left).items():
             self._choose(kinds, template, most)
 
-    def _choose(self, kinds: Sequence[Kind], template: str, most: int) -> None:
+    def _choose(self, kinds: Sequence[SlotGroup], template: str, most: int) -> None:
         """So many of these kinds are to be of the template, which lacks them."""
         old = [kind for kind in kinds if kind.runs_another(template)]
         before = sum(count(self._rest.get(kind, {})) for kind in old)
         self._lacks[template] -= self._stay(kinds, template, most)
         self._old[template] += before - sum(count(self._rest.get(kind, {})) for kind in old)
 
-    def _stay(self, kinds: Sequence[Kind], template: str, most: int) -> int:
+    def _stay(self, kinds: Sequence[SlotGroup], template: str, most: int) -> int:
         """The lowest ordinals of these kinds stay, so many at most; how many do."""
         found = lowest(union(self._rest.get(kind, {}) for kind in kinds), most)
         for kind in kinds if found else ():
@@ -223,9 +225,9 @@ def levelled(lacks: Mapping[str, int], own: Mapping[str, int], slots: int) -> di
     return {template: number for template, number in given.items() if number}
 
 
-def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Blocks]) -> dict[str, Blocks]:
+def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Bitset]) -> dict[str, Bitset]:
     """The ordinals to open, by template."""
-    wanted, new = [*lacking], dict[str, Blocks]()
+    wanted, new = [*lacking], dict[str, Bitset]()
     for ordinals in free:
         for place, (template, lacks) in enumerate(wanted):
             taken = lowest(ordinals, lacks)
@@ -237,8 +239,8 @@ def _opened(lacking: Sequence[tuple[str, int]], free: Iterable[Blocks]) -> dict[
 
 
 def _free_ordinals(
-    state: RegionState, assignment: Assignment, kinds: dict[Kind, Blocks], most: int
-) -> Iterator[Blocks]:
+    state: RegionState, assignment: Assignment, kinds: dict[SlotGroup, Bitset], most: int
+) -> Iterator[Bitset]:
     """Ordinals to open, so many at most, in the order in which they are taken.
 
     Of an exclusive one those it has the right to, and at last those that are ending here: no other will do. Else the
@@ -249,11 +251,11 @@ def _free_ordinals(
     uids = state.assignments_of.get(assignment.workload) or (assignment.uid,)
     taken = union(ordinals_in(state, uid) for uid in uids)
     if assignment.exclusive:
-        listed = blocks_of(assignment.ordinals)
+        listed = bitset_of(assignment.ordinals)
         yield minus(listed, taken)
         ending = union(ordinals for kind, ordinals in kinds.items() if not kind.may_stay)
         yield shared(ending, listed)
         return
-    over = [blocks_of((*row.done, *row.failed)) for row in state.finished.get(assignment.uid) or ()]
+    over = [bitset_of((*row.done, *row.failed)) for row in state.finished.get(assignment.uid) or ()]
     first = RECOVERY_ORDINALS if assignment.purpose is RECOVERY else 0
     yield lowest_free(union((taken, *over)), first, most)

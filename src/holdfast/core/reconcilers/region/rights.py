@@ -7,30 +7,30 @@ told again (see `core.region.assigned`).
 
 from __future__ import annotations
 
-from holdfast.core.ledger.reconciler import NOTHING, Key, Outcome, Wanted, in_chunks
+from holdfast.core.ledger.reconciler import NO_CHANGES, ProposedCommand, ReconcileKey, ReconcileResult, chunked
 from holdfast.core.model.records.lifecycle import STOPPABLE
 from holdfast.core.model.values.bitsets import each, union
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.reconcilers.region.keyed import OfAssignments
-from holdfast.core.reconcilers.region.slot_groups import kinds_of
+from holdfast.core.reconcilers.region.keyed import PerAssignment
+from holdfast.core.reconcilers.region.slot_groups import slot_groups
 from holdfast.core.region.commands import Stop
-from holdfast.core.region.queries.assignments import has_lapsed, runs_until
+from holdfast.core.region.queries.assignments import has_lapsed, may_run_until
 from holdfast.core.region.state.tables import RegionState
 
 
-class Rights(OfAssignments):
+class RightsReconciler(PerAssignment):
     """Looks at one assignment at a time, by uid."""
 
     name = "rights"
 
-    def reconcile(self, state: RegionState, key: Key, now: Instant) -> Outcome:
+    def reconcile(self, state: RegionState, key: ReconcileKey, now: Instant) -> ReconcileResult:
         assignment = state.assignments.get(key)  # type: ignore[arg-type]
         if assignment is None:
-            return NOTHING
+            return NO_CHANGES
         if not has_lapsed(state, assignment, now):
-            return Outcome((), runs_until(state, assignment))
-        kinds = kinds_of(state, assignment).items()
+            return ReconcileResult((), may_run_until(state, assignment))
+        kinds = slot_groups(state, assignment).items()
         running = each(union(ordinals for kind, ordinals in kinds if kind.phase in STOPPABLE))
         slots = [(assignment.workload, ordinal) for ordinal in running]
-        stops = [Stop(chunk, "right-lapsed") for chunk in in_chunks(slots)]
-        return Outcome(tuple(Wanted(stop, assignment.revision) for stop in stops))
+        stops = [Stop(chunk, "right-lapsed") for chunk in chunked(slots)]
+        return ReconcileResult(tuple(ProposedCommand(stop, assignment.revision) for stop in stops))

@@ -18,18 +18,18 @@ from itertools import islice
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import in_force
+from holdfast.core.ledger.builtin.overrides import active_overrides
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.domains import domain, scopes
-from holdfast.core.model.records.node_usage import Room
+from holdfast.core.model.records.domains import domain_of, domain_scopes
+from holdfast.core.model.records.node_usage import NodeUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.ranges import Runs, numbers, runs_of, size
-from holdfast.core.model.values.resources import NOTHING, exceeded, subtract, times
+from holdfast.core.model.values.ranges import Ranges, count_numbers, numbers, ranges_of
+from holdfast.core.model.values.resources import ZERO, first_exceeded, subtract, times
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.queries.accounts import affordable
-from holdfast.core.region.queries.domains import Standing, crowded, in_reach
+from holdfast.core.region.queries.accounts import affordable_count
+from holdfast.core.region.queries.domains import DomainSubject, check_domains, reachable_domains
 from holdfast.core.region.queries.feasibility import fits, picked
 from holdfast.core.region.queries.gates import refuse_node
 from holdfast.core.region.queries.node_tenants import tenants_on
@@ -42,13 +42,13 @@ _OF_PAYERS = frozenset((Code.OVER_GRANT, Code.GRANT_ENDED, Code.PROTECTED))
 LOOKED_MAX = 256
 
 
-def making_way(state: RegionState, assignment: Assignment, old: Runs, most: int, now: Instant) -> Runs:
+def rollout_candidates(state: RegionState, assignment: Assignment, old: Ranges, most: int, now: Instant) -> Ranges:
     """Of these ordinals, all of which serve, up to so many whose end lets a slot that waits be placed."""
     wanted = [share.template for share in assignment.shares if share.count]
     waiting = [one for one in state.requests.get(assignment.uid) or () if one.reasons and one.template in wanted]
     if not waiting or not old:
         return ()
-    every = max(1, -(-size(old) // LOOKED_MAX))
+    every = max(1, -(-count_numbers(old) // LOOKED_MAX))
     slots = state.slots.find((assignment.workload, ordinal) for ordinal in islice(numbers(old), 0, None, every))
     for request in waiting:
         codes = {reason.code for reason in request.reasons}
@@ -59,16 +59,16 @@ def making_way(state: RegionState, assignment: Assignment, old: Runs, most: int,
         elif not codes.isdisjoint(_OF_NODES):
             found = _Making(state, assignment, template, now).room(slots, most)
         if found:
-            return runs_of(sorted(found))
+            return ranges_of(sorted(found))
     return ()
 
 
 def _pays(state: RegionState, slot: Slot, template: Template, most: int, now: Instant) -> bool:
     """Whether what a slot is charged pays for one of the template: it keeps that, or returns enough with others."""
     mine = state.templates[slot.template].need
-    if not exceeded(template.need, mine):
+    if not first_exceeded(template.need, mine):
         return True
-    return affordable(state, slot.account, now, template.need, subtract(NOTHING, times(mine, most))) > 0
+    return affordable_count(state, slot.account, now, template.need, subtract(ZERO, times(mine, most))) > 0
 
 
 class _Making:
@@ -76,9 +76,9 @@ class _Making:
 
     def __init__(self, state: RegionState, assignment: Assignment, template: Template, now: Instant) -> None:
         self._state, self._template = state, template
-        self._overrides = in_force(state, now)
-        self._standing = Standing(template, assignment.workload, assignment.tenant, assignment.exclusive)
-        self._reach = in_reach(state, self._standing, self._overrides.zones)
+        self._overrides = active_overrides(state, now)
+        self._standing = DomainSubject(template, assignment.workload, assignment.tenant, assignment.exclusive)
+        self._reach = reachable_domains(state, self._standing, self._overrides.zones)
         cls = state.classes.get(assignment.priority_class)
         self._firm = cls is None or not cls.spec.reclaimable
         self._is_for: dict[Revision, bool] = {}
@@ -86,7 +86,7 @@ class _Making:
     def room(self, slots: Sequence[Slot], most: int) -> list[int]:
         """The ordinals, up to so many, without which their nodes have room; as many of one node as that takes."""
         found: list[int] = []
-        rooms: dict[Revision, Room] = {}
+        rooms: dict[Revision, NodeUsage] = {}
         gathered: dict[Revision, list[Slot]] = {}
         for slot in slots:
             node = self._state.nodes[slot.node]
@@ -119,11 +119,11 @@ class _Making:
         """Whether rules over domains keep it out of a node that these have left."""
         left: dict[tuple[str, str, str], int] = {}
         for slot in gone:
-            for scope, key in scopes(self._state.templates[slot.template], slot.workload, self._standing.tenant):
-                where = (scope, key, domain(node, key))
+            for scope, key in domain_scopes(self._state.templates[slot.template], slot.workload, self._standing.tenant):
+                where = (scope, key, domain_of(node, key))
                 left[where] = left.get(where, 0) + 1
         members = self._state.members.get
         return (
-            crowded(lambda where: (members(where) or 0) - left.get(where, 0), self._standing, self._reach, node)
+            check_domains(lambda where: (members(where) or 0) - left.get(where, 0), self._standing, self._reach, node)
             is not None
         )

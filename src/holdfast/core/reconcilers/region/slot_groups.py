@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import PENDING, STOPPABLE, Phase
-from holdfast.core.model.values.bitsets import Blocks, union
+from holdfast.core.model.values.bitsets import Bitset, union
 from holdfast.core.region.state.slot_kinds import kinds_in
 from holdfast.core.region.state.tables import RegionState
 
@@ -18,7 +18,7 @@ from holdfast.core.region.state.tables import RegionState
 _RUNS_NOTHING = (PENDING, Phase.TERMINATING, Phase.SUCCEEDED)
 
 
-class Kind(NamedTuple):
+class SlotGroup(NamedTuple):
     """What slots have in common as far as what is wanted of them goes."""
 
     phase: Phase
@@ -40,10 +40,10 @@ class Kind(NamedTuple):
         return self.template != template and self.phase not in _RUNS_NOTHING
 
 
-def kinds_of(state: RegionState, assignment: Assignment) -> dict[Kind, Blocks]:
+def slot_groups(state: RegionState, assignment: Assignment) -> dict[SlotGroup, Bitset]:
     """The slots of an assignment by kind, whoever pays for them. No slot is looked at."""
-    found: dict[Kind, Blocks] = {}
+    found: dict[SlotGroup, Bitset] = {}
     for (phase, template, following, _), ordinals in kinds_in(state, assignment.uid).items():
-        kind = Kind(Phase(phase), template, following)
+        kind = SlotGroup(Phase(phase), template, following)
         found[kind] = union((found[kind], ordinals)) if kind in found else ordinals
     return found

@@ -5,25 +5,25 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.records.breaches import Breach
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.commands import CloseBreach
-from holdfast.core.region.events import BreachClosed, BreachOpened
-from holdfast.core.region.queries.breaches import Overshoots, _object_of, _overshoots_of, overshoot_now
+from holdfast.core.region.events import BreachOpened, RegionBreachClosed
+from holdfast.core.region.queries.breaches import Overshoots, breach_object, overshoot_now, overshoots_of
 from holdfast.core.region.state.tables import RegionState
 
 
-def opened(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpened]:
+def breach_events(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpened]:
     """A breach for each overshoot that is new or larger than the one that is open. What grows keeps its deadline; what
     was cured, and is not closed yet, is broken anew."""
     events = []
     now: dict[str, Overshoots] = {}  # each object is looked at once, however much of it is broken
     for (invariant, key), overshoot in sorted(found.items()):
         known = state.breaches.get((invariant, key))
-        if known is not None and _object_of(key) not in now:
-            now[_object_of(key)] = _overshoots_of(state, key)
-        if known is None or not now[_object_of(key)].get((invariant, key)):
+        if known is not None and breach_object(key) not in now:
+            now[breach_object(key)] = overshoots_of(state, key)
+        if known is None or not now[breach_object(key)].get((invariant, key)):
             deadline = at + state.facts.settings.breach_deadline
             events.append(BreachOpened(Breach(invariant, key, overshoot, "controller/repair", at, deadline)))
         elif known.overshoot < overshoot:
@@ -31,11 +31,11 @@ def opened(state: RegionState, found: Overshoots, at: Instant) -> list[BreachOpe
     return events
 
 
-def close_breach(state: RegionState, command: CloseBreach, case: Case) -> Accepted | Refused:
+def close_breach(state: RegionState, command: CloseBreach, case: CommandContext) -> Accepted | Refused:
     """Only when what it was opened for is whole again."""
     if (command.invariant, command.key) not in state.breaches:
         return not_found("breach", f"{command.invariant} of {command.key}")
     left = overshoot_now(state, command.invariant, command.key)
     if left:
         return Refused(Code.TOO_EARLY, f"{command.key} is still over by {left}", {"overshoot": left})
-    return Accepted((BreachClosed(command.invariant, command.key),))
+    return Accepted((RegionBreachClosed(command.invariant, command.key),))

@@ -9,28 +9,28 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
 from holdfast.core.ledger.builtin import log, sessions
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, slot_keys
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.model.values.settings import Settings, drifted, outlasting
+from holdfast.core.model.values.settings import Settings, outlasting, with_drift
 from holdfast.core.model.values.structs import Duration, Revision
 from holdfast.core.region.events import NodeStored
-from holdfast.core.region.queries.fence import falls_at, is_past
+from holdfast.core.region.queries.fence import fenced_at, is_past
 from holdfast.core.region.state.slot_kinds import has_slots
 from holdfast.core.region.state.tables import RegionState
 
 
-def open_session(state: RegionState, command: sessions.OpenSession, case: Case) -> Accepted | Refused:
+def open_session(state: RegionState, command: sessions.OpenSession, case: CommandContext) -> Accepted | Refused:
     """One life at a time: the older session of the same name ends in the same commit."""
     return _with_node(state, sessions.open_session(state, command, case), case)
 
 
-def end_session(state: RegionState, command: sessions.EndSession, case: Case) -> Accepted | Refused:
+def end_session(state: RegionState, command: sessions.EndSession, case: CommandContext) -> Accepted | Refused:
     """Node health and the ledger may end any session, a machine only its own."""
     return _with_node(state, sessions.end_session(state, command, case), case)
 
 
-def _with_node(state: RegionState, answer: Accepted | Refused, case: Case) -> Accepted | Refused:
+def _with_node(state: RegionState, answer: Accepted | Refused, case: CommandContext) -> Accepted | Refused:
     """The answer, and the node of the agent whose session ends in it as that leaves it."""
     if isinstance(answer, Refused):
         return answer
@@ -47,7 +47,7 @@ def _with_node(state: RegionState, answer: Accepted | Refused, case: Case) -> Ac
     return Accepted((*answer.events, NodeStored(after)), answer.answer)
 
 
-def _fence_of(state: RegionState, session: Revision, node: Node, case: Case) -> Duration:
+def _fence_of(state: RegionState, session: Revision, node: Node, case: CommandContext) -> Duration:
     """The fence time that counts from the end of this session: of an earlier one whose fence is not past, if longer.
 
     A session that began in a log of level 1 does not know its own: it has been told those that are in force.
@@ -56,7 +56,7 @@ def _fence_of(state: RegionState, session: Revision, node: Node, case: Case) -> 
     return max(earlier, state.sessions[session].fence or state.facts.settings.fence_time)
 
 
-def configure(state: RegionState, command: log.Configure, case: Case) -> Accepted | Refused:
+def configure(state: RegionState, command: log.Configure, case: CommandContext) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted; a lower
     fence time while one runs of which it is not kept how long it is; longer times than the platform waits for where it
     may have to; a lease with which an agent could not keep it."""
@@ -69,13 +69,13 @@ def configure(state: RegionState, command: log.Configure, case: Case) -> Accepte
         if refused is not None:
             return refused
     return (
-        _refuse_untold(state, command.settings)
+        _refuse_unreported(state, command.settings)
         or _refuse_overrun(state, command.settings)
         or log.configure(state, command, case)
     )
 
 
-def _refuse_untold(state: RegionState, settings: Settings) -> Refused | None:
+def _refuse_unreported(state: RegionState, settings: Settings) -> Refused | None:
     """The platform gives a leased right away by the times with which this region has joined. Agents go by longer ones
     at once, and a region that is cut off then cannot tell it: it raises them while nothing here runs by a lease."""
     now, then = outlasting(state.facts.settings), outlasting(settings)
@@ -96,14 +96,14 @@ def _refuse_untold(state: RegionState, settings: Settings) -> Refused | None:
 
 def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
     """With a longer lease an agent that goes by an earlier grace would end what it has after the fence."""
-    lease = drifted(settings.session_lease, settings)
-    if lease <= drifted(state.facts.settings.session_lease, state.facts.settings):
+    lease = with_drift(settings.session_lease, settings)
+    if lease <= with_drift(state.facts.settings.session_lease, state.facts.settings):
         return None
     for node in state.nodes.values():
         session = state.sessions.get(node.session)
         if session is None or lease + node.overrun <= max(session.fence, settings.fence_time):
             continue
-        slots = (state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM))
+        slots = (state.slots[key] for key in slot_keys(state.rooms.get(node.uid) or EMPTY_USAGE))
         if any(state.assignments[slot.assignment].exclusive for slot in slots):
             message = (
                 f"{node.name} has exclusive work, and its agent ends that {node.overrun} ms after its lease: raise the "
@@ -113,12 +113,12 @@ def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
     return None
 
 
-def _refuse_shorter(state: RegionState, case: Case) -> Refused | None:
+def _refuse_shorter(state: RegionState, case: CommandContext) -> Refused | None:
     """Fences that began at level 1 are as long as the settings say: a lower number would end them before their time."""
     if state.facts.level < 2:
         message = "below level 2 it is not kept by which fence time agents act: raise the level of this log first"
         return Refused(Code.LEVEL, message, {"level": state.facts.level})
-    running = [falls_at(state, node) for node in state.nodes.values() if node.session_ended and not node.fence]
+    running = [fenced_at(state, node) for node in state.nodes.values() if node.session_ended and not node.fence]
     until = max(running, default=0)
     if case.at < until:
         message = f"a fence runs until {until} by the present time, from before the level of this log was raised"

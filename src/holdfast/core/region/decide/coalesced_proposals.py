@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.core.ledger.answers import Accepted
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.commands import Group, Propose
-from holdfast.core.region.decide.proposal_scratch import Trial
-from holdfast.core.region.decide.proposal_terms import Terms, terms_of
-from holdfast.core.region.decide.proposals import place, placed_event, refuse_proposal
+from holdfast.core.region.commands import PlacementGroup, Propose
+from holdfast.core.region.decide.proposal_scratch import ProposalScratch
+from holdfast.core.region.decide.proposal_terms import GroupTerms, group_terms
+from holdfast.core.region.decide.proposals import check_placement, placed_event, refuse_proposal
 from holdfast.core.region.events import SlotsPlaced
-from holdfast.core.region.queries.feasibility import Misfit
+from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.state.evolve_placements import Placed, count_placed, place_slots
 from holdfast.core.region.state.tables import RegionState
 
@@ -28,28 +28,28 @@ class _Shared:
 
     __slots__ = ("counts", "terms")
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: GroupTerms) -> None:
         self.terms = terms
         self.counts: dict[str, int] = {}
 
 
-class ProposalsInARow:
+class ProposalCoalescer:
     """One trial for proposals that follow one another."""
 
     def __init__(self, state: RegionState, at: Instant) -> None:
         self.at = at
         self._state = state
-        self._trial: Trial | None = None
+        self._trial: ProposalScratch | None = None
         self._known: dict[tuple[Revision, str, Revision], _Shared] = {}
         self._current: _Shared | None = None
         self._held: list[tuple[SlotsPlaced, Stamp]] = []
 
-    def judge(self, command: Propose, case: Case) -> Accepted | None:
+    def judge(self, command: Propose, case: CommandContext) -> Accepted | None:
         """Accepted when every placement is plain and fits beside those before it."""
         if len(command.groups) != 1 or not command.bind or refuse_proposal(self._state, command, case) is not None:
             return None
         if self._trial is None:
-            self._trial = Trial(self._state, case)
+            self._trial = ProposalScratch(self._state, case)
         trial, group = self._trial, command.groups[0]
         trial.case = case
         shared = self._shared(trial, group, case)
@@ -59,14 +59,14 @@ class ProposalsInARow:
         for placement in group.placements:
             if placement.after or placement.hold:
                 return None
-            account = place(trial, terms, placement)
-            if isinstance(account, Misfit) or (paying and account != paying):
+            account = check_placement(trial, terms, placement)
+            if isinstance(account, Infeasible) or (paying and account != paying):
                 return None
             paying = account
         shared.counts[paying] = shared.counts.get(paying, 0) + len(group.placements)
         return Accepted((placed_event(terms, group, paying, group.placements, command, case),))
 
-    def _shared(self, trial: Trial, group: Group, case: Case) -> _Shared | None:
+    def _shared(self, trial: ProposalScratch, group: PlacementGroup, case: CommandContext) -> _Shared | None:
         """The terms of this assignment, template and policy; when others were in use, those are closed first."""
         key = (group.assignment, group.template, case.envelope.policy)
         known, current = self._known.get(key), self._current
@@ -76,8 +76,8 @@ class ProposalsInARow:
             trial.close_group(current.terms, current.counts)
             current.counts = {}
         if known is None:
-            terms = terms_of(trial, group)
-            if isinstance(terms, Misfit):
+            terms = group_terms(trial, group)
+            if isinstance(terms, Infeasible):
                 return None
             known = self._known[key] = _Shared(terms)
         elif known.terms.firm:

@@ -17,20 +17,20 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import encode
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
-from holdfast.core.region.limits import EACH_BYTES, GONE_BYTES, GONE_MAX
-from holdfast.core.region.state.shipped_objects import GONE_FROM, is_own
-from holdfast.core.region.state.tables import Listing, Name, Place, RegionState
+from holdfast.core.region.limits import EACH_BYTES, REMOVED_BYTES, REMOVED_MAX
+from holdfast.core.region.state.shipped_objects import TABLE_OF_SHIPPED, is_own
+from holdfast.core.region.state.tables import FullListProgress, ObjectName, RegionInfo, RegionState
 
 
-def refuse_part(place: Place, command: c.Ship, facts: dict[str, Any]) -> Refused | None:
+def refuse_part(place: RegionInfo, command: c.Ship, facts: dict[str, Any]) -> Refused | None:
     """Whether this part of a full list is not the next one."""
     listing = place.listing
     past = command.log_id == place.platform_log and command.to <= place.cursor
     if listing is not None and _is_of(listing, command):
-        if is_swept_on(place, command):
+        if is_resumed_sweep(place, command):
             return None
         if command.part < listing.parts:
             return Refused(Code.ALREADY, f"{listing.parts} parts of this list are here", facts)
@@ -44,7 +44,7 @@ def refuse_part(place: Place, command: c.Ship, facts: dict[str, Any]) -> Refused
     return None
 
 
-def is_swept_on(place: Place, command: c.Ship) -> bool:
+def is_resumed_sweep(place: RegionInfo, command: c.Ship) -> bool:
     """Whether this is the last part once more, whose objects are here and which has not ended yet."""
     listing = place.listing
     if listing is None or listing.swept is None or not _is_of(listing, command):
@@ -52,56 +52,58 @@ def is_swept_on(place: Place, command: c.Ship) -> bool:
     return command.last and command.part == listing.parts - 1
 
 
-def _is_of(listing: Listing, command: c.Ship) -> bool:
+def _is_of(listing: FullListProgress, command: c.Ship) -> bool:
     return (listing.log_id, listing.term, listing.to) == (command.log_id, command.term, command.to)
 
 
-def taken(state: RegionState, command: c.Ship, names: tuple[Name, ...]) -> tuple[list[c.Gone], list[Any]]:
+def apply_part(
+    state: RegionState, command: c.Ship, names: tuple[ObjectName, ...]
+) -> tuple[list[c.RemovedObject], list[Any]]:
     """What is gone with this part of a list, and the events that say how far the list is now."""
     part = e.ListTaken(command.log_id, command.term, command.to, command.part, names)
     if not command.last:
         return [], [part]
-    again = is_swept_on(state.place, command)
+    again = is_resumed_sweep(state.place, command)
     named = set() if again else {*names}
     if again or command.part:
         named.update(*[row for _, row in state.listed.unordered()])
-    gone = _missing(state, named, after=state.place.listing if again else None)
+    gone = _unlisted(state, named, after=state.place.listing if again else None)
     now = _first(state, gone, None if again else command)
     if len(now) == len(gone):
         return gone, [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]
-    swept = e.ListSwept(command.log_id, now[-1] if now else c.Gone("", ""))
+    swept = e.ListSwept(command.log_id, now[-1] if now else c.RemovedObject("", ""))
     return now, [swept] if again else [part, swept]
 
 
-def _first(state: RegionState, gone: list[c.Gone], beside: c.Ship | None) -> list[c.Gone]:
+def _first(state: RegionState, gone: list[c.RemovedObject], beside: c.Ship | None) -> list[c.RemovedObject]:
     """As much of it as one record holds: nothing, where the part that it comes with is large, and else one at least."""
-    left = GONE_BYTES - (len(encode(beside)) if beside is not None else 0)
-    for count, one in enumerate(gone[:GONE_MAX]):
+    left = REMOVED_BYTES - (len(encode(beside)) if beside is not None else 0)
+    for count, one in enumerate(gone[:REMOVED_MAX]):
         left -= EACH_BYTES
         assignment = state.assignments.get(int(one.key)) if one.kind == "assignment" else None
-        left -= len(encode(ending(assignment))) if assignment is not None else 0
+        left -= len(encode(ended_assignment(assignment))) if assignment is not None else 0
         if left < 0 and (count or beside is not None):
             return gone[:count]
-    return gone[:GONE_MAX]
+    return gone[:REMOVED_MAX]
 
 
-def ending(assignment: Assignment) -> Assignment:
+def ended_assignment(assignment: Assignment) -> Assignment:
     """An assignment that the platform has no more: whatever stands by it ends, and there is nobody to give back to."""
-    return replace(assignment, stage=Stage.ENDED, shares=(), ordinals=(), returning=())
+    return replace(assignment, stage=AssignmentStage.ENDED, shares=(), ordinals=(), returning=())
 
 
-def _missing(state: RegionState, named: set[Name], after: Listing | None) -> list[c.Gone]:
+def _unlisted(state: RegionState, named: set[ObjectName], after: FullListProgress | None) -> list[c.RemovedObject]:
     """What is not named and was not told to be gone yet, templates last: they go after those who use them."""
     swept = after.swept if after is not None and after.swept is not None else ("", "")
     found = []
-    for kind in (*GONE_FROM, "template"):
-        table = GONE_FROM[kind][0] if kind in GONE_FROM else "templates"
+    for kind in (*TABLE_OF_SHIPPED, "template"):
+        table = TABLE_OF_SHIPPED[kind][0] if kind in TABLE_OF_SHIPPED else "templates"
         for key, value in state.table(table).unordered():
             name = kind, str(key)
             if name not in named and not is_own(kind, value) and _turn(name) > _turn(swept):
                 found.append(name)
-    return [c.Gone(*name) for name in sorted(found, key=_turn)]
+    return [c.RemovedObject(*name) for name in sorted(found, key=_turn)]
 
 
-def _turn(name: Name) -> tuple[bool, Name]:
+def _turn(name: ObjectName) -> tuple[bool, ObjectName]:
     return name[0] == "template", name

@@ -10,27 +10,27 @@ from itertools import islice
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
-from holdfast.core.ledger.builtin.overrides import in_force
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.builtin.overrides import active_overrides
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, DeviceRoom
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, DeviceUsage
 from holdfast.core.model.records.nodes import Node, ports_of
-from holdfast.core.model.records.slots import HoldPurpose, Reservation
-from holdfast.core.model.values.resources import NOTHING, ill_formed
+from holdfast.core.model.records.slots import Reservation, ReservationPurpose
+from holdfast.core.model.values.resources import ZERO, amount_problem
 from holdfast.core.region.commands import DropHold, ExtendHold, Hold
 from holdfast.core.region.events import HoldEnded, HoldStored
 from holdfast.core.region.limits import HOLDS_MAX
-from holdfast.core.region.queries.accounts import ENDED, affordable, leaves_protected
-from holdfast.core.region.queries.assignments import outlawed
-from holdfast.core.region.queries.breaches import displaced
-from holdfast.core.region.queries.feasibility import Misfit, feasible
+from holdfast.core.region.queries.accounts import GRANT_ENDED, affordable_count, unprotected_count
+from holdfast.core.region.queries.assignments import why_not_allowed
+from holdfast.core.region.queries.breaches import why_displaced
+from holdfast.core.region.queries.feasibility import Infeasible, feasible
 from holdfast.core.region.queries.gates import REPAIR, refuse_paused, refuse_repair, refuse_zone
 from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 
 
-def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
+def hold(state: RegionState, command: Hold, case: CommandContext) -> Accepted | Refused:
     """Keep room on a node, by the gates of a binding. What is held is paid for like what runs."""
     latest = case.at + state.facts.settings.grant_life
     if not case.at < command.ends <= latest:
@@ -47,11 +47,11 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     misfit = _refuse_place(state, command, tenant, case) or _misfit(state, node, template, tenant, command.devices)
     if misfit is not None:
         return Refused(misfit.code, f"{node.name}: {misfit.detail}", {"node": node.name})
-    affords = affordable(state, command.account, case.at, template.need)
+    affords = affordable_count(state, command.account, case.at, template.need)
     if affords < 1:
-        code = Code.GRANT_ENDED if affords == ENDED else Code.OVER_GRANT
+        code = Code.GRANT_ENDED if affords == GRANT_ENDED else Code.OVER_GRANT
         return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
-    if leaves_protected(state, f"quota/{tenant}", NOTHING, template.need) < 1:
+    if unprotected_count(state, f"quota/{tenant}", ZERO, template.need) < 1:
         return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
     stored = Reservation(
         case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid,
@@ -60,10 +60,10 @@ def hold(state: RegionState, command: Hold, case: Case) -> Accepted | Refused:
     return Accepted((HoldStored(stored),))
 
 
-def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Template, str] | Refused:
+def _shape(state: RegionState, command: Hold, case: CommandContext) -> tuple[Template, str] | Refused:
     """What is held, as the template of what will stand there, and for which tenant."""
-    if command.purpose is not HoldPurpose.PLACEHOLDER:
-        wrong = ill_formed(command.need) or ("" if 0 < command.device_milli <= 1000 else "deviceMilli is 1 to 1000")
+    if command.purpose is not ReservationPurpose.PLACEHOLDER:
+        wrong = amount_problem(command.need) or ("" if 0 < command.device_milli <= 1000 else "deviceMilli is 1 to 1000")
         if not wrong and command.need.gpu != len(command.devices) * command.device_milli:
             wrong = "the gpu that is needed is the sum over its devices"
         if wrong or command.assignment or command.template or not command.tenant:
@@ -77,7 +77,9 @@ def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Template, str
     template = state.templates.get(command.template)
     if assignment is None or template is None:
         return not_found("assignment with template", f"{command.assignment}/{command.template}")
-    if assignment.stage is Stage.ENDED or command.template not in {share.template for share in assignment.shares}:
+    if assignment.stage is AssignmentStage.ENDED or command.template not in {
+        share.template for share in assignment.shares
+    }:
         return Refused(Code.NOT_ASSIGNED, f"assignment {assignment.uid} does not ask for it", {})
     if case.outside_tenant(assignment.tenant):
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room for {assignment.tenant}", {})
@@ -86,27 +88,29 @@ def _shape(state: RegionState, command: Hold, case: Case) -> tuple[Template, str
     return template, assignment.tenant
 
 
-def _refuse_place(state: RegionState, command: Hold, tenant: str, case: Case) -> Misfit | None:
+def _refuse_place(state: RegionState, command: Hold, tenant: str, case: CommandContext) -> Infeasible | None:
     """What overrides and the law say before any node is asked."""
-    overrides = in_force(state, case.at)
+    overrides = active_overrides(state, case.at)
     misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, state.nodes[command.node])
     assignment = state.assignments.get(command.assignment)
-    return misfit or (outlawed(state, assignment) if assignment is not None else None)
+    return misfit or (why_not_allowed(state, assignment) if assignment is not None else None)
 
 
-def _misfit(state: RegionState, node: Node, template: Template, tenant: str, devices: tuple[int, ...]) -> Misfit | None:
+def _misfit(
+    state: RegionState, node: Node, template: Template, tenant: str, devices: tuple[int, ...]
+) -> Infeasible | None:
     """Reclaimable work may stand where room is held: only firm work and other holds are counted. Ports are not held:
     so many have to be free."""
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
     if len(room.holds) >= HOLDS_MAX:
-        return Misfit(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
-    kept = replace(room, all=room.firm, devices=tuple(DeviceRoom(d.firm, d.firm, d.held) for d in room.devices))
+        return Infeasible(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
+    kept = replace(room, all=room.firm, devices=tuple(DeviceUsage(d.firm, d.firm, d.held) for d in room.devices))
     free = (port for port in ports_of(node) if port not in room.ports)
     ports = tuple(islice(free, template.ports))
     return feasible(node, kept, template, tenant, devices, ports, there=tenants_on(state, node))
 
 
-def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
+def _mine(state: RegionState, uid: int, case: CommandContext) -> Reservation | Refused:
     known = state.holds.get(uid)
     if known is None:
         return not_found("hold", uid)
@@ -114,34 +118,36 @@ def _mine(state: RegionState, uid: int, case: Case) -> Reservation | Refused:
         node = state.nodes[known.node].name
         outside = case.outside_tenant(known.tenant) or case.outside_node(node)
         return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}, on {node}", {}) if outside else known
-    if case.actor == REPAIR and displaced(state, known, case.at):
-        misfit = refuse_repair(in_force(state, case.at))
+    if case.actor == REPAIR and why_displaced(state, known, case.at):
+        misfit = refuse_repair(active_overrides(state, case.at))
         return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known
     if known.owner != case.actor:
         return Refused(Code.NOT_OWNER, f"hold {uid} is of {known.owner}", {"owner": known.owner})
     return known
 
 
-def extend_hold(state: RegionState, command: ExtendHold, case: Case) -> Accepted | Refused:
+def extend_hold(state: RegionState, command: ExtendHold, case: CommandContext) -> Accepted | Refused:
     """Its owner, or an operator, keeps it longer, while its account has not ended."""
     known = _mine(state, command.hold, case)
     if isinstance(known, Refused):
         return known
     if known.ends <= case.at or not known.ends < command.ends <= case.at + state.facts.settings.grant_life:
         return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
-    if affordable(state, known.account, case.at, NOTHING) == ENDED:
+    if affordable_count(state, known.account, case.at, ZERO) == GRANT_ENDED:
         return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})
     return Accepted((HoldStored(replace(known, ends=command.ends, revision=case.revision)),))
 
 
-def drop_hold(state: RegionState, command: DropHold, case: Case) -> Accepted | Refused:
+def drop_hold(state: RegionState, command: DropHold, case: CommandContext) -> Accepted | Refused:
     """Its owner or an operator gives it back; repair, where it is held in vain."""
     known = _mine(state, command.hold, case)
     if isinstance(known, Refused):
         return known
-    return Accepted((ended(known, displaced(state, known, case.at) if case.kind == "controller" else "dropped"),))
+    return Accepted(
+        (hold_ended_event(known, why_displaced(state, known, case.at) if case.kind == "controller" else "dropped"),)
+    )
 
 
-def ended(held: Reservation, cause: str) -> HoldEnded:
+def hold_ended_event(held: Reservation, cause: str) -> HoldEnded:
     """The end of a hold."""
     return HoldEnded(held.uid, held.node, held.assignment, cause)

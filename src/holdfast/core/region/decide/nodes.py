@@ -7,15 +7,15 @@ import re
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.topology import PRESENT_MAX, PRESENT_NAME_MAX
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, slot_keys
 from holdfast.core.model.records.nodes import LOAD_STEP, MACHINE_NAME_MAX, NO_MACHINE, NO_REPORT, Node, NodeHealth
 from holdfast.core.model.values.limits import MARKS_MAX, NODE_PORTS_MAX
-from holdfast.core.model.values.resources import ill_formed
+from holdfast.core.model.values.resources import amount_problem
 from holdfast.core.region.commands import AdministerNode, JudgeNode, RegisterNode, RemoveNode, ReportNode
-from holdfast.core.region.decide.breaches import opened
-from holdfast.core.region.decide.holds import ended
+from holdfast.core.region.decide.breaches import breach_events
+from holdfast.core.region.decide.holds import hold_ended_event
 from holdfast.core.region.events import NodeRemoved, NodeReported, NodeStored
 from holdfast.core.region.limits import ADDRESS_MAX, LOAD_EVERY_MS, NAME_MAX, PORT_MAX
 from holdfast.core.region.queries.breaches import node_overshoots
@@ -29,11 +29,11 @@ _TENANT = re.compile(r"[-a-z0-9.]{0,128}")
 _ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{ADDRESS_MAX}}}")
 
 
-def register_node(state: RegionState, command: RegisterNode, case: Case) -> Accepted | Refused:
+def register_node(state: RegionState, command: RegisterNode, case: CommandContext) -> Accepted | Refused:
     """An agent registers its own node, in its session. Zone and pool stay while work stands there."""
     if case.actor != f"agent/{command.name}":
         return Refused(Code.NOT_OWNER, f"{case.actor} registers its own node, not {command.name}", {})
-    wrong = _ill_formed(command)
+    wrong = _node_problem(command)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"node": command.name})
     uid = state.node_names.get(command.name)
@@ -53,15 +53,15 @@ def register_node(state: RegionState, command: RegisterNode, case: Case) -> Acce
     node = _with_machine(node, known, case)
     if replace(node, revision=known.revision) == known:
         return Refused(Code.ALREADY, f"{node.name} is registered so", {"uid": node.uid})
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
     if (node.zone, node.pool) != (known.zone, known.pool) and room.slots:
         return Refused(
-            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(standing(room))}
+            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(slot_keys(room))}
         )
-    return Accepted((NodeStored(node), *opened(state, node_overshoots(state, node), case.at)))
+    return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), case.at)))
 
 
-def _with_machine(node: Node, known: Node, case: Case) -> Node:
+def _with_machine(node: Node, known: Node, case: CommandContext) -> Node:
     """The node with since when it is this machine, and what it was before. That is told until the agent is back on the
     same one in another session; what was not told before is no change."""
     if node.machine != known.machine:
@@ -74,7 +74,7 @@ def _with_machine(node: Node, known: Node, case: Case) -> Node:
     return replace(node, machine_before=known.machine_before, machine_changed=known.machine_changed)
 
 
-def _ill_formed(command: RegisterNode) -> str:
+def _node_problem(command: RegisterNode) -> str:
     if not 0 < len(command.name) <= NAME_MAX or not command.zone or not command.pool:
         return f"a node has a name of at most {NAME_MAX} characters, a zone and a pool"
     if any(not 0 < device.milli <= 1000 for device in command.devices):
@@ -97,15 +97,15 @@ def _ill_formed(command: RegisterNode) -> str:
         return "a node is one tenant's by that tenant's name"
     if len(command.capacity.extended) > MARKS_MAX:
         return f"a node has at most {MARKS_MAX} extended resources, not {len(command.capacity.extended)}"
-    return ill_formed(command.capacity)
+    return amount_problem(command.capacity)
 
 
-def report_node(state: RegionState, command: ReportNode, case: Case) -> Accepted | Refused:
+def report_node(state: RegionState, command: ReportNode, case: CommandContext) -> Accepted | Refused:
     """An agent speaks of its own node, in the session in which it registered it: whenever something else lies ready
     there, and of its load alone now and then."""
     if case.actor != f"agent/{command.name}":
         return Refused(Code.NOT_OWNER, f"{case.actor} reports of its own node, not of {command.name}", {})
-    wrong = _ill_told(command)
+    wrong = _report_problem(command)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"node": command.name})
     node = state.nodes.get(state.node_names.get(command.name) or 0)
@@ -123,7 +123,7 @@ def report_node(state: RegionState, command: ReportNode, case: Case) -> Accepted
     return Accepted((NodeReported(node.uid, command.cpu, command.memory, command.present),))
 
 
-def _ill_told(command: ReportNode) -> str:
+def _report_problem(command: ReportNode) -> str:
     if not {command.cpu, command.memory} <= set(range(0, 101, LOAD_STEP)):
         return f"load is from 0 to 100 percent, in steps of {LOAD_STEP}"
     present = command.present
@@ -134,7 +134,7 @@ def _ill_told(command: ReportNode) -> str:
     return ""
 
 
-def administer_node(state: RegionState, command: AdministerNode, case: Case) -> Accepted | Refused:
+def administer_node(state: RegionState, command: AdministerNode, case: CommandContext) -> Accepted | Refused:
     """An operator's word: all of it, each time. A cordon and a drain say why."""
     known = state.nodes.get(command.node)
     if known is None:
@@ -149,10 +149,10 @@ def administer_node(state: RegionState, command: AdministerNode, case: Case) -> 
     )  # fmt: skip
     if replace(node, revision=known.revision) == known:
         return Refused(Code.ALREADY, f"{node.name} is administered so", {})
-    return Accepted((NodeStored(node), *opened(state, node_overshoots(state, node), case.at)))
+    return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), case.at)))
 
 
-def judge_node(state: RegionState, command: JudgeNode, case: Case) -> Accepted | Refused:
+def judge_node(state: RegionState, command: JudgeNode, case: CommandContext) -> Accepted | Refused:
     """A node is given up only once its session has ended, and is ready only in one."""
     known = state.nodes.get(command.node)
     if known is None:
@@ -166,16 +166,16 @@ def judge_node(state: RegionState, command: JudgeNode, case: Case) -> Accepted |
     return Accepted((NodeStored(replace(known, revision=case.revision, health=command.health)),))
 
 
-def remove_node(state: RegionState, command: RemoveNode, case: Case) -> Accepted | Refused:
+def remove_node(state: RegionState, command: RemoveNode, case: CommandContext) -> Accepted | Refused:
     """Nothing stands on it, and its agent is gone. What is held on it ends with it."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
     if case.outside_node(known.name) or case.outside_nodes():
         return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
-    room = state.rooms.get(known.uid) or EMPTY_ROOM
+    room = state.rooms.get(known.uid) or EMPTY_USAGE
     if room.slots or known.session:
-        facts = {"slots": len(standing(room)), "session": known.session}
+        facts = {"slots": len(slot_keys(room)), "session": known.session}
         return Refused(Code.IN_USE, f"{known.name} is not empty, or its agent lives", facts)
-    holds = (ended(state.holds[uid], "node-removed") for uid in room.holds)
+    holds = (hold_ended_event(state.holds[uid], "node-removed") for uid in room.holds)
     return Accepted((*holds, NodeRemoved(known.uid)))

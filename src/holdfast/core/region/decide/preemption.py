@@ -11,26 +11,28 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.records.lifecycle import STOPPABLE, Phase
-from holdfast.core.model.records.node_usage import DeviceRoom, Room
+from holdfast.core.model.records.node_usage import DeviceUsage, NodeUsage
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Reservation, Slot
-from holdfast.core.model.values.resources import NOTHING, Resources, above_zero, greatest, subtract, total
-from holdfast.core.region.commands import Placement
-from holdfast.core.region.decide.proposal_scratch import Trial
-from holdfast.core.region.decide.proposal_terms import Terms
-from holdfast.core.region.events import HoldEnded, SlotsStopping, Stopping
+from holdfast.core.model.values.resources import ZERO, Resources, clamp_zero, elementwise_max, subtract, total
+from holdfast.core.region.commands import SlotPlacement
+from holdfast.core.region.decide.proposal_scratch import ProposalScratch
+from holdfast.core.region.decide.proposal_terms import GroupTerms
+from holdfast.core.region.events import HoldEnded, SlotsStopping, SlotStop
 from holdfast.core.region.queries.assignments import disruption_left
-from holdfast.core.region.queries.feasibility import Misfit, fits
-from holdfast.core.region.state.node_usage import victims_left, with_slot, without_hold
+from holdfast.core.region.queries.feasibility import Infeasible, fits
+from holdfast.core.region.state.node_usage import remaining_victims, with_slot, without_hold
 
 
-def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Placement) -> str | Misfit:
+def place_after(
+    trial: ProposalScratch, terms: GroupTerms, slot: Slot, node: Node, placement: SlotPlacement
+) -> str | Infeasible:
     """The account that pays, with victims and hold taken in the trial; or the gate that is shut."""
     victims = _victims(trial, terms, placement)
-    if isinstance(victims, Misfit):
+    if isinstance(victims, Infeasible):
         return victims
     hold = _hold(trial, terms, placement)
-    if isinstance(hold, Misfit):
+    if isinstance(hold, Infeasible):
         return hold
     room = trial.room(node.uid)
     if hold is not None:
@@ -42,79 +44,79 @@ def succeed(trial: Trial, terms: Terms, slot: Slot, node: Node, placement: Place
         return misfit
     extra = _extra(trial, terms, victims, hold)
     if terms.firm and terms.plain:
-        terms.stood(trial, NOTHING)
-    if terms.firm and terms.leaves(trial, above_zero(extra)) < 1:
-        return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
+        terms.stood(trial, ZERO)
+    if terms.firm and terms.leaves(trial, clamp_zero(extra)) < 1:
+        return Infeasible(Code.PROTECTED, "what is left is kept for protected tenants")
     if hold is not None:
         terms.refund(trial, hold.account, hold.need)
     account = slot.account or terms.pay(trial)
     if not account:
         if hold is not None:
-            terms.refund(trial, hold.account, subtract(NOTHING, hold.need))
+            terms.refund(trial, hold.account, subtract(ZERO, hold.need))
         return terms.cannot_pay(trial)
     _take(trial, terms, slot, node, placement, victims, hold, room, extra)
     return account
 
 
-def _victims(trial: Trial, terms: Terms, placement: Placement) -> list[Slot] | Misfit:
+def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement) -> list[Slot] | Infeasible:
     found = []
     if len({*placement.after}) != len(placement.after):
-        return Misfit(Code.MALFORMED, "a victim is named twice")
+        return Infeasible(Code.MALFORMED, "a victim is named twice")
     serving_lost = dict(trial.succession.serving_lost)
     for key in placement.after:
         victim = trial.slot_of(key)
         if victim is None or victim.node != placement.node:
-            return Misfit(Code.NOT_FOUND, f"slot {key} does not stand on that node")
+            return Infeasible(Code.NOT_FOUND, f"slot {key} does not stand on that node")
         if victim.heir is not None or key in trial.succession.victims:
-            return Misfit(Code.IN_USE, f"another slot already waits for {key}")
+            return Infeasible(Code.IN_USE, f"another slot already waits for {key}")
         if victim.phase is not Phase.TERMINATING:
             misfit = _may_stop(trial, terms, victim, serving_lost.get(victim.assignment, 0))
             if misfit is not None:
                 return misfit
             if victim.phase is Phase.SERVING:
                 serving_lost[victim.assignment] = serving_lost.get(victim.assignment, 0) + 1
-        elif victims_left(trial.state, victim):
-            return Misfit(Code.IN_USE, f"slot {key} itself waits for others")
+        elif remaining_victims(trial.state, victim):
+            return Infeasible(Code.IN_USE, f"slot {key} itself waits for others")
         found.append(victim)
     return found
 
 
-def _may_stop(trial: Trial, terms: Terms, victim: Slot, lost: int) -> Misfit | None:
+def _may_stop(trial: ProposalScratch, terms: GroupTerms, victim: Slot, lost: int) -> Infeasible | None:
     key = (victim.workload, victim.ordinal)
-    if victim.phase not in STOPPABLE or victims_left(trial.state, victim):
-        return Misfit(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be stopped for another")
+    if victim.phase not in STOPPABLE or remaining_victims(trial.state, victim):
+        return Infeasible(Code.WRONG_PHASE, f"slot {key} is {victim.phase} and cannot be stopped for another")
     if terms.recovery and not victim.firm:
         return None
     assignment = trial.state.assignments[victim.assignment]
     theirs = trial.state.classes.get(assignment.priority_class)
     mine = terms.priority_class.spec
     if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
-        return Misfit(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
+        return Infeasible(Code.PRIORITY, f"slot {key} is not of strictly lower priority")
     if victim.phase is Phase.SERVING and disruption_left(trial.state, assignment, lost) <= 0:
-        return Misfit(Code.DISRUPTION, "the disruption budget of what would be stopped is spent")
+        return Infeasible(Code.DISRUPTION, "the disruption budget of what would be stopped is spent")
     return None
 
 
-def _hold(trial: Trial, terms: Terms, placement: Placement) -> Reservation | Misfit | None:
+def _hold(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement) -> Reservation | Infeasible | None:
     if not placement.hold:
         return None
     hold = trial.state.holds.get(placement.hold)
     if hold is None or placement.hold in trial.succession.holds or hold.node != placement.node:
-        return Misfit(Code.NOT_FOUND, f"hold {placement.hold} on that node")
+        return Infeasible(Code.NOT_FOUND, f"hold {placement.hold} on that node")
     mine = hold.assignment == terms.assignment.uid if hold.assignment else hold.tenant == terms.tenant
     if not mine:
-        return Misfit(Code.NOT_OWNER, f"hold {placement.hold} is not kept for this workload")
+        return Infeasible(Code.NOT_OWNER, f"hold {placement.hold} is not kept for this workload")
     if hold.ends <= trial.case.at:
-        return Misfit(Code.EXPIRED, f"hold {placement.hold} has ended")
+        return Infeasible(Code.EXPIRED, f"hold {placement.hold} has ended")
     return hold
 
 
-def _needs(trial: Trial, victims: list[Slot], *, firm: bool) -> Resources:
+def _needs(trial: ProposalScratch, victims: list[Slot], *, firm: bool) -> Resources:
     templates = trial.state.templates
     return total(templates[victim.template].need for victim in victims if victim.firm or not firm)
 
 
-def _less(trial: Trial, room: Room, victims: list[Slot]) -> Room:
+def _less(trial: ProposalScratch, room: NodeUsage, victims: list[Slot]) -> NodeUsage:
     """The room as it will be once the victims are gone: what the successor must fit into."""
     if not victims:
         return room
@@ -124,7 +126,7 @@ def _less(trial: Trial, room: Room, victims: list[Slot]) -> Room:
         milli = trial.state.templates[victim.template].gpu_milli
         for index in victim.devices:
             d = devices[index]
-            devices[index] = DeviceRoom(d.firm - (milli if victim.firm else 0), d.all - milli, d.held)
+            devices[index] = DeviceUsage(d.firm - (milli if victim.firm else 0), d.all - milli, d.held)
         for port in victim.ports:
             ports.remove(port)
     firm = subtract(room.firm, _needs(trial, victims, firm=True))
@@ -132,26 +134,26 @@ def _less(trial: Trial, room: Room, victims: list[Slot]) -> Room:
     return replace(room, firm=firm, all=everything, devices=tuple(devices), ports=tuple(ports))
 
 
-def _extra(trial: Trial, terms: Terms, victims: list[Slot], hold: Reservation | None) -> Resources:
+def _extra(trial: ProposalScratch, terms: GroupTerms, victims: list[Slot], hold: Reservation | None) -> Resources:
     """What the placement takes of the region's free room beyond what its victims and its hold took already.
 
     Less than nothing where the hold kept more than the slot needs.
     """
     before = _needs(trial, victims, firm=True)
-    after = greatest(before, terms.template.need)
-    held = hold.need if hold is not None else NOTHING
+    after = elementwise_max(before, terms.template.need)
+    held = hold.need if hold is not None else ZERO
     return subtract(subtract(after, before), held)
 
 
 def _take(
-    trial: Trial,
-    terms: Terms,
+    trial: ProposalScratch,
+    terms: GroupTerms,
     slot: Slot,
     node: Node,
-    placement: Placement,
+    placement: SlotPlacement,
     victims: list[Slot],
     hold: Reservation | None,
-    room: Room,
+    room: NodeUsage,
     extra: Resources,
 ) -> None:
     key = (slot.workload, slot.ordinal)
@@ -161,7 +163,7 @@ def _take(
     if hold is not None:
         trial.succession.holds.add(hold.uid)
         trial.succession.events.append(HoldEnded(hold.uid, hold.node, hold.assignment, "used"))
-    stops: dict[str, list[Stopping]] = {}
+    stops: dict[str, list[SlotStop]] = {}
     for victim in victims:
         trial.succession.victims.add((victim.workload, victim.ordinal))
         if victim.phase is Phase.SERVING:
@@ -169,7 +171,7 @@ def _take(
             trial.succession.serving_lost[victim.assignment] = lost + 1
         if victim.phase is not Phase.TERMINATING:
             cause = "reclaimed" if terms.recovery and not victim.firm else "preempted"
-            again = Stopping((victim.workload, victim.ordinal), victim.node, victim.next_template)
+            again = SlotStop((victim.workload, victim.ordinal), victim.node, victim.next_template)
             stops.setdefault(cause, []).append(again)
     trial.succession.events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
     standing = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
@@ -181,17 +183,17 @@ def _take(
         trial.count_members(terms, node)
 
 
-def _at_least(joined: Room, before: Room) -> Room:
+def _at_least(joined: NodeUsage, before: NodeUsage) -> NodeUsage:
     """Until the victims are gone nobody may use more than they leave: the larger amount stays taken."""
     devices = []
     for index in range(max(len(joined.devices), len(before.devices))):
-        a = joined.devices[index] if index < len(joined.devices) else DeviceRoom()
-        b = before.devices[index] if index < len(before.devices) else DeviceRoom()
-        devices.append(DeviceRoom(max(a.firm, b.firm), max(a.all, b.all), a.held))
+        a = joined.devices[index] if index < len(joined.devices) else DeviceUsage()
+        b = before.devices[index] if index < len(before.devices) else DeviceUsage()
+        devices.append(DeviceUsage(max(a.firm, b.firm), max(a.all, b.all), a.held))
     return replace(
         joined,
-        firm=greatest(joined.firm, before.firm),
-        all=greatest(joined.all, before.all),
+        firm=elementwise_max(joined.firm, before.firm),
+        all=elementwise_max(joined.all, before.all),
         devices=tuple(devices),
         ports=tuple(sorted((*joined.ports, *(port for port in before.ports if port not in joined.ports)))),
     )

@@ -8,32 +8,37 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.tenants import PriorityClass
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import RECOVERY, Assignment
-from holdfast.core.model.records.domains import is_counted
-from holdfast.core.model.records.node_usage import Room
-from holdfast.core.model.values.ranges import Runs
-from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract, times
-from holdfast.core.region.commands import Group
-from holdfast.core.region.decide.proposal_scratch import Trial
-from holdfast.core.region.queries.accounts import ENDED, PLENTY, affordable, leaves_protected
-from holdfast.core.region.queries.domains import Reach, Standing
-from holdfast.core.region.queries.feasibility import Misfit
+from holdfast.core.model.records.domains import has_domain_rules
+from holdfast.core.model.records.node_usage import NodeUsage
+from holdfast.core.model.values.ranges import Ranges
+from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times
+from holdfast.core.region.commands import PlacementGroup
+from holdfast.core.region.decide.proposal_scratch import ProposalScratch
+from holdfast.core.region.queries.accounts import GRANT_ENDED, UNLIMITED, affordable_count, unprotected_count
+from holdfast.core.region.queries.domains import DomainSubject, ReachableDomains
+from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.queries.gates import refuse_group
 
 
-class Terms:
+class GroupTerms:
     """What holds for every placement of a group. It does not know its trial: a cycle would outlive the command."""
 
     plain = 0
-    spare = PLENTY
-    ordinals: Runs | None = None
-    standing: Standing | None = None
-    reach: Reach = MappingProxyType({})
+    spare = UNLIMITED
+    ordinals: Ranges | None = None
+    standing: DomainSubject | None = None
+    reach: ReachableDomains = MappingProxyType({})
     _account = ""
     _left = 0
     _paid = 0
 
     def __init__(
-        self, trial: Trial, assignment: Assignment, group: Group, template: Template, cls: PriorityClass
+        self,
+        trial: ProposalScratch,
+        assignment: Assignment,
+        group: PlacementGroup,
+        template: Template,
+        cls: PriorityClass,
     ) -> None:
         self.assignment = assignment
         self.workload = assignment.workload
@@ -45,9 +50,9 @@ class Terms:
         self.priority_class = cls
         self.firm = not cls.spec.reclaimable
         self.reservation_life = trial.state.facts.settings.reservation_life
-        self.scattered = is_counted(template)
+        self.scattered = has_domain_rules(template)
         if self.scattered:
-            self.standing = Standing(template, assignment.workload, assignment.tenant, assignment.exclusive)
+            self.standing = DomainSubject(template, assignment.workload, assignment.tenant, assignment.exclusive)
             self.reach = trial.in_reach(self.standing) if template.spread else self.reach
         if assignment.exclusive:
             self.ordinals = assignment.ordinals
@@ -59,21 +64,21 @@ class Terms:
         """Whether this stands in for a lost region."""
         return self.assignment.purpose is RECOVERY
 
-    def stood(self, trial: Trial, extra: Resources) -> None:
+    def stood(self, trial: ProposalScratch, extra: Resources) -> None:
         """Something else than plain slots took `extra` of the free room: count anew what is left beside it."""
         trial.standing = add(add(trial.standing, times(self.need, self.plain)), extra)
         self.plain = 0
         self.spare = self.leaves(trial, self.need)
 
-    def leaves(self, trial: Trial, need: Resources) -> int:
+    def leaves(self, trial: ProposalScratch, need: Resources) -> int:
         """How often this need can be placed before protected tenants would be crowded out."""
         account = f"quota/{self.tenant}"  # what is kept for a tenant is kept by its quota, whoever pays here
         if not trial.placed:
-            return leaves_protected(trial.state, account, trial.standing, need)
-        paid_off = subtract(trial.paid_off_all, trial.paid_off.get(account, NOTHING))
-        return leaves_protected(trial.state, account, trial.standing, need, paid_off)
+            return unprotected_count(trial.state, account, trial.standing, need)
+        paid_off = subtract(trial.paid_off_all, trial.paid_off.get(account, ZERO))
+        return unprotected_count(trial.state, account, trial.standing, need, paid_off)
 
-    def pay(self, trial: Trial) -> str:
+    def pay(self, trial: ProposalScratch) -> str:
         """The first account that can pay for one more slot, with that slot counted; empty when none can."""
         if self._left > 0:
             self._left -= 1
@@ -81,7 +86,7 @@ class Terms:
             return self._account
         return self._next_account(trial)
 
-    def _next_account(self, trial: Trial) -> str:
+    def _next_account(self, trial: ProposalScratch) -> str:
         """Turn to the first account that can pay for a slot more."""
         if self._paid:
             self.settle(trial)
@@ -92,51 +97,51 @@ class Terms:
                 return account
         return ""
 
-    def affords(self, trial: Trial, account: str) -> int:
+    def affords(self, trial: ProposalScratch, account: str) -> int:
         """How many slots the account can pay after what this command has spent already."""
-        return affordable(trial.state, account, trial.case.at, self.need, trial.spent.get(account, NOTHING))
+        return affordable_count(trial.state, account, trial.case.at, self.need, trial.spent.get(account, ZERO))
 
-    def settle(self, trial: Trial) -> None:
+    def settle(self, trial: ProposalScratch) -> None:
         """Keep what was paid for the accounts' next question."""
         if self._paid:
             spent = trial.spent
-            spent[self._account] = add(spent.get(self._account, NOTHING), times(self.need, self._paid))
+            spent[self._account] = add(spent.get(self._account, ZERO), times(self.need, self._paid))
         self._left = self._paid = 0
 
-    def refund(self, trial: Trial, account: str, amount: Resources) -> None:
+    def refund(self, trial: ProposalScratch, account: str, amount: Resources) -> None:
         """A hold that is used up returns its charge to its account first."""
         self.settle(trial)
         spent = trial.spent
-        spent[account] = subtract(spent.get(account, NOTHING), amount)
+        spent[account] = subtract(spent.get(account, ZERO), amount)
 
-    def cannot_pay(self, trial: Trial) -> Misfit:
+    def cannot_pay(self, trial: ProposalScratch) -> Infeasible:
         """Why no account pays."""
         accounts = self.assignment.accounts
-        if accounts and all(self.affords(trial, account) == ENDED for account in accounts):
-            return Misfit(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
-        return Misfit(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
+        if accounts and all(self.affords(trial, account) == GRANT_ENDED for account in accounts):
+            return Infeasible(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
+        return Infeasible(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
 
-    def added_to(self, room: Room) -> Room:
+    def added_to(self, room: NodeUsage) -> NodeUsage:
         """The room with one more plain slot of this template; who stands there is not kept in a trial."""
         all_, firm = add(room.all, self.need), room.firm
         if self.firm:
             firm = add(firm, self.need)
-        return Room(
+        return NodeUsage(
             firm, all_, room.held, room.devices, room.ports, room.waiting, room.revision, room.slots, room.holds
         )
 
 
-def terms_of(trial: Trial, group: Group) -> Terms | Misfit:
+def group_terms(trial: ProposalScratch, group: PlacementGroup) -> GroupTerms | Infeasible:
     """The group's terms, or the gate that is shut for all of it."""
     state, case = trial.state, trial.case
     assignment = state.assignments.get(group.assignment)
     template = state.templates.get(group.template)
     if assignment is None or template is None or not assignment.accounts:
-        return Misfit(Code.NOT_FOUND, f"assignment {group.assignment} with template {group.template}")
+        return Infeasible(Code.NOT_FOUND, f"assignment {group.assignment} with template {group.template}")
     misfit = refuse_group(state, trial.overrides, assignment, group.template, case)
     if misfit is not None:
         return misfit
     cls = state.classes.get(assignment.priority_class)
     if cls is None:
-        return Misfit(Code.NOT_FOUND, f"priority class {assignment.priority_class}")
-    return Terms(trial, assignment, group, template, cls)
+        return Infeasible(Code.NOT_FOUND, f"priority class {assignment.priority_class}")
+    return GroupTerms(trial, assignment, group, template, cls)

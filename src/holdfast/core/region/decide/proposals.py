@@ -13,22 +13,22 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.partial import Unmet, answer, wrong_count
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
 from holdfast.core.model.records.lifecycle import PENDING
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.ranges import has
-from holdfast.core.region.commands import Group, Placement, Propose
-from holdfast.core.region.decide.preemption import succeed
-from holdfast.core.region.decide.proposal_scratch import Trial
-from holdfast.core.region.decide.proposal_terms import Terms, terms_of
+from holdfast.core.model.values.ranges import contains
+from holdfast.core.region.commands import PlacementGroup, Propose, SlotPlacement
+from holdfast.core.region.decide.preemption import place_after
+from holdfast.core.region.decide.proposal_scratch import ProposalScratch
+from holdfast.core.region.decide.proposal_terms import GroupTerms, group_terms
 from holdfast.core.region.events import HoldEnded, SlotsPlaced, SlotsStopping
-from holdfast.core.region.queries.domains import crowded
-from holdfast.core.region.queries.feasibility import Misfit, fits
-from holdfast.core.region.queries.fence import unfenced
+from holdfast.core.region.queries.domains import check_domains
+from holdfast.core.region.queries.feasibility import Infeasible, fits
+from holdfast.core.region.queries.fence import why_unfenced
 from holdfast.core.region.queries.gates import refuse_node
-from holdfast.core.region.queries.node_tenants import NOBODY
+from holdfast.core.region.queries.node_tenants import NO_TENANTS
 from holdfast.core.region.state.node_usage import with_slot
 from holdfast.core.region.state.tables import RegionState
 
@@ -36,26 +36,26 @@ from holdfast.core.region.state.tables import RegionState
 _OF_ROOMS = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.ONE_TENANT)
 
 
-def propose(state: RegionState, command: Propose, case: Case) -> Accepted | Refused:
+def propose(state: RegionState, command: Propose, case: CommandContext) -> Accepted | Refused:
     """Place what can be placed, or all, or nothing."""
     refused = refuse_proposal(state, command, case)
     if refused is not None:
         return refused
-    trial = Trial(state, case)
+    trial = ProposalScratch(state, case)
     events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
-    lost: list[Unmet] = []
+    lost: list[RefusedPart] = []
     for number, group in enumerate(command.groups):
-        terms = terms_of(trial, group)
-        if isinstance(terms, Misfit):
-            lost.extend(Unmet(number, i, terms.code, terms.detail) for i in range(len(group.placements)))
+        terms = group_terms(trial, group)
+        if isinstance(terms, Infeasible):
+            lost.extend(RefusedPart(number, i, terms.code, terms.detail) for i in range(len(group.placements)))
         else:
             events.extend(_place_group(trial, terms, number, group, lost, command))
     if not lost:
         return Accepted(tuple(events))
-    return answer(tuple(events), lost, case.envelope.view, all_or_nothing=command.all_or_nothing)
+    return partial_answer(tuple(events), lost, case.envelope.view, all_or_nothing=command.all_or_nothing)
 
 
-def refuse_proposal(state: RegionState, command: Propose, case: Case) -> Refused | None:
+def refuse_proposal(state: RegionState, command: Propose, case: CommandContext) -> Refused | None:
     """Why the proposal as a whole is not judged."""
     if case.at >= command.valid_until or command.valid_until > case.at + state.facts.settings.proposal_life:
         facts = {"at": case.at, "valid_until": command.valid_until}
@@ -67,14 +67,19 @@ def refuse_proposal(state: RegionState, command: Propose, case: Case) -> Refused
 
 
 def _place_group(
-    trial: Trial, terms: Terms, number: int, group: Group, lost: list[Unmet], command: Propose
+    trial: ProposalScratch,
+    terms: GroupTerms,
+    number: int,
+    group: PlacementGroup,
+    lost: list[RefusedPart],
+    command: Propose,
 ) -> list[SlotsPlaced | SlotsStopping | HoldEnded]:
     """The events of one group, its placements in their order, one event for each account that pays."""
     events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
-    by_account: dict[str, list[Placement]] = {}
+    by_account: dict[str, list[SlotPlacement]] = {}
     paying, mine = "", []
     for index, placement in enumerate(group.placements):
-        judged = place(trial, terms, placement)
+        judged = check_placement(trial, terms, placement)
         if not isinstance(judged, str):
             lost.append(_lost(trial, terms, number, index, placement, judged))
             continue
@@ -91,7 +96,12 @@ def _place_group(
 
 
 def placed_event(
-    terms: Terms, group: Group, account: str, placements: tuple[Placement, ...], command: Propose, case: Case
+    terms: GroupTerms,
+    group: PlacementGroup,
+    account: str,
+    placements: tuple[SlotPlacement, ...],
+    command: Propose,
+    case: CommandContext,
 ) -> SlotsPlaced:
     """What becomes true for placements that one account pays."""
     assignment = terms.assignment
@@ -102,43 +112,45 @@ def placed_event(
     )  # fmt: skip
 
 
-def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # long: one gate after another
+def check_placement(
+    trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement
+) -> str | Infeasible:  # long: one gate after another
     """The account that pays for the placement, taken in the trial; or the gate that is shut."""
     key = (terms.workload, placement.ordinal)
     slot = trial.slot_of(key)
     if slot is None:
-        return Misfit(Code.NOT_FOUND, f"slot {key}")
+        return Infeasible(Code.NOT_FOUND, f"slot {key}")
     if slot.phase is not PENDING or slot.template != terms.digest or key in trial.taken:
-        return Misfit(Code.WRONG_PHASE, f"slot {key} is {slot.phase}")
+        return Infeasible(Code.WRONG_PHASE, f"slot {key} is {slot.phase}")
     if slot.assignment != terms.assignment.uid:
-        return Misfit(Code.NOT_ASSIGNED, f"slot {key} belongs to another assignment")
-    if terms.ordinals is not None and not has(terms.ordinals, placement.ordinal):
-        return Misfit(Code.NOT_ASSIGNED, f"this region has no right to {key}")
+        return Infeasible(Code.NOT_ASSIGNED, f"slot {key} belongs to another assignment")
+    if terms.ordinals is not None and not contains(terms.ordinals, placement.ordinal):
+        return Infeasible(Code.NOT_ASSIGNED, f"this region has no right to {key}")
     node = trial.node_of(placement.node)
     if node is None:
-        return Misfit(Code.NOT_FOUND, f"node {placement.node}")
-    there = NOBODY if node.shares_user else trial.tenants_on(node)
+        return Infeasible(Code.NOT_FOUND, f"node {placement.node}")
+    there = NO_TENANTS if node.shares_user else trial.tenants_on(node)
     misfit = refuse_node(trial.overrides, node, terms.template, terms.tenant, there)
     if misfit is not None:
         return misfit
     if terms.ordinals is not None:
-        misfit = unfenced(node, trial.state.facts.settings)
+        misfit = why_unfenced(node, trial.state.facts.settings)
         if misfit is not None:
             return misfit
     if terms.standing is not None:
-        misfit = crowded(trial.member_count, terms.standing, terms.reach, node)
+        misfit = check_domains(trial.member_count, terms.standing, terms.reach, node)
         if misfit is not None:
             return misfit
     if placement.after or placement.hold:
-        return succeed(trial, terms, slot, node, placement)
+        return place_after(trial, terms, slot, node, placement)
     uid = placement.node
     again = uid in trial.once or uid in trial.rooms
-    room = trial.room(uid) if again else trial.room_of(uid) or EMPTY_ROOM
+    room = trial.room(uid) if again else trial.room_of(uid) or EMPTY_USAGE
     misfit = fits(node, room, terms.template, placement.devices, placement.ports, firm=terms.firm)
     if misfit is not None:
         return misfit
     if terms.spare <= 0:
-        return Misfit(Code.PROTECTED, "what is left is kept for protected tenants")
+        return Infeasible(Code.PROTECTED, "what is left is kept for protected tenants")
     account = slot.account or terms.pay(trial)
     if not account:
         return terms.cannot_pay(trial)
@@ -156,7 +168,7 @@ def place(trial: Trial, terms: Terms, placement: Placement) -> str | Misfit:  # 
     return account
 
 
-def _join(trial: Trial, terms: Terms, slot: Slot, placement: Placement, room: Room) -> None:
+def _join(trial: ProposalScratch, terms: GroupTerms, slot: Slot, placement: SlotPlacement, room: NodeUsage) -> None:
     """Count the placement into the trial's room of its node."""
     if terms.simple:
         trial.rooms[placement.node] = terms.added_to(room)
@@ -166,16 +178,18 @@ def _join(trial: Trial, terms: Terms, slot: Slot, placement: Placement, room: Ro
         trial.rooms[placement.node] = joined
 
 
-def _lost(trial: Trial, terms: Terms, group: int, index: int, placement: Placement, misfit: Misfit) -> Unmet:
+def _lost(
+    trial: ProposalScratch, terms: GroupTerms, group: int, index: int, placement: SlotPlacement, misfit: Infeasible
+) -> RefusedPart:
     """Why it was not placed. If what it ran into changed after the sender's view, that is the reason: it is stale."""
     view = trial.case.envelope.view
     if view:
         slot = trial.slot_of((terms.workload, placement.ordinal))
         if slot is not None and slot.revision > view:
-            return Unmet(group, index, Code.STALE, f"slot {terms.workload}/{placement.ordinal}", slot.revision)
+            return RefusedPart(group, index, Code.STALE, f"slot {terms.workload}/{placement.ordinal}", slot.revision)
         node, room = trial.node_of(placement.node), trial.room_of(placement.node)
         if node is not None and node.revision > view:
-            return Unmet(group, index, Code.STALE, f"node {node.name}", node.revision)
+            return RefusedPart(group, index, Code.STALE, f"node {node.name}", node.revision)
         if misfit.code in _OF_ROOMS and room is not None and room.revision > view:
-            return Unmet(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", room.revision)
-    return Unmet(group, index, misfit.code, misfit.detail)
+            return RefusedPart(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", room.revision)
+    return RefusedPart(group, index, misfit.code, misfit.detail)

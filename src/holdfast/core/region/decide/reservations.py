@@ -15,108 +15,112 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.builtin.overrides import InForce, in_force
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.partial import Unmet, answer, wrong_count
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.ledger.builtin.overrides import ActiveOverrides, active_overrides
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.ranges import has
-from holdfast.core.model.values.resources import exceeded
+from holdfast.core.model.values.ranges import contains
+from holdfast.core.model.values.resources import first_exceeded
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.commands import Bind, Expire, Unreserve
-from holdfast.core.region.events import HoldEnded, OrdinalsFinished, Released, SlotsBound, SlotsReleased, Standing
+from holdfast.core.region.events import HoldEnded, OrdinalsFinished, SlotOnNode, SlotRelease, SlotsBound, SlotsReleased
 from holdfast.core.region.limits import ATTEMPTS_MAX
-from holdfast.core.region.queries.feasibility import Misfit
-from holdfast.core.region.queries.fence import unfenced
+from holdfast.core.region.queries.feasibility import Infeasible
+from holdfast.core.region.queries.fence import why_unfenced
 from holdfast.core.region.queries.gates import refuse_group, refuse_node
 from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 
 
-def bind(state: RegionState, command: Bind, case: Case) -> Accepted | Refused:
+def bind(state: RegionState, command: Bind, case: CommandContext) -> Accepted | Refused:
     """Bind what is reserved, if what it was reserved for still holds."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
-    overrides = in_force(state, case.at)
+    overrides = active_overrides(state, case.at)
     tenants: dict[Revision, tuple[str, ...]] = {}
-    bound: dict[SlotKey, Standing] = {}
-    lost: list[Unmet] = []
+    bound: dict[SlotKey, SlotOnNode] = {}
+    lost: list[RefusedPart] = []
     for index, key in enumerate(command.slots):
         found = _reserved(state, key, key in bound)
         if isinstance(found, Slot):
             found = _refuse_binding(state, overrides, found, tenants, case) or found
         if isinstance(found, Slot):
-            bound[key] = Standing(key, found.node)
+            bound[key] = SlotOnNode(key, found.node)
         else:
             lost.append(_lost(index, key, found))
-    return answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, case.envelope.view)
+    return partial_answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, case.envelope.view)
 
 
-def _reserved(state: RegionState, key: SlotKey, repeated: bool) -> Slot | Misfit:
+def _reserved(state: RegionState, key: SlotKey, repeated: bool) -> Slot | Infeasible:
     slot = state.slots.get(key)
     if slot is None:
-        return Misfit(Code.NOT_FOUND, "no such slot")
+        return Infeasible(Code.NOT_FOUND, "no such slot")
     if slot.phase is not Phase.RESERVED or repeated:
-        return Misfit(Code.WRONG_PHASE, f"is {slot.phase}, not reserved")
+        return Infeasible(Code.WRONG_PHASE, f"is {slot.phase}, not reserved")
     return slot
 
 
-def _lost(index: int, key: SlotKey, misfit: Misfit) -> Unmet:
-    return Unmet(0, index, misfit.code, f"slot {key}: {misfit.detail}")
+def _lost(index: int, key: SlotKey, misfit: Infeasible) -> RefusedPart:
+    return RefusedPart(0, index, misfit.code, f"slot {key}: {misfit.detail}")
 
 
 def _refuse_binding(
-    state: RegionState, overrides: InForce, slot: Slot, tenants: dict[Revision, tuple[str, ...]], case: Case
-) -> Misfit | None:
+    state: RegionState,
+    overrides: ActiveOverrides,
+    slot: Slot,
+    tenants: dict[Revision, tuple[str, ...]],
+    case: CommandContext,
+) -> Infeasible | None:
     """`tenants` is whose work is on each node that was asked about: binding changes nothing of it."""
     if slot.ends <= case.at:
-        return Misfit(Code.EXPIRED, f"its reservation ended at {slot.ends}")
+        return Infeasible(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
     if slot.node not in tenants:
         tenants[slot.node] = tenants_on(state, node)
     there = tenants[slot.node]
     misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant, there)
     if misfit is None and assignment.exclusive:
-        misfit = unfenced(node, state.facts.settings)
+        misfit = why_unfenced(node, state.facts.settings)
     misfit = misfit or refuse_group(state, overrides, assignment, slot.template, case)
-    if misfit is None and assignment.exclusive and not has(assignment.ordinals, slot.ordinal):
-        return Misfit(Code.NOT_ASSIGNED, "this region has no right to it any more")
+    if misfit is None and assignment.exclusive and not contains(assignment.ordinals, slot.ordinal):
+        return Infeasible(Code.NOT_ASSIGNED, "this region has no right to it any more")
     return misfit
 
 
-def unreserve(state: RegionState, command: Unreserve, case: Case) -> Accepted | Refused:
+def unreserve(state: RegionState, command: Unreserve, case: CommandContext) -> Accepted | Refused:
     """Reserved slots wait again; they keep their charge."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
-    releases: list[Released] = []
-    lost: list[Unmet] = []
+    releases: list[SlotRelease] = []
+    lost: list[RefusedPart] = []
     seen: set[SlotKey] = set()
     for index, key in enumerate(command.slots):
         found = _reserved(state, key, key in seen)
         if isinstance(found, Slot):
             seen.add(key)
-            releases.append(released(state, found, "refused"))
+            releases.append(release_of(state, found, "refused"))
         else:
             lost.append(_lost(index, key, found))
-    return answer((SlotsReleased(tuple(releases)),) if releases else (), lost, case.envelope.view)
+    return partial_answer((SlotsReleased(tuple(releases)),) if releases else (), lost, case.envelope.view)
 
 
-def expire(state: RegionState, command: Expire, case: Case) -> Accepted | Refused:
+def expire(state: RegionState, command: Expire, case: CommandContext) -> Accepted | Refused:
     """End what has ended by ledger time, and nothing before."""
     refused = wrong_count(len(command.slots) + len(command.holds))
     if refused is not None:
         return refused
-    releases: dict[SlotKey, Released] = {}
-    lost: list[Unmet] = []
+    releases: dict[SlotKey, SlotRelease] = {}
+    lost: list[RefusedPart] = []
     for index, key in enumerate(command.slots):
         found = _reserved(state, key, key in releases)
         if isinstance(found, Slot):
             found = _refuse_early(found.ends, case.at) or found
         if isinstance(found, Slot):
-            releases[key] = released(state, found, "expired")
+            releases[key] = release_of(state, found, "expired")
         else:
             lost.append(_lost(index, key, found))
     holds: dict[int, HoldEnded] = {}
@@ -125,18 +129,18 @@ def expire(state: RegionState, command: Expire, case: Case) -> Accepted | Refuse
         misfit = _refuse_early(hold.ends if hold else 0, case.at)
         if misfit is not None or hold is None or uid in holds:
             code, detail = misfit or (Code.NOT_FOUND, "no such hold")
-            lost.append(Unmet(1, index, code, f"hold {uid}: {detail}"))
+            lost.append(RefusedPart(1, index, code, f"hold {uid}: {detail}"))
         else:
             holds[uid] = HoldEnded(uid, hold.node, hold.assignment, "expired")
     slots_event = (SlotsReleased(tuple(releases.values())),) if releases else ()
-    return answer((*slots_event, *holds.values()), lost, case.envelope.view)
+    return partial_answer((*slots_event, *holds.values()), lost, case.envelope.view)
 
 
-def _refuse_early(ends: Instant, at: Instant) -> Misfit | None:
-    return Misfit(Code.TOO_EARLY, f"ends at {ends}, now is {at}") if ends > at else None
+def _refuse_early(ends: Instant, at: Instant) -> Infeasible | None:
+    return Infeasible(Code.TOO_EARLY, f"ends at {ends}, now is {at}") if ends > at else None
 
 
-def released(state: RegionState, slot: Slot, cause: str, detail: str = "") -> Released:
+def release_of(state: RegionState, slot: Slot, cause: str, detail: str = "") -> SlotRelease:
     """The release of a slot. What is over for good does not come back; what is still wanted waits again.
 
     A charge belongs to a slot (RULES 7): it is kept unless the next template needs more than was paid for.
@@ -145,14 +149,16 @@ def released(state: RegionState, slot: Slot, cause: str, detail: str = "") -> Re
     is_over = slot.phase is Phase.SUCCEEDED or _has_failed(state, slot, cause)
     following = "" if is_over else slot.next_template
     if not following:
-        return Released(key, slot.node, cause, "", "", detail)
+        return SlotRelease(key, slot.node, cause, "", "", detail)
     kept = slot.account
-    if following != slot.template and exceeded(state.templates[following].need, state.templates[slot.template].need):
+    if following != slot.template and first_exceeded(
+        state.templates[following].need, state.templates[slot.template].need
+    ):
         kept = ""
-    return Released(key, slot.node, cause, following, kept, detail)
+    return SlotRelease(key, slot.node, cause, following, kept, detail)
 
 
-def finished(state: RegionState, ended: Sequence[tuple[Slot, str]]) -> list[OrdinalsFinished]:
+def finish_events(state: RegionState, ended: Sequence[tuple[Slot, str]]) -> list[OrdinalsFinished]:
     """Which of these slots, each released for a cause, are over for good: of templates that are asked for, or of an
     assignment that has ended and has yet to tell what it did."""
     done: dict[tuple[Revision, str], list[int]] = {}
@@ -160,7 +166,7 @@ def finished(state: RegionState, ended: Sequence[tuple[Slot, str]]) -> list[Ordi
     why: dict[tuple[Revision, str], str] = {}
     for slot, cause in ended:
         name = slot.assignment, slot.template
-        if not _is_told(state, slot):
+        if not _is_final(state, slot):
             continue
         if slot.phase is Phase.SUCCEEDED:
             done.setdefault(name, []).append(slot.ordinal)
@@ -183,6 +189,8 @@ def _has_failed(state: RegionState, slot: Slot, cause: str) -> bool:
     return is_last and slot.next_template == slot.template and state.assignments[slot.assignment].batch
 
 
-def _is_told(state: RegionState, slot: Slot) -> bool:
+def _is_final(state: RegionState, slot: Slot) -> bool:
     assignment = state.assignments[slot.assignment]
-    return assignment.stage is Stage.ENDED or any(share.template == slot.template for share in assignment.shares)
+    return assignment.stage is AssignmentStage.ENDED or any(
+        share.template == slot.template for share in assignment.shares
+    )

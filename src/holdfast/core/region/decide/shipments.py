@@ -19,37 +19,37 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
 from holdfast.core.ledger.codec import encode, template_digest
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.partial import NAMED_MAX
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.grants import Allowance
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.partial import PARTS_MAX
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.grants import AcceptedGrant
 from holdfast.core.model.records.servers import ledger_of
-from holdfast.core.model.values.resources import NOTHING, greatest
+from holdfast.core.model.values.resources import ZERO, elementwise_max
 from holdfast.core.region import commands as c
 from holdfast.core.region import events as e
 from holdfast.core.region.commands import StandDown
-from holdfast.core.region.decide.breaches import opened
-from holdfast.core.region.decide.full_list import ending, is_swept_on, refuse_part, taken
+from holdfast.core.region.decide.breaches import breach_events
+from holdfast.core.region.decide.full_list import apply_part, ended_assignment, is_resumed_sweep, refuse_part
 from holdfast.core.region.limits import ENDED_BYTES, STEPS_MAX
 from holdfast.core.region.queries.accounts import charged
 from holdfast.core.region.queries.breaches import assignment_overshoots
-from holdfast.core.region.state.shipped_objects import GONE_FROM, is_own, name_of
+from holdfast.core.region.state.shipped_objects import TABLE_OF_SHIPPED, is_own, shipped_name
 from holdfast.core.region.state.slot_kinds import has_slots
-from holdfast.core.region.state.tables import Place, RegionState
+from holdfast.core.region.state.tables import RegionInfo, RegionState
 
 
-def ship(state: RegionState, command: c.Ship, case: Case) -> Accepted | Refused:
+def ship(state: RegionState, command: c.Ship, case: CommandContext) -> Accepted | Refused:
     """Apply a step, whole or not at all."""
     refused = _refuse_cursor(state, command) or _refuse_puts(state, command)
     if refused is not None:
         return refused
     events: list[Any] = []
     anew = command.log_id != state.place.platform_log
-    for put in () if is_swept_on(state.place, command) else command.puts:
+    for put in () if is_resumed_sweep(state.place, command) else command.puts:
         events.extend(_put(state, put, anew=anew))
     gone, ending = list(command.gone), [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]
     if command.full:
-        gone, ending = taken(state, command, tuple(map(name_of, command.puts)))
+        gone, ending = apply_part(state, command, tuple(map(shipped_name, command.puts)))
     for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it
         events.extend(_gone(state, one, case))
     events.extend(_breached(state, events, case))
@@ -81,7 +81,7 @@ def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
     return None
 
 
-def _term_seen(place: Place, log_id: str) -> int:
+def _term_seen(place: RegionInfo, log_id: str) -> int:
     """The latest term of a log from which anything was applied here."""
     seen = place.platform_term if log_id == place.platform_log else 0
     begun = place.listing.term if place.listing is not None and log_id == place.listing.log_id else 0
@@ -89,26 +89,26 @@ def _term_seen(place: Place, log_id: str) -> int:
 
 
 def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
-    named = [*map(name_of, command.puts), *((one.kind, one.key) for one in command.gone)]
+    named = [*map(shipped_name, command.puts), *((one.kind, one.key) for one in command.gone)]
     if len({*named}) != len(named):
         return Refused(Code.MALFORMED, "a step names an object once", {})
-    arriving = {put.digest for put in command.puts if isinstance(put, c.TemplateShipped)}
+    arriving = {put.digest for put in command.puts if isinstance(put, c.ShippedTemplate)}
     name = state.facts.ledger.removeprefix("region/")
     for put in command.puts:
-        if isinstance(put, c.TemplateShipped) and template_digest(put.template) != put.digest:
+        if isinstance(put, c.ShippedTemplate) and template_digest(put.template) != put.digest:
             return Refused(Code.MALFORMED, f"template {put.digest} is not what its digest says", {"digest": put.digest})
-        if isinstance(put, c.RegionShipped) and put.name != name:
+        if isinstance(put, c.ShippedRegion) and put.name != name:
             return Refused(Code.WRONG_SCOPE, f"this is region {name}, not {put.name}", {"region": name})
-        if isinstance(put, c.ServerShipped) and ledger_of(put.server.principal) != "platform":
+        if isinstance(put, c.ShippedServer) and ledger_of(put.server.principal) != "platform":
             facts = {"principal": put.server.principal}
             return Refused(Code.WRONG_SCOPE, f"{put.server.principal} is no server of the platform", facts)
-        if isinstance(put, c.AssignmentShipped):
+        if isinstance(put, c.ShippedAssignment):
             refused = _refuse_assignment(state, put.assignment, name, arriving)
             if refused is not None:
                 return refused
     for one in command.gone:
-        numeric = one.kind in GONE_FROM and GONE_FROM[one.kind][1]
-        if one.kind not in (*GONE_FROM, "template") or (numeric and not one.key.isdecimal()):
+        numeric = one.kind in TABLE_OF_SHIPPED and TABLE_OF_SHIPPED[one.kind][1]
+        if one.kind not in (*TABLE_OF_SHIPPED, "template") or (numeric and not one.key.isdecimal()):
             return Refused(Code.MALFORMED, f"nothing of kind {one.kind} has key {one.key}", {"kind": one.kind})
     return None
 
@@ -129,46 +129,48 @@ def _refuse_assignment(state: RegionState, new: Assignment, name: str, arriving:
     return None
 
 
-def _put(state: RegionState, put: c.Shipped, *, anew: bool) -> list[Any]:
+def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
     """The events of one object. Versions of another log, as after a restore, say nothing about this one's."""
     match put:
-        case c.RegionShipped():
-            return [e.PlaceStored(put)]
-        case c.TemplateShipped():
+        case c.ShippedRegion():
+            return [e.RegionReceived(put)]
+        case c.ShippedTemplate():
             stays = put.digest in state.templates and put.digest not in state.leaving
-            return [] if stays else [e.TemplateStored(put.digest, put.template)]
-        case c.AssignmentShipped():
+            return [] if stays else [e.TemplateReceived(put.digest, put.template)]
+        case c.ShippedAssignment():
             told_in = state.facts.term if put.assignment.right_until else 0
-            return [e.AssignmentStored(replace(put.assignment, right_term=told_in))]
-        case c.GrantShipped():
+            return [e.AssignmentReceived(replace(put.assignment, right_term=told_in))]
+        case c.ShippedGrant():
             known = state.allowances.get(put.account)
             if known is not None and not anew and not _is_news(known, put):
                 return []
-            limit = greatest(put.target, charged(state, put.account))
-            return [e.AllowanceStored(Allowance(put.account, put.version, put.target, limit, put.ends, put.protected))]
-        case c.ClassShipped():
+            limit = elementwise_max(put.target, charged(state, put.account))
+            return [
+                e.GrantReceived(AcceptedGrant(put.account, put.version, put.target, limit, put.ends, put.protected))
+            ]
+        case c.ShippedPriorityClass():
             # It comes with every assignment that names it, and wakes all that waits.
             stays = state.classes.get(put.priority_class.meta.name) == put.priority_class
-            return [] if stays else [e.ClassStored(put.priority_class)]
-        case c.PrincipalShipped():
-            return [e.PrincipalStored(put.principal)]
-        case c.TokenShipped():
-            return [e.TokenStored(put.token)]
-        case c.PoolShipped():
-            return [e.PoolStored(put.name, put.cost)]
-        case c.PolicyShipped():
+            return [] if stays else [e.PriorityClassReceived(put.priority_class)]
+        case c.ShippedPrincipal():
+            return [e.PrincipalReceived(put.principal)]
+        case c.ShippedToken():
+            return [e.TokenReceived(put.token)]
+        case c.ShippedPool():
+            return [e.PoolReceived(put.name, put.cost)]
+        case c.ShippedPolicy():
             stays = state.policies.get(put.policy.revision) == put.policy
-            return [] if stays else [e.PolicyStored(put.policy)]
-        case c.ValidityShipped():
-            return [e.ValidityStored(put.validity)]
-        case c.OverrideShipped():
-            return [e.OverrideStored(put.override)]
-        case c.ServerShipped():
+            return [] if stays else [e.PolicyReceived(put.policy)]
+        case c.ShippedValidity():
+            return [e.ValidityReceived(put.validity)]
+        case c.ShippedOverride():
+            return [e.OverrideReceived(put.override)]
+        case c.ShippedServer():
             # Below level 2 a region has no place for it: it comes again when that server's token is renewed.
-            return [e.PlatformServerStored(put.server)] if state.facts.level >= 2 else []
+            return [e.PlatformServerReceived(put.server)] if state.facts.level >= 2 else []
 
 
-def _is_news(known: Allowance, put: c.GrantShipped) -> bool:
+def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
     """Whether an offer is not here yet: a later version; or another one of the same number, made by a platform that
     was restored, had told that the grant is gone, and counts its versions from 1 again."""
     if put.version != known.version:
@@ -176,49 +178,49 @@ def _is_news(known: Allowance, put: c.GrantShipped) -> bool:
     return (put.target, put.ends, put.protected) != (known.target, known.ends, known.protected)
 
 
-def _gone(state: RegionState, one: c.Gone, case: Case) -> list[Any]:
+def _gone(state: RegionState, one: c.RemovedObject, case: CommandContext) -> list[Any]:
     """What is gone leaves at once, unless something here still stands on it: then it ends and is released first."""
     if one.kind == "template":
         stays = one.key in state.templates and one.key not in state.leaving
         return [e.TemplateLeaving(one.key)] if stays else []
-    table, numeric = GONE_FROM[one.kind]
+    table, numeric = TABLE_OF_SHIPPED[one.kind]
     key: Any = int(one.key) if numeric else one.key
     stored = state.table(table).get(key)
     if stored is None or is_own(one.kind, stored):
         return []
-    if one.kind == "grant" and charged(state, key) != NOTHING:
+    if one.kind == "grant" and charged(state, key) != ZERO:
         known = state.allowances[key]
         left = charged(state, key)
-        return [e.AllowanceStored(Allowance(key, known.version, NOTHING, left, min(known.ends, case.at)))]
+        return [e.GrantReceived(AcceptedGrant(key, known.version, ZERO, left, min(known.ends, case.at)))]
     if one.kind == "assignment":
         assignment = state.assignments[key]
         if state.holds_of.get(key) or has_slots(state, key):
-            return [e.AssignmentStored(ending(assignment))]
+            return [e.AssignmentReceived(ended_assignment(assignment))]
         return [e.AssignmentForgotten(assignment.uid, assignment.workload)]
-    return [e.ShippedGone(one)]
+    return [e.ShippedObjectRemoved(one)]
 
 
-def _breached(state: RegionState, events: list[Any], case: Case) -> list[Any]:
+def _breached(state: RegionState, events: list[Any], case: CommandContext) -> list[Any]:
     """Residency and rights that a new word of the platform has broken for what already stands here."""
     jurisdiction = state.place.jurisdiction
-    changed = {event.assignment.uid: event.assignment for event in events if isinstance(event, e.AssignmentStored)}
+    changed = {event.assignment.uid: event.assignment for event in events if isinstance(event, e.AssignmentReceived)}
     for event in events:
-        if isinstance(event, e.PlaceStored) and event.place.jurisdiction != jurisdiction:
+        if isinstance(event, e.RegionReceived) and event.place.jurisdiction != jurisdiction:
             jurisdiction = event.place.jurisdiction
             changed = {**dict(state.assignments.items()), **changed}
     found: list[Any] = []
     for uid in sorted(changed):
-        found.extend(opened(state, assignment_overshoots(state, changed[uid], jurisdiction), case.at))
+        found.extend(breach_events(state, assignment_overshoots(state, changed[uid], jurisdiction), case.at))
     return found
 
 
-def stand_down(state: RegionState, command: StandDown, case: Case) -> Accepted | Refused:
+def stand_down(state: RegionState, command: StandDown, case: CommandContext) -> Accepted | Refused:
     """End what is assigned and granted here, as much as one record holds: sent again until nothing is left."""
     events: list[object] = []
     left = ENDED_BYTES
     for event in _endings(state, case):
         left -= len(encode(event))
-        if events and (left < 0 or len(events) == NAMED_MAX):
+        if events and (left < 0 or len(events) == PARTS_MAX):
             break
         events.append(event)
     if not events:
@@ -226,11 +228,13 @@ def stand_down(state: RegionState, command: StandDown, case: Case) -> Accepted |
     return Accepted(tuple(events))
 
 
-def _endings(state: RegionState, case: Case) -> Iterator[object]:
+def _endings(state: RegionState, case: CommandContext) -> Iterator[object]:
     for uid in state.unended:
-        yield e.AssignmentStored(replace(state.assignments[uid], stage=Stage.ENDED, shares=(), disruption=0))
+        yield e.AssignmentReceived(
+            replace(state.assignments[uid], stage=AssignmentStage.ENDED, shares=(), disruption=0)
+        )
     for account, allowance in state.allowances.items():
-        if allowance.ends > case.at or allowance.target != NOTHING:
+        if allowance.ends > case.at or allowance.target != ZERO:
             left = charged(state, account)
-            paid = replace(allowance, target=NOTHING, limit=left, ends=min(allowance.ends, case.at), protected=NOTHING)
-            yield e.AllowanceStored(paid)
+            paid = replace(allowance, target=ZERO, limit=left, ends=min(allowance.ends, case.at), protected=ZERO)
+            yield e.GrantReceived(paid)

@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused, not_found, too_large
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.ledger.partial import wrong_count
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import PendingReason
-from holdfast.core.model.values.ranges import is_within, runs_of, size
-from holdfast.core.model.values.resources import NOTHING, add
+from holdfast.core.model.values.ranges import count_numbers, is_within, ranges_of
+from holdfast.core.model.values.resources import ZERO, add
 from holdfast.core.region.commands import AdoptSlots, ForgetAssignment, OpenSlots, ReportPending, WithdrawSlots
 from holdfast.core.region.events import (
     AssignmentForgotten,
     PendingReported,
-    Released,
+    SlotOnNode,
+    SlotRelease,
     SlotsAdopted,
     SlotsOpened,
     SlotsReleased,
     SlotsRetargeted,
-    Standing,
 )
 from holdfast.core.region.limits import ORDINAL_MAX, REASONS_MAX
-from holdfast.core.region.queries.accounts import affordable
+from holdfast.core.region.queries.accounts import affordable_count
 from holdfast.core.region.state.lookups import is_finished
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
 
-def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted | Refused:
+def open_slots(state: RegionState, command: OpenSlots, case: CommandContext) -> Accepted | Refused:
     """New ordinals wait; known ones will wait again once released. Never an identity without its right, nor what is
     over for good."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
         return refused or not_found("assignment", command.assignment)
-    if assignment.stage is not Stage.ACTIVE or command.template not in {
+    if assignment.stage is not AssignmentStage.ACTIVE or command.template not in {
         s.template for s in assignment.shares if s.count
     }:
         facts = {"assignment": assignment.uid, "stage": assignment.stage.value, "template": command.template}
         return Refused(Code.NOT_ASSIGNED, "the assignment does not ask for this template now", facts)
-    if assignment.exclusive and not is_within(runs_of(command.ordinals), assignment.ordinals):
+    if assignment.exclusive and not is_within(ranges_of(command.ordinals), assignment.ordinals):
         return Refused(Code.NOT_ASSIGNED, "this region has no right to all of these ordinals", {})
     over = [ordinal for ordinal in command.ordinals if is_finished(state, assignment.uid, ordinal)]
     if over:
         return Refused(Code.ALREADY, f"{len(over)} of these are done, or have failed for good", {"ordinals": over})
     new: list[int] = []
-    again: list[Standing] = []
+    again: list[SlotOnNode] = []
     for ordinal in command.ordinals:
         key = (assignment.workload, ordinal)
         slot = state.slots.get(key)
@@ -57,10 +57,10 @@ def open_slots(state: RegionState, command: OpenSlots, case: Case) -> Accepted |
         elif slot.phase is Phase.PENDING:
             return Refused(Code.EXISTS, f"slot {key} waits already", {"slot": key})
         elif slot.next_template != command.template:
-            again.append(Standing(key, slot.node))
+            again.append(SlotOnNode(key, slot.node))
     if not new and not again:
         return Refused(Code.ALREADY, "all of these are wanted already", {})
-    opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, runs_of(new)),) if new else ()
+    opened = (SlotsOpened(assignment.uid, assignment.workload, command.template, ranges_of(new)),) if new else ()
     retargeted = (SlotsRetargeted(tuple(again), command.template),) if again else ()
     return Accepted((*opened, *retargeted), rows=len(new) + len(again))
 
@@ -73,23 +73,23 @@ def _refuse_ordinals(assignment: Assignment | None, uid: int, ordinals: tuple[in
     return None
 
 
-def withdraw_slots(state: RegionState, command: WithdrawSlots, case: Case) -> Accepted | Refused:
+def withdraw_slots(state: RegionState, command: WithdrawSlots, case: CommandContext) -> Accepted | Refused:
     """What waits is released and its charge returned; what runs goes on and will not come back."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
         return refused or not_found("assignment", command.assignment)
-    releases: list[Released] = []
-    unwanted: list[Standing] = []
+    releases: list[SlotRelease] = []
+    unwanted: list[SlotOnNode] = []
     for ordinal in command.ordinals:
         key = (assignment.workload, ordinal)
         slot = state.slots.get(key)
         if slot is None or slot.assignment != assignment.uid:
             return not_found("slot", key)
         if slot.phase in (Phase.PENDING, Phase.RESERVED):
-            releases.append(Released(key, slot.node, "withdrawn", "", ""))
+            releases.append(SlotRelease(key, slot.node, "withdrawn", "", ""))
         elif slot.next_template:
-            unwanted.append(Standing(key, slot.node))
+            unwanted.append(SlotOnNode(key, slot.node))
     if not releases and not unwanted:
         return Refused(Code.ALREADY, "none of these is wanted", {})
     gone = (SlotsReleased(tuple(releases)),) if releases else ()
@@ -97,27 +97,27 @@ def withdraw_slots(state: RegionState, command: WithdrawSlots, case: Case) -> Ac
     return Accepted((*gone, *last), rows=len(releases) + len(unwanted))
 
 
-def forget_assignment(state: RegionState, command: ForgetAssignment, case: Case) -> Accepted | Refused:
+def forget_assignment(state: RegionState, command: ForgetAssignment, case: CommandContext) -> Accepted | Refused:
     """Only an ended assignment that has no slots and no holds."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
-    if assignment.stage is not Stage.ENDED:
+    if assignment.stage is not AssignmentStage.ENDED:
         return Refused(Code.WRONG_PHASE, f"it is {assignment.stage}", {"stage": assignment.stage.value})
-    left = size(ordinals_of(state, assignment.uid))
+    left = count_numbers(ordinals_of(state, assignment.uid))
     if left or state.holds_of.get(assignment.uid):
         return Refused(Code.IN_USE, f"it has {left} slots, or holds, left", {"slots": left})
     return Accepted((AssignmentForgotten(assignment.uid, assignment.workload),))
 
 
-def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted | Refused:
+def adopt_slots(state: RegionState, command: AdoptSlots, case: CommandContext) -> Accepted | Refused:
     """Charge recovered slots to what their assignment names now; all of them or none."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
     if refused is not None or assignment is None:
         return refused or not_found("assignment", command.assignment)
-    needed = NOTHING
-    charged: list[Standing] = []
+    needed = ZERO
+    charged: list[SlotOnNode] = []
     for ordinal in command.ordinals:
         key = (assignment.workload, ordinal)
         slot = state.slots.get(key)
@@ -126,14 +126,14 @@ def adopt_slots(state: RegionState, command: AdoptSlots, case: Case) -> Accepted
         if slot.account in assignment.accounts:
             return Refused(Code.ALREADY, f"slot {key} is charged to {slot.account}", {"slot": key})
         needed = add(needed, state.templates[slot.template].need)
-        charged.append(Standing(key, slot.node))
+        charged.append(SlotOnNode(key, slot.node))
     for account in assignment.accounts:
-        if affordable(state, account, case.at, needed) > 0:
+        if affordable_count(state, account, case.at, needed) > 0:
             return Accepted((SlotsAdopted(account, tuple(charged)),))
     return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot pay for them", {})
 
 
-def report_pending(state: RegionState, command: ReportPending, case: Case) -> Accepted | Refused:
+def report_pending(state: RegionState, command: ReportPending, case: CommandContext) -> Accepted | Refused:
     """Typed reasons on the request; an older look does not replace a newer one."""
     requests = state.requests.get(command.assignment) or ()
     request = next((r for r in requests if r.template == command.template), None)

@@ -7,14 +7,14 @@ asked for and what is forced never is. A slot that is not serving may always be 
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.builtin.overrides import in_force
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.partial import Unmet, answer, wrong_count
-from holdfast.core.model.records.lifecycle import STOP_CAUSES, STOPPABLE, Kind, Phase, StopCause
+from holdfast.core.ledger.builtin.overrides import active_overrides
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
+from holdfast.core.model.records.lifecycle import STOP_CAUSES, STOPPABLE, Phase, StopCause, StopKind
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.commands import Stop
-from holdfast.core.region.events import SlotsStopping, Stopping
+from holdfast.core.region.events import SlotsStopping, SlotStop
 from holdfast.core.region.queries.assignments import disruption_left
 from holdfast.core.region.queries.gates import REPAIR, refuse_repair
 from holdfast.core.region.state.tables import RegionState
@@ -23,14 +23,14 @@ from holdfast.core.region.state.tables import RegionState
 _WITH_SUCCESSOR = ("preempted", "reclaimed")
 
 
-def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
+def stop(state: RegionState, command: Stop, case: CommandContext) -> Accepted | Refused:
     """Stop slots, judged one by one."""
     cause = STOP_CAUSES.get(command.cause)
     refused = wrong_count(len(command.slots)) or _refuse_cause(state, command, cause, case)
     if refused is not None or cause is None:
         return refused or Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
-    stops: list[Stopping] = []
-    lost: list[Unmet] = []
+    stops: list[SlotStop] = []
+    lost: list[RefusedPart] = []
     seen: set[tuple[int, int]] = set()
     serving_lost: dict[Revision, int] = {}
     for index, key in enumerate(command.slots):
@@ -39,28 +39,28 @@ def stop(state: RegionState, command: Stop, case: Case) -> Accepted | Refused:
         unmet = unmet or _refuse_template(state, slot, command.template)
         if unmet is not None or slot is None:
             code, detail = unmet or (Code.NOT_FOUND, "no such slot")
-            lost.append(Unmet(0, index, code, f"slot {key}: {detail}"))
+            lost.append(RefusedPart(0, index, code, f"slot {key}: {detail}"))
             continue
         seen.add(key)
         if slot.phase is Phase.SERVING:
             serving_lost[slot.assignment] = serving_lost.get(slot.assignment, 0) + 1
-        stops.append(Stopping(key, slot.node, _next_template(slot, cause, command.template)))
+        stops.append(SlotStop(key, slot.node, _next_template(slot, cause, command.template)))
     events = (SlotsStopping(command.cause, tuple(stops)),) if stops else ()
-    return answer(events, lost, case.envelope.view)
+    return partial_answer(events, lost, case.envelope.view)
 
 
-def is_pressing(command: Stop) -> bool:
+def is_urgent_stop(command: Stop) -> bool:
     """Whether another region waits for it: a right that has lapsed is given away after a time, stopped or not."""
     return command.cause == "right-lapsed"
 
 
-def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, case: Case) -> Refused | None:
+def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, case: CommandContext) -> Refused | None:
     if cause is None:
         return Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
     if case.actor != cause.owner and case.kind != cause.owner:
         facts = {"cause": cause.name, "owner": cause.owner}
         return Refused(Code.NOT_OWNER, f"only {cause.owner} stops for {cause.name}", facts)
-    misfit = refuse_repair(in_force(state, case.at)) if cause.owner == REPAIR else None
+    misfit = refuse_repair(active_overrides(state, case.at)) if cause.owner == REPAIR else None
     if misfit is not None:
         return Refused(misfit.code, misfit.detail, {"cause": cause.name})
     if cause.name in _WITH_SUCCESSOR:
@@ -77,7 +77,7 @@ def _refuse_slot(
         return Code.NOT_FOUND, "no such slot"
     if slot.phase not in STOPPABLE or repeated:
         return Code.WRONG_PHASE, f"is {slot.phase}"
-    if cause.kind is Kind.VOLUNTARY and slot.phase is Phase.SERVING:
+    if cause.kind is StopKind.VOLUNTARY and slot.phase is Phase.SERVING:
         assignment = state.assignments[slot.assignment]
         if disruption_left(state, assignment, serving_lost.get(slot.assignment, 0)) <= 0:
             return Code.DISRUPTION, f"the disruption budget of {assignment.workload_name} is spent"

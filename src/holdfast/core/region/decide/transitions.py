@@ -7,75 +7,81 @@ own node in its present session; a successor starts when its victims are gone; r
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Accepted, Code, Refused
-from holdfast.core.ledger.builtin.overrides import in_force
-from holdfast.core.ledger.commit.rules import Case
-from holdfast.core.ledger.partial import Unmet, answer, wrong_count
+from holdfast.core.ledger.builtin.overrides import active_overrides
+from holdfast.core.ledger.commit.rules import CommandContext
+from holdfast.core.ledger.partial import RefusedPart, partial_answer, wrong_count
 from holdfast.core.model.objects.workloads import restarts_allowed
-from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, Edge, Phase
+from holdfast.core.model.records.lifecycle import EDGE_BY_KEY, Phase, PhaseEdge
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import SlotKey
 from holdfast.core.region.commands import Move, MoveSlot
-from holdfast.core.region.decide.reservations import finished, released
-from holdfast.core.region.events import Moved, OrdinalsFinished, Released, SlotsMoved, SlotsReleased
+from holdfast.core.region.decide.reservations import finish_events, release_of
+from holdfast.core.region.events import OrdinalsFinished, SlotMove, SlotRelease, SlotsMoved, SlotsReleased
 from holdfast.core.region.limits import DETAIL_MAX
-from holdfast.core.region.queries.assignments import may_begin
-from holdfast.core.region.queries.feasibility import Misfit
-from holdfast.core.region.queries.fence import falls_at, is_of_this_machine, unfenced
+from holdfast.core.region.queries.assignments import may_start
+from holdfast.core.region.queries.feasibility import Infeasible
+from holdfast.core.region.queries.fence import fenced_at, is_of_this_machine, why_unfenced
 from holdfast.core.region.queries.gates import REPAIR, refuse_repair
-from holdfast.core.region.state.node_usage import victims_left
+from holdfast.core.region.state.node_usage import remaining_victims
 from holdfast.core.region.state.tables import RegionState
 
 #: Edges that other commands commit; a move along one of them is refused.
 _BY_OTHER_COMMANDS = (Phase.RESERVED, Phase.BOUND, Phase.TERMINATING, Phase.PENDING)
 
 
-def move(state: RegionState, command: Move, case: Case) -> Accepted | Refused:
+def move(state: RegionState, command: Move, case: CommandContext) -> Accepted | Refused:
     """Move slots, judged one by one."""
     refused = wrong_count(len(command.moves))
     if refused is not None:
         return refused
-    moves: list[Moved] = []
-    releases: list[Released] = []
+    moves: list[SlotMove] = []
+    releases: list[SlotRelease] = []
     ended: list[tuple[Slot, str]] = []
-    lost: list[Unmet] = []
+    lost: list[RefusedPart] = []
     seen: set[SlotKey] = set()
-    pause = refuse_repair(in_force(state, case.at)) if case.actor == REPAIR else None
+    pause = refuse_repair(active_overrides(state, case.at)) if case.actor == REPAIR else None
     for index, one in enumerate(command.moves):
         slot = state.slots.get(one.slot)
         misfit = _refuse(state, case, one, slot, pause, repeated=one.slot in seen)
         if misfit is not None or slot is None:
             code, detail = misfit or (Code.NOT_FOUND, "no such slot")
-            lost.append(Unmet(0, index, code, f"slot {one.slot}: {detail}"))
+            lost.append(RefusedPart(0, index, code, f"slot {one.slot}: {detail}"))
             continue
         seen.add(one.slot)
         if one.target is Phase.RELEASED:
-            releases.append(released(state, slot, one.cause, one.detail))
+            releases.append(release_of(state, slot, one.cause, one.detail))
             ended.append((slot, one.cause))
         else:
-            moves.append(Moved(one.slot, slot.node, one.target, one.cause, one.detail))
+            moves.append(SlotMove(one.slot, slot.node, one.target, one.cause, one.detail))
     events: list[SlotsMoved | SlotsReleased | OrdinalsFinished] = []
     if moves:
         events.append(SlotsMoved(tuple(moves)))
     if releases:
-        events += [SlotsReleased(tuple(releases)), *finished(state, ended)]
-    return answer(tuple(events), lost, case.envelope.view)
+        events += [SlotsReleased(tuple(releases)), *finish_events(state, ended)]
+    return partial_answer(tuple(events), lost, case.envelope.view)
 
 
 def _refuse(
-    state: RegionState, case: Case, one: MoveSlot, slot: Slot | None, pause: Misfit | None, *, repeated: bool
-) -> Misfit | None:
+    state: RegionState,
+    case: CommandContext,
+    one: MoveSlot,
+    slot: Slot | None,
+    pause: Infeasible | None,
+    *,
+    repeated: bool,
+) -> Infeasible | None:
     if slot is None:
-        return Misfit(Code.NOT_FOUND, "no such slot")
+        return Infeasible(Code.NOT_FOUND, "no such slot")
     edge = EDGE_BY_KEY.get((slot.phase, one.target, one.cause))
     if edge is None or one.target in _BY_OTHER_COMMANDS or repeated or not slot.node:
-        return Misfit(Code.WRONG_PHASE, f"is {slot.phase}: no edge to {one.target} by {one.cause}")
+        return Infeasible(Code.WRONG_PHASE, f"is {slot.phase}: no edge to {one.target} by {one.cause}")
     if len(one.detail) > DETAIL_MAX or not one.detail.isprintable():
-        return Misfit(Code.MALFORMED, f"a detail is one line of at most {DETAIL_MAX} characters")
+        return Infeasible(Code.MALFORMED, f"a detail is one line of at most {DETAIL_MAX} characters")
     if slot.epoch != one.epoch:
-        return Misfit(Code.STALE, f"has binding epoch {slot.epoch}, not {one.epoch}")
+        return Infeasible(Code.STALE, f"has binding epoch {slot.epoch}, not {one.epoch}")
     if edge.owner not in (case.actor, case.kind):
-        return Misfit(Code.NOT_OWNER, f"{edge.owner} owns {edge.source} -> {edge.target} by {edge.cause}")
+        return Infeasible(Code.NOT_OWNER, f"{edge.owner} owns {edge.source} -> {edge.target} by {edge.cause}")
     if pause is not None:
         return pause
     node = state.nodes[slot.node]
@@ -88,59 +94,63 @@ def _refuse(
     return None
 
 
-def _refuse_unknown(slot: Slot, node: Node) -> Misfit | None:
+def _refuse_unknown(slot: Slot, node: Node) -> Infeasible | None:
     """What the agent still answers for is not unknown, and neither is what was fenced: that is known to be dead."""
     if slot.cause == "fenced":
-        return Misfit(Code.WRONG_PHASE, "was fenced: it is known to be dead")
+        return Infeasible(Code.WRONG_PHASE, "was fenced: it is known to be dead")
     if node.session and slot.reported > node.session:
-        return Misfit(Code.TOO_EARLY, f"the agent of {node.name} lives in session {node.session}")
+        return Infeasible(Code.TOO_EARLY, f"the agent of {node.name} lives in session {node.session}")
     return None
 
 
-def _refuse_agent(state: RegionState, case: Case, edge: Edge, slot: Slot, node: Node) -> Misfit | None:
+def _refuse_agent(
+    state: RegionState, case: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
+) -> Infeasible | None:
     if case.actor != f"agent/{node.name}" or case.envelope.session != node.session:
-        return Misfit(Code.NOT_OWNER, f"it stands on {node.name}, whose session is {node.session}")
-    if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.after and victims_left(state, slot):
-        return Misfit(Code.TOO_EARLY, "waits for others to end first")
+        return Infeasible(Code.NOT_OWNER, f"it stands on {node.name}, whose session is {node.session}")
+    if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.after and remaining_victims(state, slot):
+        return Infeasible(Code.TOO_EARLY, "waits for others to end first")
     assignment = state.assignments[slot.assignment]
     if assignment.exclusive and edge.cause != "collected":
-        misfit = _refuse_word(state, case, edge, slot, node)
+        misfit = _refuse_report(state, case, edge, slot, node)
         if misfit is not None:
             return misfit
-    if edge.cause == "restarted" and not may_begin(state, assignment, case.at):
-        return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
+    if edge.cause == "restarted" and not may_start(state, assignment, case.at):
+        return Infeasible(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
     if edge.cause == "restarted" and slot.restarts >= restarts_allowed(state.templates[slot.template]):
-        return Misfit(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
+        return Infeasible(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
     if edge.cause == "completed" and not assignment.batch:
-        return Misfit(Code.CONTRADICTORY, "is not batch work, which alone completes")
+        return Infeasible(Code.CONTRADICTORY, "is not batch work, which alone completes")
     return None
 
 
-def _refuse_word(state: RegionState, case: Case, edge: Edge, slot: Slot, node: Node) -> Misfit | None:
+def _refuse_report(
+    state: RegionState, case: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
+) -> Infeasible | None:
     """What an agent says of an exclusive process: that it has it counts before its fence, and if it can end it in time;
     anything else only from the machine that had it, or once the fence is past."""
-    deadline = falls_at(state, node)
+    deadline = fenced_at(state, node)
     if edge.cause == "found-again":
         if case.at >= deadline:
-            return Misfit(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
-        misfit = unfenced(node, state.facts.settings)
-        return None if misfit is None else Misfit(Code.FENCE, misfit.detail)
+            return Infeasible(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
+        misfit = why_unfenced(node, state.facts.settings)
+        return None if misfit is None else Infeasible(Code.FENCE, misfit.detail)
     if case.at < deadline and not is_of_this_machine(node, slot):
-        return Misfit(Code.FENCE, f"another machine, or another life of it, had it: its fence falls at {deadline}")
+        return Infeasible(Code.FENCE, f"another machine, or another life of it, had it: its fence falls at {deadline}")
     return None
 
 
-def _refuse_fence(state: RegionState, case: Case, slot: Slot, node: Node) -> Misfit | None:
+def _refuse_fence(state: RegionState, case: CommandContext, slot: Slot, node: Node) -> Infeasible | None:
     """Repair acts on what the agent of an ended session held, once the fence of that session is past.
 
     An agent that came back before that may have kept it: then it alone can say what became of it.
     """
     if slot.phase is Phase.FAILED and slot.cause == "fenced":
         return None
-    deadline = falls_at(state, node)
+    deadline = fenced_at(state, node)
     if case.at < deadline:
-        return Misfit(Code.FENCE, f"its fence falls at {deadline}, now is {case.at}")
+        return Infeasible(Code.FENCE, f"its fence falls at {deadline}, now is {case.at}")
     session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
     if session is not None and (session.opened < deadline or slot.reported > session.uid):
-        return Misfit(Code.FENCE, f"the agent of {node.name} lives and may have kept it: it must say so itself")
+        return Infeasible(Code.FENCE, f"the agent of {node.name} lives and may have kept it: it must say so itself")
     return None

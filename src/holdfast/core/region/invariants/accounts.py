@@ -6,54 +6,54 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
-from holdfast.core.model.objects.topology import Effect
-from holdfast.core.model.records.breaches import ALLOWED, REGION_RESIDENCY, RIGHT
-from holdfast.core.model.records.grants import Use
+from holdfast.core.model.objects.topology import TaintEffect
+from holdfast.core.model.records.breaches import REGION_ALLOWED, REGION_RESIDENCY, REGION_RIGHT
+from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
-from holdfast.core.model.values.ranges import has
-from holdfast.core.model.values.resources import NOTHING, exceeded
-from holdfast.core.region.invariants.scan import Places, amounts
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
+from holdfast.core.model.values.ranges import contains
+from holdfast.core.model.values.resources import ZERO, first_exceeded
+from holdfast.core.region.invariants.scan import RegionScan, amounts
 from holdfast.core.region.queries.breaches import capacity_overshoots
-from holdfast.core.region.state.node_usage import recount
+from holdfast.core.region.state.node_usage import recount_usage
 from holdfast.core.region.state.tables import RegionState
 
 
-def charges_conserved(at: Places) -> Iterator[str]:
+def charges_conserved(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         if not slot.account and slot.phase is not Phase.PENDING:
             yield f"slot {key} is {slot.phase} and charged to nobody"
     for account, needed in at.charged().items():
-        charged = amounts((at.state.uses.get(account) or Use()).charged)
+        charged = amounts((at.state.uses.get(account) or AccountUsage()).charged)
         if charged != needed:
             yield f"{account} is charged {charged}, its slots and holds need {needed}"
 
 
-def within_grants(at: Places) -> Iterator[str]:
+def within_grants(at: RegionScan) -> Iterator[str]:
     for account, use in at.uses():
         allowance = at.state.allowances.get(account)
-        over = exceeded(use.charged, allowance.limit if allowance else NOTHING)
+        over = first_exceeded(use.charged, allowance.limit if allowance else ZERO)
         if over:
             yield f"{account} is charged more {over} than it settled on"
 
 
-def rooms_conserved(at: Places) -> Iterator[str]:
+def rooms_conserved(at: RegionScan) -> Iterator[str]:
     for uid, room in at.rooms():
-        if recount(at.state, uid, room.revision) != room:
+        if recount_usage(at.state, uid, room.revision) != room:
             yield f"room {uid} is not the sum of what stands there"
 
 
-def counts_agree(at: Places) -> Iterator[str]:
+def counts_agree(at: RegionScan) -> Iterator[str]:
     return at.miscounts()
 
 
-def within_capacity(at: Places) -> Iterator[str]:
+def within_capacity(at: RegionScan) -> Iterator[str]:
     for uid, node in at.nodes():
-        for key, over in capacity_overshoots(node, at.state.rooms.get(uid) or EMPTY_ROOM).items():
+        for key, over in capacity_overshoots(node, at.state.rooms.get(uid) or EMPTY_USAGE).items():
             yield from _beyond(at.state, key, over)
 
 
-def where_allowed(at: Places) -> Iterator[str]:
+def where_allowed(at: RegionScan) -> Iterator[str]:
     state, found, staying = at.state, Counter[int](), defaultdict[int, Counter[str]](Counter)
     for _, slot in at.standing():
         if slot.phase not in ON_NODE:
@@ -64,7 +64,7 @@ def where_allowed(at: Places) -> Iterator[str]:
         kept = (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant)
         accepted = {(t.key, t.value) for t in template.tolerate}
         for taint in node.taints:
-            if taint.effect is Effect.EVICT and not {(taint.key, ""), (taint.key, taint.value)} & accepted:
+            if taint.effect is TaintEffect.EVICT and not {(taint.key, ""), (taint.key, taint.value)} & accepted:
                 found[node.uid] += 1
                 break
         else:
@@ -74,25 +74,25 @@ def where_allowed(at: Places) -> Iterator[str]:
         if not state.nodes[uid].shares_user and Capability.USERS not in state.nodes[uid].capabilities:
             found[uid] += tenants.total() - max(tenants.values())
     for uid, count in found.items():
-        yield from _beyond(state, (ALLOWED, f"node/{uid}"), count)
+        yield from _beyond(state, (REGION_ALLOWED, f"node/{uid}"), count)
 
 
-def residency_kept(at: Places) -> Iterator[str]:
+def residency_kept(at: RegionScan) -> Iterator[str]:
     for uid, count in at.placed().items():
         allowed = at.state.assignments[uid].jurisdictions if count else ()
         if allowed and at.state.place.jurisdiction not in allowed:
             yield from _beyond(at.state, (REGION_RESIDENCY, f"assignment/{uid}"), count)
 
 
-def rights_held(at: Places) -> Iterator[str]:
+def rights_held(at: RegionScan) -> Iterator[str]:
     found: Counter[int] = Counter()
     for _, slot in at.identities():
         assignment = at.state.assignments[slot.assignment]
         found[slot.assignment] += (
-            slot.phase in ON_NODE and assignment.exclusive and not has(assignment.ordinals, slot.ordinal)
+            slot.phase in ON_NODE and assignment.exclusive and not contains(assignment.ordinals, slot.ordinal)
         )
     for uid, count in found.items():
-        yield from _beyond(at.state, (RIGHT, f"assignment/{uid}"), count)
+        yield from _beyond(at.state, (REGION_RIGHT, f"assignment/{uid}"), count)
 
 
 def _beyond(state: RegionState, key: tuple[str, str], over: int) -> Iterator[str]:

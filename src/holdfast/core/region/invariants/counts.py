@@ -10,27 +10,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from holdfast.core.ledger.state.invariants import Nearby, miscounts, present
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.domains import domain, is_counted, scopes
-from holdfast.core.model.records.grants import Use
+from holdfast.core.ledger.state.invariants import BatchScan, miscounts, present
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.domains import domain_of, domain_scopes, has_domain_rules
+from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.records.lifecycle import ON_NODE, PHASES, Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room, Sums
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage, RegionTotals
 from holdfast.core.model.records.nodes import Node, usable
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.bitsets import each
-from holdfast.core.model.values.resources import Resources, above_zero, add, amounts_in, subtract
+from holdfast.core.model.values.resources import Resources, add, clamp_zero, nonzero_amounts, subtract
 from holdfast.core.model.values.structs import Revision, SlotKey
-from holdfast.core.region.state.node_kinds import kind_of as node_kind_of
-from holdfast.core.region.state.node_kinds import labels_of
+from holdfast.core.region.state.node_kinds import node_kind as node_kind_of
+from holdfast.core.region.state.node_kinds import node_labels
 from holdfast.core.region.state.rebuild import rebuild
-from holdfast.core.region.state.slot_kinds import kind_of
+from holdfast.core.region.state.slot_kinds import slot_kind
 from holdfast.core.region.state.tables import RegionState, SlotKind
 
 #: What is counted (its table, its key, the part of its row), and how much of it there is.
 Counts = Counter[tuple[object, ...]]
 
-_EMPTY = {"uses": Use()}
+_EMPTY = {"uses": AccountUsage()}
 #: Tables that are counts or indexes; requests are stored, and count their open slots.
 _COUNTS = (
     "node_names", "assignments_of", "blocks", "kinds", "holds_of", "tallies", "uses", "template_uses", "domains",
@@ -64,7 +64,7 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
         yield "requests do not count the open slots"
 
 
-def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]:
+def miscounted_near(near: BatchScan[RegionState], changed: Counts) -> Iterator[str]:
     """Counts that have not changed by what their rows have."""
     kept: Counts = Counter()
     for table in _COUNTS:
@@ -85,7 +85,7 @@ def miscounted_near(near: Nearby[RegionState], changed: Counts) -> Iterator[str]
     yield from miscounts(kept, changed)
 
 
-def changed_counts(near: Nearby[RegionState]) -> Counts:
+def changed_counts(near: BatchScan[RegionState]) -> Counts:
     """By how much the rows that are looked at have changed what is counted over them; those as they were cancel out."""
     found: Counts = Counter()
     slots = _differing(near)
@@ -98,20 +98,20 @@ def changed_counts(near: Nearby[RegionState]) -> Counts:
                 found["holds_of", hold.assignment, hold.uid] += sign
         for uid, assignment in present(state, "assignments", near.keys("assignments")):
             found["assignments_of", assignment.workload, uid] += sign
-            found["unended", "", uid] += sign * (assignment.stage is not Stage.ENDED)
+            found["unended", "", uid] += sign * (assignment.stage is not AssignmentStage.ENDED)
             for share in assignment.shares:
                 found["template_uses", share.template] += sign
         for uid, node in present(state, "nodes", near.keys("nodes")):
-            _count_node(found, node, uid, state.rooms.get(node.uid) or EMPTY_ROOM, sign)
+            _count_node(found, node, uid, state.rooms.get(node.uid) or EMPTY_USAGE, sign)
         for account, allowance in present(state, "allowances", near.keys("uses")):
-            placed = (state.uses.get(account) or Use()).placed
-            _count_amounts(found, ("shield",), above_zero(subtract(allowance.protected, placed)), sign)
+            placed = (state.uses.get(account) or AccountUsage()).placed
+            _count_amounts(found, ("shield",), clamp_zero(subtract(allowance.protected, placed)), sign)
     for (assignment, block), was, now in near.change.rows("kinds"):
         found["blocks", assignment, block] += (now is not None) - (was is not None)
     return found
 
 
-def _differing(near: Nearby[RegionState]) -> list[SlotKey]:
+def _differing(near: BatchScan[RegionState]) -> list[SlotKey]:
     """The slots that are looked at, without those whose rows are as they were: they count for what they did, unless
     something else that they are counted by is another one."""
     keys, touched = near.keys("slots"), near.change.touched
@@ -125,7 +125,7 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
     template = state.templates[slot.template]
     stands = slot.phase in ON_NODE
     found["tallies", slot.assignment, slot.phase] += sign
-    found["kinds", slot.assignment, kind_of(slot), slot.ordinal] += sign
+    found["kinds", slot.assignment, slot_kind(slot), slot.ordinal] += sign
     for digest in (slot.template, slot.next_template):
         if digest:
             found["template_uses", digest] += sign
@@ -135,13 +135,13 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
         _count_amounts(found, ("charged", slot.account), template.need, sign)
         if slot.firm and stands:
             _count_amounts(found, ("placed", slot.account), template.need, sign)
-    if stands and is_counted(template):
+    if stands and has_domain_rules(template):
         tenant, node = state.assignments[slot.assignment].tenant, state.nodes[slot.node]
-        for scope, key in scopes(template, slot.workload, tenant):
-            found["members", scope, key, domain(node, key)] += sign
+        for scope, key in domain_scopes(template, slot.workload, tenant):
+            found["members", scope, key, domain_of(node, key)] += sign
 
 
-def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int) -> None:
+def _count_node(found: Counts, node: Node, uid: Revision, room: NodeUsage, sign: int) -> None:
     found["node_names", node.name, uid] += sign
     if not node.session:
         found["silent", "", (node.session_ended, uid)] += sign
@@ -150,8 +150,8 @@ def _count_node(found: Counts, node: Node, uid: Revision, room: Room, sign: int)
         found["domains", "pool", node.pool] += sign
         kind = node_kind_of(node)
         found["node_kinds", *kind] += sign
-        found.update({("node_labels", *label): sign for label in labels_of(node, kind)})
-        found.update({("node_amounts", (name, kind), amount): sign for name, amount in amounts_in(node.capacity)})
+        found.update({("node_labels", *label): sign for label in node_labels(node, kind)})
+        found.update({("node_amounts", (name, kind), amount): sign for name, amount in nonzero_amounts(node.capacity)})
         _count_amounts(found, ("capacity",), node.capacity, sign)
         _count_amounts(found, ("taken",), add(room.firm, room.held), sign)
 
@@ -210,6 +210,6 @@ def _keep_each(kept: Counts, parts: Iterable[tuple[str, Any, Any, int]], sign: i
         kept[table, key, part] += sign * count
 
 
-def _keep_sums(kept: Counts, sums: Sums, sign: int) -> None:
+def _keep_sums(kept: Counts, sums: RegionTotals, sign: int) -> None:
     for name in ("capacity", "taken", "shield"):
         _count_amounts(kept, (name,), getattr(sums, name), sign)

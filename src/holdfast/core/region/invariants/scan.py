@@ -4,6 +4,8 @@ What lies next to a written row: the node that a slot or hold stands on, with al
 slot waits for; the node of an agent whose session ended. Sums over a whole account or assignment are never walked
 through: what they were before is changed by what was written.
 
+Size: every row that an invariant may be about, in both scans.
+
 Three rare things are looked at as widely as they reach: a new jurisdiction at every assignment; a right that is taken
 from, or missing to, an exclusive assignment at its slots; a template that goes while something is of it at every slot.
 """
@@ -14,19 +16,19 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 
-from holdfast.core.ledger.state.invariants import Change, present
-from holdfast.core.ledger.state.invariants import Nearby as Near
-from holdfast.core.model.records.breaches import RIGHT
-from holdfast.core.model.records.grants import Use
+from holdfast.core.ledger.state.invariants import BatchDiff, present
+from holdfast.core.ledger.state.invariants import BatchScan as Near
+from holdfast.core.model.records.breaches import REGION_RIGHT
+from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.records.lifecycle import ON_NODE, PHASES
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage, slot_keys
 from holdfast.core.model.records.nodes import Node, NodeReport
-from holdfast.core.model.records.slots import Finished, Reservation, Slot
-from holdfast.core.model.values.ranges import has, numbers
-from holdfast.core.model.values.resources import NOTHING, Resources, add, times
+from holdfast.core.model.records.slots import FinishedOrdinals, Reservation, Slot
+from holdfast.core.model.values.ranges import contains, numbers
+from holdfast.core.model.values.resources import ZERO, Resources, add, times
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region.invariants.counts import Counts, changed_counts, miscounted_anywhere, miscounted_near
-from holdfast.core.region.state.lookups import in_phase, is_finished
+from holdfast.core.region.state.lookups import is_finished, phase_count
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
@@ -41,7 +43,7 @@ def amounts(resources: Resources) -> Amounts:
     return {name: amount for name, amount in (*standard, *resources.extended) if amount}
 
 
-class Everywhere:
+class RegionFullScan:
     """All of a region, and sums counted anew from its rows."""
 
     def __init__(self, state: RegionState) -> None:
@@ -65,29 +67,29 @@ class Everywhere:
     def node_reports(self) -> Iterator[tuple[Revision, NodeReport]]:
         return self.state.node_reports.unordered()
 
-    def rooms(self) -> Iterator[tuple[Revision, Room]]:
+    def rooms(self) -> Iterator[tuple[Revision, NodeUsage]]:
         return self.state.rooms.unordered()
 
     def holds(self) -> Iterator[tuple[Revision, Reservation]]:
         return self.state.holds.unordered()
 
-    def finished(self) -> Iterator[tuple[Revision, tuple[Finished, ...]]]:
+    def finished(self) -> Iterator[tuple[Revision, tuple[FinishedOrdinals, ...]]]:
         """What is over for good, by assignment."""
         return self.state.finished.unordered()
 
-    def uses(self) -> Iterator[tuple[str, Use]]:
+    def uses(self) -> Iterator[tuple[str, AccountUsage]]:
         return self.state.uses.unordered()
 
     def charged(self) -> dict[str, Amounts]:
         """By account: what its slots and holds need."""
         state = self.state
         kinds = Counter((slot.account, slot.template) for _, slot in state.slots.unordered() if slot.account)
-        charged = {account: NOTHING for account, _ in state.uses.unordered()}
+        charged = {account: ZERO for account, _ in state.uses.unordered()}
         for (account, template), count in kinds.items():
             need = times(state.templates[template].need, count)
-            charged[account] = add(charged.get(account, NOTHING), need)
+            charged[account] = add(charged.get(account, ZERO), need)
         for _, hold in state.holds.unordered():
-            charged[hold.account] = add(charged.get(hold.account, NOTHING), hold.need)
+            charged[hold.account] = add(charged.get(hold.account, ZERO), hold.need)
         return {account: amounts(need) for account, need in charged.items()}
 
     def placed(self) -> dict[Revision, int]:
@@ -99,10 +101,10 @@ class Everywhere:
         return miscounted_anywhere(self.state)
 
 
-class Nearby(Near[RegionState]):
+class RegionBatchScan(Near[RegionState]):
     """What a batch has written in a region, and what lies next to it."""
 
-    def __init__(self, change: Change[RegionState]) -> None:
+    def __init__(self, change: BatchDiff[RegionState]) -> None:
         super().__init__(change)
         self._draw_slots()
         self._draw_nodes()
@@ -114,15 +116,15 @@ class Nearby(Near[RegionState]):
             for slot in (old, new):
                 self.draw("slots", slot.after if slot is not None else ())
         for _, old, new in change.rows("rooms"):
-            listed = set(standing(old or EMPTY_ROOM)).symmetric_difference(standing(new or EMPTY_ROOM))
+            listed = set(slot_keys(old or EMPTY_USAGE)).symmetric_difference(slot_keys(new or EMPTY_USAGE))
             self.draw("slots", sorted(listed))
         for uid, old, new in change.rows("assignments"):
             if old is not None and (new is None or (new.workload, new.tenant) != (old.workload, old.tenant)):
                 self.draw("slots", self._slots_of(uid))
         for uid, old, new in change.rows("nodes"):
             if old is not None and (new is None or (new.name, new.zone, new.pool) != (old.name, old.zone, old.pool)):
-                room = before.rooms.get(uid) or EMPTY_ROOM
-                self.draw("slots", standing(room))
+                room = before.rooms.get(uid) or EMPTY_USAGE
+                self.draw("slots", slot_keys(room))
                 self.draw("holds", room.holds)
         for uid, _, _ in change.rows("finished"):
             self.draw("slots", (key for key in self._slots_of(uid) if is_finished(self.state, uid, key[1])))
@@ -175,7 +177,7 @@ class Nearby(Near[RegionState]):
     def standing(self) -> Slots:
         keys = dict.fromkeys(self.keys("slots"))
         for _, room in self.rooms():
-            keys.update(dict.fromkeys(standing(room)))
+            keys.update(dict.fromkeys(slot_keys(room)))
         return present(self.state, "slots", keys)
 
     def identities(self) -> Slots:
@@ -183,13 +185,13 @@ class Nearby(Near[RegionState]):
 
         Elsewhere there are no more without a right than there were.
         """
-        doubtful = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment", RIGHT)))
+        doubtful = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment", REGION_RIGHT)))
         for _, slot in self.slots():
             known = self.state.assignments.get(slot.assignment)
             if (
                 known is not None
                 and known.exclusive
-                and not has(known.ordinals, slot.ordinal)
+                and not contains(known.ordinals, slot.ordinal)
                 and slot.phase in ON_NODE
             ):
                 doubtful[slot.assignment] = None
@@ -203,16 +205,16 @@ class Nearby(Near[RegionState]):
     def node_reports(self) -> Iterator[tuple[Revision, NodeReport]]:
         return self.rows("node_reports")
 
-    def rooms(self) -> Iterator[tuple[Revision, Room]]:
+    def rooms(self) -> Iterator[tuple[Revision, NodeUsage]]:
         return self.rows("rooms")
 
     def holds(self) -> Iterator[tuple[Revision, Reservation]]:
         return self.rows("holds")
 
-    def finished(self) -> Iterator[tuple[Revision, tuple[Finished, ...]]]:
+    def finished(self) -> Iterator[tuple[Revision, tuple[FinishedOrdinals, ...]]]:
         return present(self.state, "finished", dict.fromkeys((*self.keys("finished"), *self.keys("assignments"))))
 
-    def uses(self) -> Iterator[tuple[str, Use]]:
+    def uses(self) -> Iterator[tuple[str, AccountUsage]]:
         return self.rows("uses")
 
     @cached_property
@@ -228,7 +230,7 @@ class Nearby(Near[RegionState]):
                 change.setdefault(account, {})[resource] = amount
         charged = {}
         for account, more in change.items():
-            was = amounts((self.before.uses.get(account) or Use()).charged)
+            was = amounts((self.before.uses.get(account) or AccountUsage()).charged)
             now = {name: was.get(name, 0) + more.get(name, 0) for name in {**was, **more}}
             charged[account] = {name: amount for name, amount in now.items() if amount}
         return charged
@@ -240,11 +242,12 @@ class Nearby(Near[RegionState]):
         if self.before.place.jurisdiction != self.state.place.jurisdiction:
             uids.update((uid, None) for uid, _ in self.state.assignments.items())
         return {
-            uid: sum(in_phase(self.before, uid, p) + self.changed["tallies", uid, p] for p in _ON_NODE) for uid in uids
+            uid: sum(phase_count(self.before, uid, p) + self.changed["tallies", uid, p] for p in _ON_NODE)
+            for uid in uids
         }
 
     def miscounts(self) -> Iterator[str]:
         return miscounted_near(self, self.changed)
 
 
-Places = Everywhere | Nearby
+RegionScan = RegionFullScan | RegionBatchScan

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.core.ledger.revision import revision
-from holdfast.core.model.records.assignments import Stage
+from holdfast.core.ledger.revision import pack_revision
+from holdfast.core.model.records.assignments import AssignmentStage
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
-from holdfast.core.model.records.node_usage import standing
+from holdfast.core.model.records.node_usage import slot_keys
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.ranges import is_well_formed
-from holdfast.core.region.invariants.scan import Places
+from holdfast.core.region.invariants.scan import RegionScan
 from holdfast.core.region.state.lookups import is_finished
 from holdfast.core.region.state.tables import RegionState
 
 
-def unique_binding(at: Places) -> Iterator[str]:
-    listed = Counter((key, uid) for uid, room in at.rooms() for key in standing(room))
+def unique_binding(at: RegionScan) -> Iterator[str]:
+    listed = Counter((key, uid) for uid, room in at.rooms() for key in slot_keys(room))
     for (key, uid), times in listed.items():
         slot = at.state.slots.get(key)
         if times > 1 or slot is None or slot.node != uid:
@@ -37,7 +37,7 @@ def _present(state: RegionState, slot: Slot) -> bool:
     return not any((state.slots.get(victim) or slot).heir == (slot.workload, slot.ordinal) for victim in slot.after)
 
 
-def device_ownership(at: Places) -> Iterator[str]:
+def device_ownership(at: RegionScan) -> Iterator[str]:
     use: Counter[tuple[int, int]] = Counter()
     for _, slot in at.standing():
         if slot.phase in ON_NODE and slot.devices and _present(at.state, slot):
@@ -48,7 +48,7 @@ def device_ownership(at: Places) -> Iterator[str]:
     )
 
 
-def port_ownership(at: Places) -> Iterator[str]:
+def port_ownership(at: RegionScan) -> Iterator[str]:
     use: Counter[tuple[int, int]] = Counter()
     for _, slot in at.standing():
         if slot.phase in ON_NODE and slot.ports and _present(at.state, slot):
@@ -56,8 +56,8 @@ def port_ownership(at: Places) -> Iterator[str]:
     yield from (f"port {port} of node {uid} is given {times} times" for (uid, port), times in use.items() if times > 1)
 
 
-def epochs_grow(at: Places) -> Iterator[str]:
-    head = revision(at.state.facts.seq + 1)
+def epochs_grow(at: RegionScan) -> Iterator[str]:
+    head = pack_revision(at.state.facts.seq + 1)
     for key, slot in at.slots():
         bound = slot.phase in ON_NODE and slot.phase is not Phase.RESERVED
         if slot.revision >= head or slot.epoch > slot.revision or (slot.epoch > 0) != bound:
@@ -67,7 +67,7 @@ def epochs_grow(at: Places) -> Iterator[str]:
             yield f"node {node.name} has uid {uid}, revision {node.revision}, session {node.session}"
 
 
-def references_hold(at: Places) -> Iterator[str]:
+def references_hold(at: RegionScan) -> Iterator[str]:
     state = at.state
     for key, slot in at.slots():
         templates = [name for name in (slot.template, slot.next_template) if name and name not in state.templates]
@@ -85,7 +85,7 @@ def references_hold(at: Places) -> Iterator[str]:
             yield f"a node is reported of that is gone: {uid}"
 
 
-def pending_holds_nothing(at: Places) -> Iterator[str]:
+def pending_holds_nothing(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         holds = slot.node or slot.devices or slot.ports or slot.epoch or slot.after or slot.heir
         if slot.phase is Phase.PENDING and holds:
@@ -94,14 +94,14 @@ def pending_holds_nothing(at: Places) -> Iterator[str]:
             yield f"slot {key} rests in released"
 
 
-def finished_stays(at: Places) -> Iterator[str]:
+def finished_stays(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
         if is_finished(at.state, slot.assignment, slot.ordinal):
             yield f"slot {key} is {slot.phase}, and over for good"
     for uid, rows in at.finished():
         assignment = at.state.assignments[uid]
         asked = [share.template for share in assignment.shares if assignment.batch]
-        if assignment.stage is not Stage.ENDED and not all(row.template in asked for row in rows):
+        if assignment.stage is not AssignmentStage.ENDED and not all(row.template in asked for row in rows):
             yield f"assignment {uid} has finished what it does not ask for"
         runs = [runs for row in rows for runs in (row.done, row.failed)]
         numbers = [number for one in runs for run in one for number in range(*run)]
@@ -109,7 +109,7 @@ def finished_stays(at: Places) -> Iterator[str]:
             yield f"assignment {uid} has finished {runs}"
 
 
-def lists_kept(at: Places) -> Iterator[str]:
+def lists_kept(at: RegionScan) -> Iterator[str]:
     listing = at.state.place.listing
     kept = sorted(part for part, _ in at.state.listed.unordered())
     if kept != list(range(listing.parts if listing is not None else 0)):

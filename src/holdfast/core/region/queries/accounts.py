@@ -6,20 +6,20 @@ alone; each placement then only counts down.
 
 from __future__ import annotations
 
-from holdfast.core.ledger.partial import NAMED_MAX
-from holdfast.core.model.values.resources import NOTHING, Resources, amount_of, subtract
+from holdfast.core.ledger.partial import PARTS_MAX
+from holdfast.core.model.values.resources import ZERO, Resources, amount_of, subtract
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.state.account_usage import owed
 from holdfast.core.region.state.tables import RegionState
 
 #: More than any command can ask for.
-PLENTY = 1 << 30
+UNLIMITED = 1 << 30
 
 
 def charged(state: RegionState, account: str) -> Resources:
     """What the account is charged now."""
     use = state.uses.get(account)
-    return NOTHING if use is None else use.charged
+    return ZERO if use is None else use.charged
 
 
 def is_emergency(account: str) -> bool:
@@ -40,12 +40,12 @@ def paid_until(state: RegionState, account: str) -> Instant | None:
     return allowance.ends if allowance is not None else 0
 
 
-#: What `affordable` says of an account whose grant has ended.
-ENDED = -1
+#: What `affordable_count` says of an account whose grant has ended.
+GRANT_ENDED = -1
 
 
-def affordable(state: RegionState, account: str, at: Instant, need: Resources, spent: Resources = NOTHING) -> int:
-    """How many slots of this need the account can still pay after `spent`, or `ENDED`.
+def affordable_count(state: RegionState, account: str, at: Instant, need: Resources, spent: Resources = ZERO) -> int:
+    """How many slots of this need the account can still pay after `spent`, or `GRANT_ENDED`.
 
     Nothing is added above the target (RULES 7).
     """
@@ -53,10 +53,10 @@ def affordable(state: RegionState, account: str, at: Instant, need: Resources, s
     if allowance is None:
         return 0
     if allowance.ends <= at:
-        return ENDED
+        return GRANT_ENDED
     use = state.uses.get(account)
-    target, charged = allowance.target, use.charged if use is not None else NOTHING
-    most = PLENTY
+    target, charged = allowance.target, use.charged if use is not None else ZERO
+    most = UNLIMITED
     if need.cpu:
         most = (target.cpu - charged.cpu - spent.cpu) // need.cpu
     if need.memory:
@@ -70,29 +70,29 @@ def affordable(state: RegionState, account: str, at: Instant, need: Resources, s
     return max(most, 0)
 
 
-def leaves_protected(
-    state: RegionState, account: str, spent: Resources, need: Resources, paid_off: Resources = NOTHING
+def unprotected_count(
+    state: RegionState, account: str, spent: Resources, need: Resources, paid_off: Resources = ZERO
 ) -> int:
     """How many slots of this need can be placed, after `spent`, before other protected tenants are crowded out.
 
     Only resources that somebody else is still owed are asked about. `paid_off` is what others are owed no more.
     """
     sums = state.sums
-    shield = sums.shield if paid_off is NOTHING else subtract(sums.shield, paid_off)
-    if shield == NOTHING:
-        return PLENTY
+    shield = sums.shield if paid_off is ZERO else subtract(sums.shield, paid_off)
+    if shield == ZERO:
+        return UNLIMITED
     capacity, taken = sums.capacity, sums.taken
     if (
-        spent is NOTHING
+        spent is ZERO
         and not need.extended
-        and capacity.cpu - taken.cpu - shield.cpu >= NAMED_MAX * need.cpu
-        and capacity.memory - taken.memory - shield.memory >= NAMED_MAX * need.memory
-        and capacity.disk - taken.disk - shield.disk >= NAMED_MAX * need.disk
-        and capacity.gpu - taken.gpu - shield.gpu >= NAMED_MAX * need.gpu
+        and capacity.cpu - taken.cpu - shield.cpu >= PARTS_MAX * need.cpu
+        and capacity.memory - taken.memory - shield.memory >= PARTS_MAX * need.memory
+        and capacity.disk - taken.disk - shield.disk >= PARTS_MAX * need.disk
+        and capacity.gpu - taken.gpu - shield.gpu >= PARTS_MAX * need.gpu
     ):
-        return NAMED_MAX  # the usual case: enough for the largest command, whoever asks
+        return PARTS_MAX  # the usual case: enough for the largest command, whoever asks
     mine = owed(state, account)
-    most = PLENTY
+    most = UNLIMITED
     if need.cpu and shield.cpu > mine.cpu:
         most = (capacity.cpu - taken.cpu - spent.cpu - shield.cpu + mine.cpu) // need.cpu
     if need.memory and shield.memory > mine.memory:

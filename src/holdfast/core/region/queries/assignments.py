@@ -17,12 +17,12 @@ from holdfast.core.ledger.answers import Code
 from holdfast.core.model.records.assignments import ACTIVE, Assignment
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.region.queries.feasibility import Misfit
-from holdfast.core.region.state.lookups import in_phase
+from holdfast.core.region.queries.feasibility import Infeasible
+from holdfast.core.region.state.lookups import phase_count
 from holdfast.core.region.state.tables import RegionState
 
 
-def not_assigned(state: RegionState, assignment: Assignment, template: str, at: Instant) -> Misfit | None:
+def why_not_runnable(state: RegionState, assignment: Assignment, template: str, at: Instant) -> Infeasible | None:
     """Whether this region may begin to run this template now.
 
     It is assigned and active, its right has not lapsed, it is not given up, and the law allows it here.
@@ -31,20 +31,22 @@ def not_assigned(state: RegionState, assignment: Assignment, template: str, at: 
         if share.template == template and share.count > 0 and assignment.stage is ACTIVE:
             break
     else:
-        return Misfit(Code.NOT_ASSIGNED, f"assignment {assignment.uid} is {assignment.stage} and does not ask for it")
-    if not may_begin(state, assignment, at):
-        return Misfit(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
-    if is_given_up(assignment, at):
-        return Misfit(Code.DEADLINE_MISSED, "its deadline has passed, and it was to fail then")
-    return outlawed(state, assignment)
+        return Infeasible(
+            Code.NOT_ASSIGNED, f"assignment {assignment.uid} is {assignment.stage} and does not ask for it"
+        )
+    if not may_start(state, assignment, at):
+        return Infeasible(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
+    if is_abandoned(assignment, at):
+        return Infeasible(Code.DEADLINE_MISSED, "its deadline has passed, and it was to fail then")
+    return why_not_allowed(state, assignment)
 
 
-def outlawed(state: RegionState, assignment: Assignment) -> Misfit | None:
+def why_not_allowed(state: RegionState, assignment: Assignment) -> Infeasible | None:
     """Whether the law forbids it here."""
     here, allowed = state.place.jurisdiction, assignment.jurisdictions
     if not allowed or here in allowed:
         return None
-    return Misfit(Code.RESIDENCY, f"{here or 'nowhere'} is not {'/'.join(allowed)}")
+    return Infeasible(Code.RESIDENCY, f"{here or 'nowhere'} is not {'/'.join(allowed)}")
 
 
 def is_late(assignment: Assignment, at: Instant) -> bool:
@@ -52,18 +54,18 @@ def is_late(assignment: Assignment, at: Instant) -> bool:
     return 0 < assignment.deadline <= at
 
 
-def is_given_up(assignment: Assignment, at: Instant) -> bool:
+def is_abandoned(assignment: Assignment, at: Instant) -> bool:
     """Whether nothing more of it is begun: it is late, and was to fail then. What runs goes on until it is ended."""
     return assignment.fails_late and is_late(assignment, at)
 
 
-def may_begin(state: RegionState, assignment: Assignment, at: Instant) -> bool:
+def may_start(state: RegionState, assignment: Assignment, at: Instant) -> bool:
     """Whether something may be begun by this region's right: one that is leased was told in this term, and lasts."""
     is_told = assignment.right_term == state.facts.term
     return not assignment.right_until or (is_told and at < assignment.right_until)
 
 
-def runs_until(state: RegionState, assignment: Assignment) -> Instant | None:
+def may_run_until(state: RegionState, assignment: Assignment) -> Instant | None:
     """Until when what runs may run by this region's right; None: that does not end by itself."""
     facts = state.facts
     if not assignment.right_until:
@@ -75,7 +77,7 @@ def runs_until(state: RegionState, assignment: Assignment) -> Instant | None:
     return min(assignment.right_until, facts.term_at + facts.settings.session_lease)
 
 
-def is_told_before(state: RegionState) -> bool:
+def has_stale_lease(state: RegionState) -> bool:
     """Whether a lease here was told in an earlier term: it is to be told again."""
     rows = (assignment for _, assignment in state.assignments.unordered())
     return any(row.ordinals and row.right_until and row.right_term != state.facts.term for row in rows)
@@ -83,7 +85,7 @@ def is_told_before(state: RegionState) -> bool:
 
 def has_lapsed(state: RegionState, assignment: Assignment, now: Instant) -> bool:
     """Whether this region's leased right to what it names is over."""
-    until = runs_until(state, assignment)
+    until = may_run_until(state, assignment)
     return until is not None and until <= now
 
 
@@ -94,5 +96,5 @@ def disruption_left(state: RegionState, assignment: Assignment, lost: int = 0) -
     costs nothing, also where the share is nothing.
     """
     wanted = sum(share.count for share in assignment.shares)
-    serving = in_phase(state, assignment.uid, Phase.SERVING) - lost
+    serving = phase_count(state, assignment.uid, Phase.SERVING) - lost
     return assignment.disruption + serving - wanted

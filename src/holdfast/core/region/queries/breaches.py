@@ -7,32 +7,32 @@ breach closes it when it is cured.
 
 from __future__ import annotations
 
-from holdfast.core.model.objects.isolation import not_enforced, takes_one_tenant
-from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.isolation import missing_capabilities, takes_one_tenant
+from holdfast.core.model.objects.topology import TaintEffect
 from holdfast.core.model.objects.workloads import Template, tolerates
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.breaches import ALLOWED, CAPACITY, REGION_RESIDENCY, RIGHT
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.breaches import REGION_ALLOWED, REGION_CAPACITY, REGION_RESIDENCY, REGION_RIGHT
 from holdfast.core.model.records.lifecycle import ON_NODE, PHASES
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage, slot_keys
 from holdfast.core.model.records.nodes import Node, NodeHealth, is_kept_from
 from holdfast.core.model.records.slots import Reservation, Slot
 from holdfast.core.model.values.ranges import numbers, without
-from holdfast.core.model.values.resources import DEVICE, add, amount_of, exceeded
+from holdfast.core.model.values.resources import DEVICE, add, amount_of, first_exceeded
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.queries.accounts import paid_until
-from holdfast.core.region.queries.node_tenants import keeper, tenant_of
-from holdfast.core.region.state.lookups import in_phase
+from holdfast.core.region.queries.node_tenants import keeping_tenant, tenant_of
+from holdfast.core.region.state.lookups import phase_count
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
 #: Why a hold is given back of a node that has become too small.
-NO_ROOM = "no-room"
+HOLD_TOO_LARGE = "no-room"
 
 
 Overshoots = dict[tuple[str, str], int]
 
 
-def capacity_overshoots(node: Node, room: Room) -> Overshoots:
+def capacity_overshoots(node: Node, room: NodeUsage) -> Overshoots:
     """By how much what stands on a node is more than the node has, per resource and device."""
     found: Overshoots = {}
     extended = sorted({name for amounts in (room.all, room.firm, room.held) for name, _ in amounts.extended})
@@ -40,19 +40,19 @@ def capacity_overshoots(node: Node, room: Room) -> Overshoots:
         firm = amount_of(room.firm, name) + amount_of(room.held, name)
         over = max(amount_of(room.all, name), firm) - amount_of(node.capacity, name)
         if over > 0:
-            found[CAPACITY, f"node/{node.uid}/{name}"] = over
+            found[REGION_CAPACITY, f"node/{node.uid}/{name}"] = over
     for index, taken in enumerate(room.devices):
         milli = node.devices[index].milli if index < len(node.devices) else 0
         over = max(taken.all, taken.firm + taken.held) - milli
         if over > 0:
-            found[CAPACITY, f"node/{node.uid}/{DEVICE}{index}"] = over
+            found[REGION_CAPACITY, f"node/{node.uid}/{DEVICE}{index}"] = over
     return found
 
 
 def allowed_overshoots(state: RegionState, node: Node) -> Overshoots:
     """How many slots stand on a node where they may not."""
     count = len(excluded(state, node))
-    return {(ALLOWED, f"node/{node.uid}"): count} if count else {}
+    return {(REGION_ALLOWED, f"node/{node.uid}"): count} if count else {}
 
 
 def excluded(state: RegionState, node: Node) -> list[Slot]:
@@ -60,7 +60,7 @@ def excluded(state: RegionState, node: Node) -> list[Slot]:
     to be, or takes one tenant at a time and another one keeps it."""
     slots, staying = _standing(state, node)
     if takes_one_tenant(node):
-        kept_by = keeper(state, node, staying)
+        kept_by = keeping_tenant(state, node, staying)
         staying = [slot for slot in staying if tenant_of(state, slot) == kept_by]
     if len(staying) == len(slots):
         return []
@@ -70,12 +70,12 @@ def excluded(state: RegionState, node: Node) -> list[Slot]:
 
 def keeper_of(state: RegionState, node: Node) -> str:
     """Who keeps a node that takes one tenant at a time; empty: nobody."""
-    return keeper(state, node, _standing(state, node)[1])
+    return keeping_tenant(state, node, _standing(state, node)[1])
 
 
 def _standing(state: RegionState, node: Node) -> tuple[list[Slot], list[Slot]]:
     """What stands on a node, and what of it may stay: judged once of all that is of one assignment and template."""
-    slots = [state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM)]
+    slots = [state.slots[key] for key in slot_keys(state.rooms.get(node.uid) or EMPTY_USAGE)]
     alike = {(slot.assignment, slot.template): slot for slot in slots}
     staying = {key for key, slot in alike.items() if _may_stay(state, node, slot)}
     return slots, [slot for slot in slots if (slot.assignment, slot.template) in staying]
@@ -90,48 +90,48 @@ def _may_stay(state: RegionState, node: Node, slot: Slot) -> bool:
 def is_evicted(state: RegionState, node: Node, slot: Slot) -> bool:
     """Whether a taint of the node ends what stands there, and this does not tolerate it."""
     template = state.templates[slot.template]
-    return any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
+    return any(taint.effect is TaintEffect.EVICT and not tolerates(template, taint) for taint in node.taints)
 
 
 def _is_exposed(state: RegionState, node: Node, slot: Slot) -> bool:
     """Whether it has to be isolated in a way that the node's agent does not enforce any more."""
-    return bool(not_enforced(state.templates[slot.template].isolation, node.capabilities))
+    return bool(missing_capabilities(state.templates[slot.template].isolation, node.capabilities))
 
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
     """Everything that is wrong with what stands on a node."""
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
     return {**capacity_overshoots(node, room), **allowed_overshoots(state, node)}
 
 
 def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:
     """How many slots of an assignment stand here against its residency or without a right."""
     found: Overshoots = {}
-    here = sum(in_phase(state, assignment.uid, phase) for phase in PHASES if phase in ON_NODE)
+    here = sum(phase_count(state, assignment.uid, phase) for phase in PHASES if phase in ON_NODE)
     if assignment.jurisdictions and jurisdiction not in assignment.jurisdictions and here:
         found[REGION_RESIDENCY, f"assignment/{assignment.uid}"] = here
     if assignment.exclusive and here:
         bare = numbers(without(ordinals_of(state, assignment.uid), assignment.ordinals))
         count = sum(state.slots[assignment.workload, ordinal].phase in ON_NODE for ordinal in bare)
         if count:
-            found[RIGHT, f"assignment/{assignment.uid}"] = count
+            found[REGION_RIGHT, f"assignment/{assignment.uid}"] = count
     return found
 
 
 def overshoot_now(state: RegionState, invariant: str, key: str) -> int:
     """By how much the invariant is broken there now."""
-    return _overshoots_of(state, key).get((invariant, key), 0)
+    return overshoots_of(state, key).get((invariant, key), 0)
 
 
-def _object_of(key: str) -> str:
+def breach_object(key: str) -> str:
     """What a breach is about: `node/UID` or `assignment/UID`, of whatever part of it."""
     kind, uid, *_ = key.split("/", 2)
     return f"{kind}/{uid}"
 
 
-def _overshoots_of(state: RegionState, key: str) -> Overshoots:
+def overshoots_of(state: RegionState, key: str) -> Overshoots:
     """Everything that is broken now of what a breach is about; of what is gone, nothing."""
-    kind, _, uid = _object_of(key).partition("/")
+    kind, _, uid = breach_object(key).partition("/")
     if kind == "node":
         node = state.nodes.get(int(uid))
         return {} if node is None else node_overshoots(state, node)
@@ -139,7 +139,7 @@ def _overshoots_of(state: RegionState, key: str) -> Overshoots:
     return {} if assignment is None else assignment_overshoots(state, assignment, state.place.jurisdiction)
 
 
-def displaced(state: RegionState, held: Reservation, at: Instant, kept_by: str | None = None) -> str:
+def why_displaced(state: RegionState, held: Reservation, at: Instant, kept_by: str | None = None) -> str:
     """Why room is held in vain, so that repair gives it back; empty: it is not.
 
     Its node is lost, evicts what would stand there, is kept for or has become others', does not isolate it as it has
@@ -153,18 +153,18 @@ def displaced(state: RegionState, held: Reservation, at: Instant, kept_by: str |
     until = paid_until(state, held.account)
     if until is not None and until <= at:
         return "grant-ended"
-    shares = assignment.shares if assignment is not None and assignment.stage is not Stage.ENDED else ()
+    shares = assignment.shares if assignment is not None and assignment.stage is not AssignmentStage.ENDED else ()
     if held.assignment and held.template not in {share.template for share in shares}:
         return "not-assigned"
     template = state.templates[held.template] if held.template else Template()
-    evicts = any(taint.effect is Effect.EVICT and not tolerates(template, taint) for taint in node.taints)
-    if evicts or is_kept_from(node, held.tenant) or not_enforced(template.isolation, node.capabilities):
+    evicts = any(taint.effect is TaintEffect.EVICT and not tolerates(template, taint) for taint in node.taints)
+    if evicts or is_kept_from(node, held.tenant) or missing_capabilities(template.isolation, node.capabilities):
         return "not-allowed"
     if takes_one_tenant(node) and (keeper_of(state, node) if kept_by is None else kept_by) != held.tenant:
         return "not-allowed"
-    room = state.rooms.get(node.uid) or EMPTY_ROOM
-    over = bool(exceeded(add(room.firm, room.held), node.capacity)) or any(
+    room = state.rooms.get(node.uid) or EMPTY_USAGE
+    over = bool(first_exceeded(add(room.firm, room.held), node.capacity)) or any(
         taken.firm + taken.held > (node.devices[index].milli if index < len(node.devices) else 0)
         for index, taken in enumerate(room.devices)
     )
-    return NO_ROOM if over else ""
+    return HOLD_TOO_LARGE if over else ""

@@ -13,13 +13,22 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.ledger.codec import Batch, Evidence, Record, read_evidence
-from holdfast.core.ledger.partial import Unmet
-from holdfast.core.ledger.revision import revision
+from holdfast.core.ledger.codec import Batch, Evidence, LogRecord, read_evidence
+from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.revision import pack_revision
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.decisions import Decided, Decision, Found, Outcome, Part, Pass, Refusals, pack
+from holdfast.core.model.records.decisions import (
+    DecisionEvidence,
+    DecisionOutcome,
+    DecisionPart,
+    DecisionWithParts,
+    Refusals,
+    SchedulingPass,
+    StoredDecision,
+    pack,
+)
 from holdfast.core.model.records.slots import PendingReason
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.commands import Propose, ReportPending
 from holdfast.core.region.events import PendingReported, RegionEvent, SlotsPlaced
@@ -31,7 +40,7 @@ COMMANDS = (PROPOSE, REPORT)
 Whose = Callable[[Revision], Assignment | None]
 #: A request: its assignment and its template.
 _Key = tuple[Revision, str]
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 def has_decisions(batch: Batch[RegionEvent]) -> bool:
@@ -39,34 +48,34 @@ def has_decisions(batch: Batch[RegionEvent]) -> bool:
     return any(record.command in COMMANDS for record in batch.records)
 
 
-def decisions_in(batch: Batch[RegionEvent], evidence: Iterable[Evidence], whose: Whose) -> list[Found]:
+def decisions_in(batch: Batch[RegionEvent], evidence: Iterable[Evidence], whose: Whose) -> list[DecisionWithParts]:
     """All decisions of a batch, in its order."""
     said = {one.record: one.payload for one in evidence}
-    found: list[Found] = []
-    position, number = revision(batch.header.seq), revision(batch.header.seq)
+    found: list[DecisionWithParts] = []
+    position, number = pack_revision(batch.header.seq), pack_revision(batch.header.seq)
     for place, record in enumerate(batch.records):
         if record.command in COMMANDS:
             decision = _read(said.get(place, b""))
             for one in _Reading(record, decision, whose).decisions():
-                found.append(Found(replace(one.decided, number=number, revision=position), one.parts))
+                found.append(DecisionWithParts(replace(one.decided, number=number, revision=position), one.parts))
                 number += 1
         position += len(record.events)
     return found
 
 
-def _read(payload: bytes) -> Decision:
+def _read(payload: bytes) -> DecisionEvidence:
     """What the scheduler said; nothing when it sent something else."""
     try:
         found = read_evidence(payload) if payload else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         found = None
-    return found if isinstance(found, Decision) else Decision(0, 0, ())
+    return found if isinstance(found, DecisionEvidence) else DecisionEvidence(0, 0, ())
 
 
 class _Reading:
     """One record with what its scheduler said."""
 
-    def __init__(self, record: Record[RegionEvent], decision: Decision, whose: Whose) -> None:
+    def __init__(self, record: LogRecord[RegionEvent], decision: DecisionEvidence, whose: Whose) -> None:
         self._record = record
         self._decision = decision
         self._whose = whose
@@ -76,7 +85,7 @@ class _Reading:
         #: The view that the ledger was told; where evidence is missing, it is all that is known of it.
         self._view = next((event.evidence for event in record.events if isinstance(event, SlotsPlaced)), 0)
 
-    def decisions(self) -> Iterator[Found]:
+    def decisions(self) -> Iterator[DecisionWithParts]:
         """Those of its passes; then what was placed, or waits, and no pass speaks of."""
         told: set[_Key] = set()
         for number, one in enumerate(self._decision.passes):
@@ -89,9 +98,11 @@ class _Reading:
         silent = dict.fromkeys([key for key in (*self._placed, *self._waiting) if key not in told], 0)
         yield from self._by_tenant(None, silent, ())
 
-    def _by_tenant(self, found: Pass | None, keys: dict[_Key, int], refused: Refusals) -> Iterator[Found]:
+    def _by_tenant(
+        self, found: SchedulingPass | None, keys: dict[_Key, int], refused: Refusals
+    ) -> Iterator[DecisionWithParts]:
         """One decision for each tenant whose requests these are: each is told of its own."""
-        tenants: dict[str, list[Part]] = {}
+        tenants: dict[str, list[DecisionPart]] = {}
         reasons: dict[str, tuple[PendingReason, ...]] = {}
         for key, generation in keys.items():
             assignment = self._whose(key[0])
@@ -102,24 +113,24 @@ class _Reading:
         for tenant, parts in tenants.items():
             yield self._decided(found, tenant, tuple(parts), reasons.get(tenant, ()), refused)
 
-    def _part(self, key: _Key, generation: int, assignment: Assignment | None) -> Part:
+    def _part(self, key: _Key, generation: int, assignment: Assignment | None) -> DecisionPart:
         part = self._placed.get(key)
         if part is not None:
             return replace(part, generation=generation)
         if key in self._waiting:
-            return Part(key[0], self._waiting[key].workload, generation)
-        return Part(key[0], assignment.workload if assignment is not None else 0, generation)
+            return DecisionPart(key[0], self._waiting[key].workload, generation)
+        return DecisionPart(key[0], assignment.workload if assignment is not None else 0, generation)
 
     def _decided(
         self,
-        found: Pass | None,
+        found: SchedulingPass | None,
         tenant: str,
-        parts: tuple[Part, ...],
+        parts: tuple[DecisionPart, ...],
         reasons: tuple[PendingReason, ...],
         refused: Refusals,
-    ) -> Found:
+    ) -> DecisionWithParts:
         record, decision = self._record, self._decision
-        decided = Decided(
+        decided = StoredDecision(
             number=0,
             revision=0,
             at=record.at,
@@ -134,26 +145,26 @@ class _Reading:
             refused=refused,
             reasons=reasons,
         )
-        return Found(decided, parts)
+        return DecisionWithParts(decided, parts)
 
 
 def _outcome(
-    record: Record[RegionEvent],
-    parts: tuple[Part, ...],
-    found: Pass | None,
+    record: LogRecord[RegionEvent],
+    parts: tuple[DecisionPart, ...],
+    found: SchedulingPass | None,
     reasons: tuple[PendingReason, ...],
     refused: Refusals,
-) -> Outcome:
+) -> DecisionOutcome:
     if record.command == REPORT:
-        never = bool(reasons) and reasons[0].code == Reason.NEVER_FITS.value
-        return Outcome.NEVER_FITS if never else Outcome.WAITING
+        never = bool(reasons) and reasons[0].code == ConditionReason.NEVER_FITS.value
+        return DecisionOutcome.NEVER_FITS if never else DecisionOutcome.WAITING
     if not any(part.ordinals for part in parts):
-        return Outcome.REFUSED
-    is_whole = not refused and (found is None or found.outcome == Outcome.PLACED.value)
-    return Outcome.PLACED if is_whole else Outcome.IN_PART
+        return DecisionOutcome.REFUSED
+    is_whole = not refused and (found is None or found.outcome == DecisionOutcome.PLACED.value)
+    return DecisionOutcome.PLACED if is_whole else DecisionOutcome.IN_PART
 
 
-def _placed(record: Record[RegionEvent]) -> dict[_Key, Part]:
+def _placed(record: LogRecord[RegionEvent]) -> dict[_Key, DecisionPart]:
     """By request: what was placed. An event is for one account, so there may be several for one request."""
     whole: dict[_Key, tuple[Revision, list[int], list[int]]] = {}
     for event in record.events:
@@ -163,12 +174,12 @@ def _placed(record: Record[RegionEvent]) -> dict[_Key, Part]:
             known[1].extend([placement.ordinal for placement in event.placements])
             known[2].extend([placement.node for placement in event.placements])
     return {
-        key: Part(key[0], workload, 0, pack(ordinals), pack(nodes))
+        key: DecisionPart(key[0], workload, 0, pack(ordinals), pack(nodes))
         for key, (workload, ordinals, nodes) in whole.items()
     }
 
 
-def _refused(record: Record[RegionEvent], decision: Decision) -> dict[int, Refusals]:
+def _refused(record: LogRecord[RegionEvent], decision: DecisionEvidence) -> dict[int, Refusals]:
     """By pass: what the ledger refused of it. A proposal's groups are the requests of its passes, in their order."""
     if record.command != PROPOSE or not record.answer:
         return {}

@@ -18,23 +18,23 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.isolation import not_enforced
+from holdfast.core.model.objects.isolation import missing_capabilities
 from holdfast.core.model.objects.workloads import Near, Template, accepts
-from holdfast.core.model.records.domains import REGION_WIDE, domain
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
-from holdfast.core.model.records.nodes import Node, label, usable
-from holdfast.core.model.values.resources import amounts_in
+from holdfast.core.model.records.domains import REGION_WIDE, domain_of
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
+from holdfast.core.model.records.nodes import Node, label_value, usable
+from holdfast.core.model.values.resources import nonzero_amounts
 from holdfast.core.model.values.structs import Duration, Revision
-from holdfast.core.region.queries.feasibility import Misfit, fits, picked
-from holdfast.core.region.queries.fence import overrun_most
-from holdfast.core.region.state.node_kinds import NodeKind, holds, kind_of, with_at_least
+from holdfast.core.region.queries.feasibility import Infeasible, fits, picked
+from holdfast.core.region.queries.fence import overrun_max
+from holdfast.core.region.state.node_kinds import NodeKind, holds, node_kind, with_at_least
 from holdfast.core.region.state.tables import RegionState
 
 #: How many slots stand in a domain: (scope, topology key, name).
 Counting = Callable[[tuple[str, str, str]], int]
 
 
-class Standing(NamedTuple):
+class DomainSubject(NamedTuple):
     """Whose slots are to be placed where: what rules over domains are asked for."""
 
     template: Template
@@ -44,13 +44,15 @@ class Standing(NamedTuple):
 
 
 #: By topology key: the domains in which slots could stand, sorted.
-Reach = Mapping[str, tuple[str, ...]]
+ReachableDomains = Mapping[str, tuple[str, ...]]
 #: What somebody knows who keeps nodes in another form: by topology key, the domains with a usable node that would take
 #: such slots, were it empty.
-Search = Callable[[], Mapping[str, Iterable[str]]]
+DomainSearch = Callable[[], Mapping[str, Iterable[str]]]
 
 
-def in_reach(state: RegionState, standing: Standing, avoided: Container[str], search: Search | None = None) -> Reach:
+def reachable_domains(
+    state: RegionState, standing: DomainSubject, avoided: Container[str], search: DomainSearch | None = None
+) -> ReachableDomains:
     """The domains of the spread rules in which a usable node would take such slots, were it empty.
 
     Where it takes a look at the nodes themselves, `search` is asked, if there is one: a walk over 50,000 nodes takes
@@ -61,7 +63,7 @@ def in_reach(state: RegionState, standing: Standing, avoided: Container[str], se
         if key in wanted:
             wanted[key] += 1
     found: dict[str, set[str]] = {key: set() for key in wanted}
-    most = overrun_most(state.facts.settings) if standing.exclusive else None
+    most = overrun_max(state.facts.settings) if standing.exclusive else None
     doubtful: list[NodeKind] = []
     for kind, count in state.node_kinds.unordered():
         if _is_found(kind, found) or kind.zone in avoided or not _takes(kind, standing, most):
@@ -96,12 +98,14 @@ def _having(state: RegionState, kind: NodeKind, count: int, template: Template) 
     if large is False:
         return [0]
     has = [state.node_labels.get((key, value, kind)) or 0 for key, value in template.require]
-    for name, amount in amounts_in(template.need) if not large else ():
+    for name, amount in nonzero_amounts(template.need) if not large else ():
         has.append(with_at_least(state.node_amounts.get((name, kind)) or (), amount))
     return has
 
 
-def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKind], found: dict[str, set[str]]) -> None:
+def _look_through(
+    state: RegionState, standing: DomainSubject, doubtful: list[NodeKind], found: dict[str, set[str]]
+) -> None:
     """Of some kinds each label is on some node, and some have enough of each resource: whether one has all of it is
     told by the nodes alone. What is quickest to tell of many is asked first."""
     template, left = standing.template, [kind for kind in doubtful if not _is_found(kind, found)]
@@ -114,8 +118,8 @@ def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKin
     for node in nodes:
         if node.capacity.cpu < template.need.cpu or node.capacity.memory < template.need.memory:
             continue
-        if all(label(node, key) == value for key, value in template.require) and usable(node):
-            kind = kind_of(node)
+        if all(label_value(node, key) == value for key, value in template.require) and usable(node):
+            kind = node_kind(node)
             if kind in left and would_hold(node, template):
                 _find(kind, found)
                 left = [kind for kind in left if not _is_found(kind, found)]
@@ -123,45 +127,45 @@ def _look_through(state: RegionState, standing: Standing, doubtful: list[NodeKin
                     return
 
 
-def _takes(kind: NodeKind, standing: Standing, overrun: Duration | None) -> bool:
+def _takes(kind: NodeKind, standing: DomainSubject, overrun: Duration | None) -> bool:
     """Whether nodes of a kind are for such slots, but for labels: what `admits` and `unfenced` say of usable ones with
     nobody there."""
     template = standing.template
     return (
         all(accepts(template, key, value) for key, value in kind.taints)
         and (not kind.kept_for or standing.tenant in kind.kept_for)
-        and not not_enforced(template.isolation, kind.capabilities)
+        and not missing_capabilities(template.isolation, kind.capabilities)
         and (overrun is None or kind.overrun <= overrun)
     )
 
 
-def crowded(count: Counting, standing: Standing, reach: Reach, node: Node) -> Misfit | None:
+def check_domains(count: Counting, standing: DomainSubject, reach: ReachableDomains, node: Node) -> Infeasible | None:
     """Whether one more slot there would be too many of its workload or of a group kept apart, or too far from one."""
     template, tenant = standing.template, standing.tenant
     scope = f"#{standing.workload}"
     for spread in template.spread:
-        here = domain(node, spread.key)
+        here = domain_of(node, spread.key)
         fewest = min([count((scope, spread.key, name)) for name in reach[spread.key]], default=0)
         if count((scope, spread.key, here)) + 1 - fewest > spread.max_skew:
-            return Misfit(Code.SPREAD, f"{spread.key} {here} has {spread.max_skew} more than the emptiest")
+            return Infeasible(Code.SPREAD, f"{spread.key} {here} has {spread.max_skew} more than the emptiest")
     for apart in template.apart:
-        where = (f"{tenant}/{apart.group}", apart.key, domain(node, apart.key))
+        where = (f"{tenant}/{apart.group}", apart.key, domain_of(node, apart.key))
         if count(where) >= apart.most:
-            return Misfit(Code.APART, f"{apart.key} {where[2]} has {apart.most} of {apart.group}")
+            return Infeasible(Code.APART, f"{apart.key} {where[2]} has {apart.most} of {apart.group}")
     for near in template.near:
         if near.required and _is_far(count, tenant, near, node):
-            return Misfit(Code.NEAR, f"{near.key} {domain(node, near.key)} has none of {near.group}")
+            return Infeasible(Code.NEAR, f"{near.key} {domain_of(node, near.key)} has none of {near.group}")
     return None
 
 
 def _is_far(count: Counting, tenant: str, near: Near, node: Node) -> bool:
     """Whether members of the group stand in the region, and none in this node's domain."""
     group = f"{tenant}/{near.group}"
-    here = count((group, near.key, domain(node, near.key)))
+    here = count((group, near.key, domain_of(node, near.key)))
     return not here and count((group, REGION_WIDE, "")) > 0
 
 
 def would_hold(node: Node, template: Template) -> bool:
     """Whether a node would hold one slot, were it empty."""
-    devices, ports = picked(node, EMPTY_ROOM, template, firm=True)
-    return fits(node, EMPTY_ROOM, template, devices, ports, firm=True) is None
+    devices, ports = picked(node, EMPTY_USAGE, template, firm=True)
+    return fits(node, EMPTY_USAGE, template, devices, ports, firm=True) is None

@@ -19,7 +19,7 @@ from holdfast.core.region.state.tables import RegionState
 LISTED = (Phase.READY, Phase.SERVING)
 
 
-class Question(NamedTuple):
+class EndpointCheck(NamedTuple):
     """What an endpoint is asked: a GET of a path; without one, only whether it takes a connection."""
 
     host: str
@@ -37,12 +37,12 @@ def is_listed(state: RegionState, slot: Slot) -> bool:
     return bool(slot.ports) and is_published(state, slot) and bool(state.nodes[slot.node].address)
 
 
-def question(state: RegionState, slot: Slot) -> Question | None:
+def check_for(state: RegionState, slot: Slot) -> EndpointCheck | None:
     """What one that is listed is asked: as its readiness probe asks it over HTTP, else at its first port."""
     if not is_listed(state, slot):
         return None
     host = state.nodes[slot.node].address
     readiness = state.templates[slot.template].readiness
     if readiness is not None and readiness.http is not None:
-        return Question(host, slot.ports[readiness.http.port], readiness.http.path)
-    return Question(host, slot.ports[0])
+        return EndpointCheck(host, slot.ports[readiness.http.port], readiness.http.path)
+    return EndpointCheck(host, slot.ports[0])

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.isolation import Isolation, TenantHost, not_enforced
+from holdfast.core.model.objects.isolation import Isolation, TenantHost, missing_capabilities
 from holdfast.core.model.objects.workloads import Template, tolerates
-from holdfast.core.model.records.node_usage import KEY_BYTES, Room
-from holdfast.core.model.records.nodes import READY, Node, label, ports_of
+from holdfast.core.model.records.node_usage import KEY_BYTES, NodeUsage
+from holdfast.core.model.records.nodes import READY, Node, label_value, ports_of
 from holdfast.core.model.values.limits import NODE_SLOTS_MAX
-from holdfast.core.model.values.resources import NOTHING, add, lacking
+from holdfast.core.model.values.resources import ZERO, add, first_lacking
 
 #: The keys of so many slots are one value, which changes with each: a node that has them takes no more.
 _CROWD_BYTES = NODE_SLOTS_MAX * KEY_BYTES
@@ -26,42 +26,42 @@ _CROWD_BYTES = NODE_SLOTS_MAX * KEY_BYTES
 STANDARD = Isolation.STANDARD
 
 
-class Misfit(NamedTuple):
+class Infeasible(NamedTuple):
     """The gate that is shut, and what was lacking."""
 
     code: Code
     detail: str
 
 
-def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] = ()) -> Misfit | None:
+def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] = ()) -> Infeasible | None:
     """Whether the node is there for such work at all. `there` is whose work is on a node that takes one tenant at a
     time (see `occupancy`)."""
     if node.health is not READY or not node.session or node.cordoned or node.draining:
-        return Misfit(Code.NODE_UNAVAILABLE, _why_unavailable(node))
+        return Infeasible(Code.NODE_UNAVAILABLE, _why_unavailable(node))
     for taint in node.taints:
         if not tolerates(template, taint):
-            return Misfit(Code.TAINT, f"{taint.key}={taint.value}")
+            return Infeasible(Code.TAINT, f"{taint.key}={taint.value}")
     if node.tenancy and tenant not in node.tenancy:
-        return Misfit(Code.TENANCY, "the node is kept for other tenants")
+        return Infeasible(Code.TENANCY, "the node is kept for other tenants")
     if node.tenant or there or template.isolation is not STANDARD:  # asked for each placement: most have none of it
         misfit = keeps_apart(node, template, tenant, there)
         if misfit is not None:
             return misfit
     for key, value in template.require:
-        if label(node, key) != value:
-            return Misfit(Code.LABELS, f"{key}={value}")
+        if label_value(node, key) != value:
+            return Infeasible(Code.LABELS, f"{key}={value}")
     return None
 
 
-def keeps_apart(node: TenantHost, template: Template, tenant: str, there: tuple[str, ...]) -> Misfit | None:
+def keeps_apart(node: TenantHost, template: Template, tenant: str, there: tuple[str, ...]) -> Infeasible | None:
     """Whether the agent of a node keeps such work from that of other tenants: the part of `admits` that an agent asks,
     too."""
     if node.tenant and tenant != node.tenant:
-        return Misfit(Code.TENANCY, "the node is kept for other tenants")
+        return Infeasible(Code.TENANCY, "the node is kept for other tenants")
     if there and there != (tenant,):
-        return Misfit(Code.ONE_TENANT, "it runs everything as one user, and another tenant's work is there")
-    lacks = not_enforced(template.isolation, node.capabilities)
-    return Misfit(Code.ISOLATION, f"its agent does not enforce {', '.join(lacks)}") if lacks else None
+        return Infeasible(Code.ONE_TENANT, "it runs everything as one user, and another tenant's work is there")
+    lacks = missing_capabilities(template.isolation, node.capabilities)
+    return Infeasible(Code.ISOLATION, f"its agent does not enforce {', '.join(lacks)}") if lacks else None
 
 
 def _why_unavailable(node: Node) -> str:
@@ -71,21 +71,21 @@ def _why_unavailable(node: Node) -> str:
 
 
 def fits(
-    node: Node, room: Room, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
-) -> Misfit | None:
+    node: Node, room: NodeUsage, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
+) -> Infeasible | None:
     """Whether the room that is left is enough of what is needed. Reclaimable work may borrow what is held."""
     if len(room.slots) >= _CROWD_BYTES:
         there = len(room.slots) // KEY_BYTES
-        return Misfit(Code.CAPACITY, f"{there} replicas are on it, and it takes at most {NODE_SLOTS_MAX}")
+        return Infeasible(Code.CAPACITY, f"{there} replicas are on it, and it takes at most {NODE_SLOTS_MAX}")
     need, capacity = template.need, node.capacity
-    short = lacking(need, room.all, capacity)
+    short = first_lacking(need, room.all, capacity)
     if not short and firm:
-        if room.held is not NOTHING:
-            short = lacking(need, add(room.firm, room.held), capacity)
+        if room.held is not ZERO:
+            short = first_lacking(need, add(room.firm, room.held), capacity)
         elif room.firm is not room.all:
-            short = lacking(need, room.firm, capacity)
+            short = first_lacking(need, room.firm, capacity)
     if short:
-        return Misfit(Code.CAPACITY, short)
+        return Infeasible(Code.CAPACITY, short)
     if template.gpus or devices:
         misfit = fits_devices(node, room, template, devices, firm=firm)
         if misfit is not None:
@@ -95,41 +95,43 @@ def fits(
     return None
 
 
-def fits_devices(node: Node, room: Room, template: Template, devices: tuple[int, ...], *, firm: bool) -> Misfit | None:
+def fits_devices(
+    node: Node, room: NodeUsage, template: Template, devices: tuple[int, ...], *, firm: bool
+) -> Infeasible | None:
     """Whether the named devices exist, are of an accepted model, and have that much free, each on its own."""
     if len(devices) != template.gpus or len({*devices}) != len(devices):
-        return Misfit(Code.DEVICE, f"{template.gpus} different devices are needed")
+        return Infeasible(Code.DEVICE, f"{template.gpus} different devices are needed")
     for index in devices:
         if not 0 <= index < len(node.devices):
-            return Misfit(Code.DEVICE, f"there is no device {index}")
+            return Infeasible(Code.DEVICE, f"there is no device {index}")
         device, milli = node.devices[index], template.gpu_milli
         if template.gpu_models and device.model not in template.gpu_models:
-            return Misfit(Code.DEVICE, f"device {index} is a {device.model}")
+            return Infeasible(Code.DEVICE, f"device {index} is a {device.model}")
         if index < len(room.devices):
             taken = room.devices[index]
             if taken.all + milli > device.milli or (firm and taken.firm + taken.held + milli > device.milli):
-                return Misfit(Code.DEVICE, f"device {index} is taken")
+                return Infeasible(Code.DEVICE, f"device {index} is taken")
         elif milli > device.milli:
-            return Misfit(Code.DEVICE, f"device {index} is too small")
+            return Infeasible(Code.DEVICE, f"device {index} is too small")
     return None
 
 
-def fits_ports(node: Node, room: Room, wanted: int, ports: tuple[int, ...]) -> Misfit | None:
+def fits_ports(node: Node, room: NodeUsage, wanted: int, ports: tuple[int, ...]) -> Infeasible | None:
     """Whether the named ports are in the node's range and free."""
     if len(ports) != wanted or len({*ports}) != len(ports):
-        return Misfit(Code.PORT, f"{wanted} different ports are needed")
+        return Infeasible(Code.PORT, f"{wanted} different ports are needed")
     there = ports_of(node)
     for port in ports:
         if port not in there:
             where = f"outside {there[0]}-{there[-1]}" if there else "none of a node that has no ports"
-            return Misfit(Code.PORT, f"{port} is {where}")
+            return Infeasible(Code.PORT, f"{port} is {where}")
         place = bisect_left(room.ports, port)  # they are sorted
         if room.ports[place : place + 1] == (port,):
-            return Misfit(Code.PORT, f"{port} is taken")
+            return Infeasible(Code.PORT, f"{port} is taken")
     return None
 
 
-def picked(node: Node, room: Room, template: Template, *, firm: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def picked(node: Node, room: NodeUsage, template: Template, *, firm: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Devices and ports for one slot, the first that are free; fewer than it needs where there are not as many."""
     devices: tuple[int, ...] = ()
     if template.gpus:
@@ -143,7 +145,7 @@ def picked(node: Node, room: Room, template: Template, *, firm: bool) -> tuple[t
 
 def feasible(
     node: Node,
-    room: Room,
+    room: NodeUsage,
     template: Template,
     tenant: str,
     devices: tuple[int, ...] = (),
@@ -151,6 +153,6 @@ def feasible(
     *,
     firm: bool = True,
     there: tuple[str, ...] = (),
-) -> Misfit | None:
+) -> Infeasible | None:
     """Everything that a node says to a template."""
     return admits(node, template, tenant, there) or fits(node, room, template, devices, ports, firm=firm)

@@ -15,20 +15,20 @@ from __future__ import annotations
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.settings import Settings, drifted
+from holdfast.core.model.values.settings import Settings, with_drift
 from holdfast.core.model.values.structs import Duration, Instant
-from holdfast.core.region.queries.feasibility import Misfit
+from holdfast.core.region.queries.feasibility import Infeasible
 from holdfast.core.region.state.tables import RegionState
 
 
-def falls_at(state: RegionState, node: Node, since: Instant = 0) -> Instant:
+def fenced_at(state: RegionState, node: Node, since: Instant = 0) -> Instant:
     """From when on nothing of the node's last ended session runs; `since` is a later time to count from."""
     return max(node.session_ended, since, state.facts.term_at) + (node.fence or state.facts.settings.fence_time)
 
 
 def is_past(state: RegionState, node: Node, at: Instant) -> bool:
     """Whether the fence of the node's last ended session is past."""
-    return at >= falls_at(state, node)
+    return at >= fenced_at(state, node)
 
 
 def longest(state: RegionState, at: Instant) -> Duration:
@@ -51,15 +51,15 @@ def is_of_this_machine(node: Node, slot: Slot) -> bool:
     return slot.reported > (node.machine_since if is_named else max(node.machine_since, node.session))
 
 
-def overrun_most(settings: Settings) -> Duration:
+def overrun_max(settings: Settings) -> Duration:
     """For how long at most what is exclusive may live on after its lease, for the fence to be one."""
-    return settings.fence_time - drifted(settings.session_lease, settings)
+    return settings.fence_time - with_drift(settings.session_lease, settings)
 
 
-def unfenced(node: Node, settings: Settings) -> Misfit | None:
+def why_unfenced(node: Node, settings: Settings) -> Infeasible | None:
     """Whether exclusive work would outlive its fence there: the agent does not keep the region's times."""
-    most = overrun_most(settings)
+    most = overrun_max(settings)
     if node.overrun <= most:
         return None
     why = f"its agent ends exclusive work {node.overrun} ms after its lease, and the fence allows for {most} ms"
-    return Misfit(Code.NODE_UNAVAILABLE, why)
+    return Infeasible(Code.NODE_UNAVAILABLE, why)

@@ -10,13 +10,13 @@ A command that takes room asks both, whatever else it asks: so none of them can 
 from __future__ import annotations
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import InForce
-from holdfast.core.ledger.commit.rules import Case
+from holdfast.core.ledger.builtin.overrides import ActiveOverrides
+from holdfast.core.ledger.commit.rules import CommandContext
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.region.queries.assignments import not_assigned
-from holdfast.core.region.queries.feasibility import Misfit, admits
+from holdfast.core.region.queries.assignments import why_not_runnable
+from holdfast.core.region.queries.feasibility import Infeasible, admits
 from holdfast.core.region.state.lookups import valid_policy
 from holdfast.core.region.state.tables import RegionState
 
@@ -25,43 +25,43 @@ REPAIR = "controller/repair"
 
 
 def refuse_group(
-    state: RegionState, overrides: InForce, assignment: Assignment, template: str, case: Case
-) -> Misfit | None:
+    state: RegionState, overrides: ActiveOverrides, assignment: Assignment, template: str, case: CommandContext
+) -> Infeasible | None:
     """Whether slots of an assignment and template may begin now, wherever that is."""
-    misfit = not_assigned(state, assignment, template, case.at) or refuse_paused(overrides, assignment.tenant)
+    misfit = why_not_runnable(state, assignment, template, case.at) or refuse_paused(overrides, assignment.tenant)
     if misfit is not None:
         return misfit
     valid = valid_policy(state, assignment.tenant)
     if case.envelope.policy != valid:
-        return Misfit(Code.POLICY, f"policy revision {valid} is valid here, not {case.envelope.policy}")
+        return Infeasible(Code.POLICY, f"policy revision {valid} is valid here, not {case.envelope.policy}")
     return None
 
 
 def refuse_node(
-    overrides: InForce, node: Node, template: Template, tenant: str, there: tuple[str, ...]
-) -> Misfit | None:
+    overrides: ActiveOverrides, node: Node, template: Template, tenant: str, there: tuple[str, ...]
+) -> Infeasible | None:
     """Whether a node may take such work now, beside what is there, if it has the room."""
     misfit = admits(node, template, tenant, there)
     return misfit if misfit is not None else refuse_zone(overrides, node)
 
 
-def refuse_paused(overrides: InForce, tenant: str) -> Misfit | None:
+def refuse_paused(overrides: ActiveOverrides, tenant: str) -> Infeasible | None:
     """Whether people have paused scheduling for the tenant."""
     pause = overrides.pause_of(tenant)
     if pause is None:
         return None
-    return Misfit(Code.PAUSED, f"scheduling is paused by an override until {pause.ends}")
+    return Infeasible(Code.PAUSED, f"scheduling is paused by an override until {pause.ends}")
 
 
-def refuse_zone(overrides: InForce, node: Node) -> Misfit | None:
+def refuse_zone(overrides: ActiveOverrides, node: Node) -> Infeasible | None:
     """Whether people say to avoid the node's zone."""
     if node.zone not in overrides.zones:
         return None
-    return Misfit(Code.NODE_UNAVAILABLE, f"zone {node.zone} is avoided by an override")
+    return Infeasible(Code.NODE_UNAVAILABLE, f"zone {node.zone} is avoided by an override")
 
 
-def refuse_repair(overrides: InForce) -> Misfit | None:
+def refuse_repair(overrides: ActiveOverrides) -> Infeasible | None:
     """Whether people have paused repair: then it gives up nothing, and stops nothing."""
     if overrides.repair is None:
         return None
-    return Misfit(Code.PAUSED, f"repair is paused by an override until {overrides.repair.ends}")
+    return Infeasible(Code.PAUSED, f"repair is paused by an override until {overrides.repair.ends}")

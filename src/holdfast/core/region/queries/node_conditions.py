@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from holdfast.core.model.objects.isolation import Capability, shares_a_user
 from holdfast.core.model.records.nodes import READY, Machine, Node, NodeHealth
-from holdfast.core.model.values.conditions import Condition, Reason, Truth
+from holdfast.core.model.values.conditions import Condition, ConditionReason, ConditionStatus
 from holdfast.core.model.values.settings import Settings
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.region.queries.fence import unfenced
+from holdfast.core.region.queries.fence import why_unfenced
 
 
 def node_conditions(node: Node, settings: Settings) -> tuple[Condition, ...]:
@@ -22,20 +22,22 @@ def node_conditions(node: Node, settings: Settings) -> tuple[Condition, ...]:
     return (_same_machine(node), _tenants_apart(node), _times_kept(node, settings), _token_private(node), _usable(node))
 
 
-def exposures(node: Node) -> tuple[Reason, ...]:
+def exposures(node: Node) -> tuple[ConditionReason, ...]:
     """What is open to others on a node: what `status` warns of."""
     if Capability.USERS in node.capabilities:
         return ()
-    return (Reason.TOKEN_READABLE, *((Reason.USER_SHARED,) if shares_a_user(node) else ()))
+    return (ConditionReason.TOKEN_READABLE, *((ConditionReason.USER_SHARED,) if shares_a_user(node) else ()))
 
 
 def _usable(node: Node) -> Condition:
     if node.draining or node.cordoned:
-        return _condition("Usable", Reason.DRAINING if node.draining else Reason.CORDONED, node.note)
+        return _condition("Usable", ConditionReason.DRAINING if node.draining else ConditionReason.CORDONED, node.note)
     if node.health is NodeHealth.LOST:
-        return _condition("Usable", Reason.LOST, "its agent is silent, and its fence is past", node.session_ended)
+        return _condition(
+            "Usable", ConditionReason.LOST, "its agent is silent, and its fence is past", node.session_ended
+        )
     if not node.session or node.health is not READY:
-        return _condition("Usable", Reason.SESSION_ENDED, "its agent has no session", node.session_ended)
+        return _condition("Usable", ConditionReason.SESSION_ENDED, "its agent has no session", node.session_ended)
     return _condition("Usable")
 
 
@@ -45,28 +47,32 @@ def _same_machine(node: Node) -> Condition:
     if not node.machine_changed:
         return _condition("SameMachine")
     if (before.id, before.host) == (now.id, now.host):
-        return _condition("SameMachine", Reason.REBOOTED, "the machine was started anew", node.machine_changed)
+        return _condition("SameMachine", ConditionReason.REBOOTED, "the machine was started anew", node.machine_changed)
     message = f"its agent runs on {_named(now)}, and ran on {_named(before)}"
-    return _condition("SameMachine", Reason.MACHINE_REPLACED, message, node.machine_changed)
+    return _condition("SameMachine", ConditionReason.MACHINE_REPLACED, message, node.machine_changed)
 
 
 def _times_kept(node: Node, settings: Settings) -> Condition:
-    misfit = unfenced(node, settings)
-    return _condition("TimesKept") if misfit is None else _condition("TimesKept", Reason.TIMES_NOT_KEPT, misfit.detail)
+    misfit = why_unfenced(node, settings)
+    return (
+        _condition("TimesKept")
+        if misfit is None
+        else _condition("TimesKept", ConditionReason.TIMES_NOT_KEPT, misfit.detail)
+    )
 
 
 def _tenants_apart(node: Node) -> Condition:
-    if Reason.USER_SHARED not in exposures(node):
+    if ConditionReason.USER_SHARED not in exposures(node):
         return _condition("TenantsApart")
     message = "tenants share a user there: what one runs can read and signal what another does"
-    return _condition("TenantsApart", Reason.USER_SHARED, message)
+    return _condition("TenantsApart", ConditionReason.USER_SHARED, message)
 
 
 def _token_private(node: Node) -> Condition:
-    if Reason.TOKEN_READABLE not in exposures(node):
+    if ConditionReason.TOKEN_READABLE not in exposures(node):
         return _condition("TokenPrivate")
     return _condition(
-        "TokenPrivate", Reason.TOKEN_READABLE, "what runs there has its agent's user, and can read its token"
+        "TokenPrivate", ConditionReason.TOKEN_READABLE, "what runs there has its agent's user, and can read its token"
     )
 
 
@@ -74,6 +80,8 @@ def _named(machine: Machine) -> str:
     return f"machine {machine.id or 'without a name'} of host {machine.host or 'unknown'}"
 
 
-def _condition(name: str, why: Reason = Reason.AS_DESIRED, message: str = "", since: Instant = 0) -> Condition:
-    status = Truth.TRUE if why is Reason.AS_DESIRED else Truth.FALSE
+def _condition(
+    name: str, why: ConditionReason = ConditionReason.AS_DESIRED, message: str = "", since: Instant = 0
+) -> Condition:
+    status = ConditionStatus.TRUE if why is ConditionReason.AS_DESIRED else ConditionStatus.FALSE
     return Condition(type=name, status=status, reason=why, message=message, since=since)

@@ -13,27 +13,27 @@ from collections import Counter
 from collections.abc import Iterable
 
 from holdfast.core.model.objects.isolation import takes_one_tenant
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage, slot_keys
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.region.state.tables import RegionState
 
 #: Of a node on which nothing is, or that takes any tenants beside one another.
-NOBODY: tuple[str, ...] = ()
+NO_TENANTS: tuple[str, ...] = ()
 
 
 def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
     """Whose work stands or is held on a node that takes one tenant at a time, sorted; of others it makes no
     difference."""
     if not takes_one_tenant(node):
-        return NOBODY
+        return NO_TENANTS
     room = state.rooms.get(node.uid)
-    return tenants_in(state, room) if room is not None else NOBODY
+    return tenants_in(state, room) if room is not None else NO_TENANTS
 
 
-def tenants_in(state: RegionState, room: Room) -> tuple[str, ...]:
+def tenants_in(state: RegionState, room: NodeUsage) -> tuple[str, ...]:
     """Whose work stands or is held in a room, sorted. All slots of a workload are one tenant's: one is looked at."""
-    slots = {tenant_of(state, state.slots[key]) for key in dict(standing(room)).items()}
+    slots = {tenant_of(state, state.slots[key]) for key in dict(slot_keys(room)).items()}
     return tuple(sorted(slots | {state.holds[uid].tenant for uid in room.holds}))
 
 
@@ -42,7 +42,7 @@ def tenant_of(state: RegionState, slot: Slot) -> str:
     return state.assignments[slot.assignment].tenant
 
 
-def keeper(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
+def keeping_tenant(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
     """Who keeps a node that takes one tenant at a time: of those that may stay there who has most, by name where that
     is equal; of a node on which nothing stands, for whom room was held first. However many leave, those beside the
     keeper become no more by it."""
@@ -51,5 +51,5 @@ def keeper(state: RegionState, node: Node, staying: Iterable[Slot]) -> str:
         counts[state.assignments[assignment].tenant] += count
     if counts:
         return min(counts, key=lambda tenant: (-counts[tenant], tenant))
-    held = (state.rooms.get(node.uid) or EMPTY_ROOM).holds
+    held = (state.rooms.get(node.uid) or EMPTY_USAGE).holds
     return state.holds[min(held)].tenant if held else ""

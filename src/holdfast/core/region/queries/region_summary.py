@@ -22,17 +22,25 @@ from msgspec.structs import astuple, replace
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.objects.isolation import Capabilities, Capability
 from holdfast.core.model.objects.topology import Taint
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.nodes import Node, NodeHealth, kept_for, usable
-from holdfast.core.model.records.region_reports import Nodes, Summary, Trouble
+from holdfast.core.model.records.region_reports import Nodes, RegionSummary, Trouble
 from holdfast.core.model.records.slots import SchedulingRequest
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.model.values.limits import ACCOUNTS_MAX
 from holdfast.core.model.values.metadata import Labels
-from holdfast.core.model.values.resources import NOTHING, Resources, above_zero, add, exceeded, greatest, subtract
+from holdfast.core.model.values.resources import (
+    ZERO,
+    Resources,
+    add,
+    clamp_zero,
+    elementwise_max,
+    first_exceeded,
+    subtract,
+)
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.queries.node_conditions import exposures
-from holdfast.core.region.queries.workload_report import at_once
+from holdfast.core.region.queries.workload_report import run_to_end
 from holdfast.core.region.state.tables import RegionState
 
 #: So many nodes, or requests, are looked at in one bit: about a millisecond.
@@ -56,17 +64,17 @@ EXTENDED_TOLD, MODELS_TOLD = 32, 64
 Kind = tuple[str, Labels, tuple[Taint, ...], tuple[str, ...], tuple[str, ...], Capabilities]
 
 
-class Piece(Struct, frozen=True):
+class SummarisedNode(Struct, frozen=True):
     """A node as a summary counts it, and the rows that this was told from: rows are never changed, only replaced."""
 
     node: Node
-    room: Room
+    room: NodeUsage
     kind: Kind
     free: Resources
 
 
 #: By node: what it counted as last time.
-Pieces = dict[Revision, Piece]
+SummarisedNodes = dict[Revision, SummarisedNode]
 
 
 class _Group:
@@ -74,7 +82,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.count = 0
-        self.capacity = self.free = NOTHING
+        self.capacity = self.free = ZERO
         self.largest: list[Resources] = []
         self.largest_free: list[Resources] = []
         self.having: Counter[str] = Counter()
@@ -83,27 +91,27 @@ class _Group:
         self.count += 1
         self.having.update(name for name, _ in capacity.extended)
         self.capacity, self.free = add(self.capacity, capacity), add(self.free, free)
-        _raise(self.largest, capacity)
-        _raise(self.largest_free, free)
+        _add_to_front(self.largest, capacity)
+        _add_to_front(self.largest_free, free)
 
     def told(self, kind: Kind) -> Nodes:
-        most, most_free = _few(self.largest), _few(self.largest_free)
+        most, most_free = _merge_front(self.largest), _merge_front(self.largest_free)
         pool, labels, taints, tenancy, models, enforced = kind
         whole = self.count, self.capacity, self.free
         told = Nodes(pool, labels, taints, tenancy, models, *whole, most, most_free, enforced)
         return _named(told, self.having)
 
 
-def summary_of(state: RegionState) -> Summary:
+def summary_of(state: RegionState) -> RegionSummary:
     """All of it, without a stop."""
-    return at_once(summarising(state, {}))
+    return run_to_end(summary_steps(state, {}))
 
 
-def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summary]:
+def summary_steps(state: RegionState, known: SummarisedNodes) -> Generator[None, None, RegionSummary]:
     """The summary, bit by bit. `known` is what it told of each node last time, and is brought up to date."""
     groups: dict[Kind, _Group] = {}
     missing: list[Node] = []
-    exposed: dict[Reason, list[str]] = {}
+    exposed: dict[ConditionReason, list[str]] = {}
     uids = sorted(uid for uid, _ in state.nodes.unordered())
     for number, uid in enumerate(uids, 1):
         if number % BIT == 0:
@@ -113,7 +121,7 @@ def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summ
             known.pop(uid, None)
             missing += [node] if node is not None and node.health is not NodeHealth.READY else []
             continue
-        piece = known[uid] = _piece(node, state.rooms.get(uid) or EMPTY_ROOM, known.get(uid))
+        piece = known[uid] = _piece(node, state.rooms.get(uid) or EMPTY_USAGE, known.get(uid))
         group = groups.get(piece.kind)
         if group is None:
             group = groups[piece.kind] = _Group()
@@ -124,13 +132,13 @@ def summarising(state: RegionState, known: Pieces) -> Generator[None, None, Summ
         del known[uid]
     yield
     waiting = yield from _waiting(state)
-    troubles = (*_silent(missing), *_exposed(exposed), *_broken(state), *waiting)
-    return Summary(_few_kinds(groups), _uses(state), troubles)
+    troubles = (*_node_issues(missing), *_exposed(exposed), *_breach_issues(state), *waiting)
+    return RegionSummary(_few_kinds(groups), _uses(state), troubles)
 
 
 def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
     """What accounts are charged; where they are too many for one report, those that are charged most."""
-    uses = [(account, use.charged) for account, use in state.uses.items() if use.charged != NOTHING]
+    uses = [(account, use.charged) for account, use in state.uses.items() if use.charged != ZERO]
     if len(uses) > ACCOUNTS_MAX:
         uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
         uses = sorted(uses[:ACCOUNTS_MAX])
@@ -141,37 +149,37 @@ def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
     return tuple(uses)
 
 
-def _piece(node: Node, room: Room, before: Piece | None) -> Piece:
+def _piece(node: Node, room: NodeUsage, before: SummarisedNode | None) -> SummarisedNode:
     if before is not None and before.node is node and before.room is room:
         return before
-    free = above_zero(subtract(node.capacity, room.all))
+    free = clamp_zero(subtract(node.capacity, room.all))
     if before is not None and before.node is node:
-        return Piece(node, room, before.kind, free)
+        return SummarisedNode(node, room, before.kind, free)
     labels = tuple(sorted((dict(node.reported_labels) | dict(node.labels)).items()))  # an operator's word wins
     taints = tuple(sorted(node.taints, key=astuple))
     models = tuple(sorted({device.model for device in node.devices}))
-    return Piece(node, room, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
+    return SummarisedNode(node, room, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
 
 
-def _raise(front: list[Resources], one: Resources) -> None:
+def _add_to_front(front: list[Resources], one: Resources) -> None:
     """Take a vector among those that no other one covers, if it is one of them."""
-    if one == NOTHING:
+    if one == ZERO:
         return
     for known in front:
-        if not exceeded(one, known):
+        if not first_exceeded(one, known):
             return
-    front[:] = [*[known for known in front if exceeded(known, one)], one]
+    front[:] = [*[known for known in front if first_exceeded(known, one)], one]
     if len(front) > LARGEST_KEPT:
-        front[:] = _few(front)
+        front[:] = _merge_front(front)
 
 
-def _few(front: Iterable[Resources]) -> tuple[Resources, ...]:
+def _merge_front(front: Iterable[Resources]) -> tuple[Resources, ...]:
     """At most so many vectors, the largest first; the last stands for all others: it covers each of them."""
     ordered = sorted(front, key=astuple, reverse=True)
     if len(ordered) <= LARGEST_MAX:
         return tuple(ordered)
-    merged = reduce(greatest, ordered[LARGEST_MAX - 1 :])
-    return (*[one for one in ordered[: LARGEST_MAX - 1] if exceeded(one, merged)], merged)
+    merged = reduce(elementwise_max, ordered[LARGEST_MAX - 1 :])
+    return (*[one for one in ordered[: LARGEST_MAX - 1] if first_exceeded(one, merged)], merged)
 
 
 def _few_kinds(groups: dict[Kind, _Group]) -> tuple[Nodes, ...]:
@@ -200,9 +208,9 @@ def _mixed(others: list[Nodes]) -> Nodes:
     largest_free: list[Resources] = []
     for nodes in others:
         for one in nodes.largest:
-            _raise(largest, one)
+            _add_to_front(largest, one)
         for one in nodes.largest_free:
-            _raise(largest_free, one)
+            _add_to_front(largest_free, one)
     models = tuple(sorted({model for nodes in others for model in nodes.models}))
     count = sum(nodes.count for nodes in others)
     capacity, free = reduce(add, [n.capacity for n in others]), reduce(add, [n.free for n in others])
@@ -213,7 +221,9 @@ def _mixed(others: list[Nodes]) -> Nodes:
     if len(models) > MODELS_TOLD:
         models = tuple(sorted(sorted(models, key=lambda model: (-having[model], model))[:MODELS_TOLD]))
     enforced = tuple(sorted(Capability))
-    mixed = Nodes(MIXED, (), (), (), models, count, capacity, free, _few(largest), _few(largest_free), enforced)
+    mixed = Nodes(
+        MIXED, (), (), (), models, count, capacity, free, _merge_front(largest), _merge_front(largest_free), enforced
+    )
     return _named(mixed, having)
 
 
@@ -239,7 +249,7 @@ def _named(nodes: Nodes, having: Counter[str]) -> Nodes:
 # What is not as it should be
 
 
-def _silent(missing: list[Node]) -> list[Trouble]:
+def _node_issues(missing: list[Node]) -> list[Trouble]:
     found = []
     for health in (NodeHealth.SILENT, NodeHealth.LOST):
         nodes = sorted((node for node in missing if node.health is health), key=lambda n: (n.session_ended, n.name))
@@ -251,7 +261,7 @@ def _silent(missing: list[Node]) -> list[Trouble]:
 
 def exposing(state: RegionState) -> Generator[None, None, list[Trouble]]:
     """Nodes that take work and on which something is open to others, by what that is; bit by bit."""
-    found: dict[Reason, list[str]] = {}
+    found: dict[ConditionReason, list[str]] = {}
     for number, uid in enumerate([uid for uid, _ in state.nodes.unordered()], 1):
         node = state.nodes.get(uid)
         if node is not None and usable(node):
@@ -262,7 +272,7 @@ def exposing(state: RegionState) -> Generator[None, None, list[Trouble]]:
     return _exposed(found)
 
 
-def _exposed(by_reason: dict[Reason, list[str]]) -> list[Trouble]:
+def _exposed(by_reason: dict[ConditionReason, list[str]]) -> list[Trouble]:
     """Nodes whose conditions say that tenants or a token are open to others, for as long as their agents say so."""
     return [Trouble(why.value, len(names), 0, _names(sorted(names))) for why, names in sorted(by_reason.items())]
 
@@ -272,7 +282,7 @@ def _names(names: list[str]) -> str:
     return _cut(", ".join(names[:NAMES_MAX]) + more)
 
 
-def _broken(state: RegionState) -> list[Trouble]:
+def _breach_issues(state: RegionState) -> list[Trouble]:
     """Open breaches, by what they break."""
     opened: dict[str, list[tuple[Instant, str]]] = {}
     for (invariant, key), breach in state.breaches.unordered():

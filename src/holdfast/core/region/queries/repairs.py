@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.breaches import Breach, Repair, in_order, of_breach
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.breaches import Breach, Repair, breach_repair, by_urgency
 from holdfast.core.model.records.lifecycle import PHASES, Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values import bitsets
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.region.queries.fence import falls_at
-from holdfast.core.region.state.lookups import in_phase
+from holdfast.core.region.queries.fence import fenced_at
+from holdfast.core.region.state.lookups import phase_count
 from holdfast.core.region.state.slot_kinds import kinds_in
 from holdfast.core.region.state.tables import RegionState
 
@@ -23,10 +23,10 @@ _STUCK = (Phase.UNKNOWN, Phase.TERMINATING)
 
 def repairs(state: RegionState, now: Instant) -> list[Repair]:
     """Everything that waits, the most urgent first."""
-    return in_order(each(state, now))
+    return by_urgency(repair_steps(state, now))
 
 
-def each(state: RegionState, now: Instant) -> Iterator[Repair | None]:
+def repair_steps(state: RegionState, now: Instant) -> Iterator[Repair | None]:
     """Everything that waits, in no order, and nothing for each that was looked at and does not."""
     yield from _breaches(state, now)
     yield from _assignments(state)
@@ -35,10 +35,10 @@ def each(state: RegionState, now: Instant) -> Iterator[Repair | None]:
 
 def _breaches(state: RegionState, now: Instant) -> Iterator[Repair]:
     for _, breach in state.breaches.unordered():
-        yield of_breach(breach, *_about(state, breach), now, state.place.name)
+        yield breach_repair(breach, *_subject_of(state, breach), now, state.place.name)
 
 
-def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
+def _subject_of(state: RegionState, breach: Breach) -> tuple[str, str]:
     """What a breach is about by name, and the tenant whose it is."""
     kind, _, rest = breach.key.partition("/")
     uid, slash, tail = rest.partition("/")
@@ -51,10 +51,10 @@ def _about(state: RegionState, breach: Breach) -> tuple[str, str]:
 
 def _assignments(state: RegionState) -> Iterator[Repair | None]:
     for _, one in state.assignments.unordered():
-        if one.stage is not Stage.ENDED:
+        if one.stage is not AssignmentStage.ENDED:
             yield None
         else:
-            left = sum(in_phase(state, one.uid, phase) for phase in PHASES)
+            left = sum(phase_count(state, one.uid, phase) for phase in PHASES)
             yield Repair(
                 what="assignment",
                 key=f"assignment/{one.tenant}/{one.workload_name}/{one.region}/{one.purpose}",
@@ -68,7 +68,7 @@ def _assignments(state: RegionState) -> Iterator[Repair | None]:
 def _replicas(state: RegionState, now: Instant) -> Iterator[Repair | None]:
     for uid, one in state.assignments.unordered():
         yield None
-        if any(in_phase(state, uid, phase) for phase in _STUCK):
+        if any(phase_count(state, uid, phase) for phase in _STUCK):
             stuck = [ordinals for kind, ordinals in kinds_in(state, uid).items() if Phase(kind[0]) in _STUCK]
             for ordinal in bitsets.each(bitsets.union(stuck)):
                 yield _replica(state, one, state.slots[one.workload, ordinal], now)
@@ -80,7 +80,7 @@ def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instan
     name = node.name if node is not None else "a node that is gone"
     is_silent = node is not None and not node.session
     if is_silent or slot.phase is Phase.UNKNOWN:
-        deadline = falls_at(state, node) if node is not None else slot.since + settings.fence_time
+        deadline = fenced_at(state, node) if node is not None else slot.since + settings.fence_time
         owner, waits_for = "controller/repair", f"{name}, which is silent, to come back or to be fenced"
     else:
         deadline = slot.since + settings.grace + settings.kill_margin

@@ -33,7 +33,7 @@ SESSION_ENDED, STARTING_SLOWLY, PROBE_NOT_PASSED = "session-ended", "starting-sl
 _OVER = (Phase.TERMINATING, Phase.SUCCEEDED)
 
 
-class Ailment(NamedTuple):
+class ReplicaProblem(NamedTuple):
     """What is wrong with a replica, empty: nothing; and when that may be otherwise by time alone, 0: never."""
 
     code: str = ""
@@ -41,34 +41,34 @@ class Ailment(NamedTuple):
     until: Instant = 0
 
 
-WELL = Ailment()
+NO_PROBLEM = ReplicaProblem()
 
 
-def ailment(slot: Slot, template: Template, now: Instant, *, batch: bool) -> Ailment:
+def problem_of(slot: Slot, template: Template, now: Instant, *, batch: bool) -> ReplicaProblem:
     """What is wrong with a replica now. What ends is not spoken of."""
     phase, failure = slot.phase, slot.failure
     if phase in _OVER:
-        return WELL
+        return NO_PROBLEM
     if phase is Phase.UNKNOWN or (phase is Phase.FAILED and slot.cause == "fenced"):
-        return Ailment(SESSION_ENDED, slot.detail)
+        return ReplicaProblem(SESSION_ENDED, slot.detail)
     if failure is not None and phase is Phase.FAILED:
-        return Ailment(failure.cause, failure.detail)
+        return ReplicaProblem(failure.cause, failure.detail)
     if failure is not None and now < failure.at + STEADY_MS:
-        return Ailment(failure.cause, failure.detail, failure.at + STEADY_MS)
+        return ReplicaProblem(failure.cause, failure.detail, failure.at + STEADY_MS)
     if phase is Phase.STARTING:
         return _slow(slot, STARTING_SLOWLY, template.startup, now)
     if phase is Phase.RUNNING and not batch:
         return _slow(slot, PROBE_NOT_PASSED, template.readiness, now)
-    return WELL
+    return NO_PROBLEM
 
 
-def _slow(slot: Slot, code: str, probe: Probe | None, now: Instant) -> Ailment:
+def _slow(slot: Slot, code: str, probe: Probe | None, now: Instant) -> ReplicaProblem:
     """Before its probe is asked for the first time nothing is slow."""
     late = slot.since + SLOW_MS + (probe.delay if probe is not None else 0)
-    return Ailment(code, slot.detail) if now >= late else Ailment(until=late)
+    return ReplicaProblem(code, slot.detail) if now >= late else ReplicaProblem(until=late)
 
 
-class Failures:
+class ProblemCounter:
     """Ailments of the replicas of a workload, added up by code. Of each the first is told: its node, and its detail."""
 
     def __init__(self, state: RegionState, now: Instant) -> None:
@@ -80,7 +80,7 @@ class Failures:
 
     def take(self, slot: Slot, *, batch: bool) -> None:
         """Count a replica, if something is wrong with it."""
-        code, detail, until = ailment(slot, self._state.templates[slot.template], self._now, batch=batch)
+        code, detail, until = problem_of(slot, self._state.templates[slot.template], self._now, batch=batch)
         if until:
             self.until = min(until, self.until or until)
         if not code:

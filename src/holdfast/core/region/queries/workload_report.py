@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.region_reports import Counted, Seen, Waiting
+from holdfast.core.model.records.region_reports import TemplateCounts, Waiting, WorkloadReport
 from holdfast.core.model.records.slots import SchedulingRequest
-from holdfast.core.model.values.ranges import numbers, size
+from holdfast.core.model.values.ranges import count_numbers, numbers
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.queries.replica_health import Failures
+from holdfast.core.region.queries.replica_health import ProblemCounter
 from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
@@ -36,7 +36,7 @@ _DOUBTFUL = {phase.value for phase in (Phase.STARTING, Phase.RUNNING, Phase.FAIL
 T = TypeVar("T")
 
 
-def at_once(work: Generator[None, None, T]) -> T:
+def run_to_end(work: Generator[None, None, T]) -> T:
     """What comes of work that is done bit by bit, without a stop between."""
     while True:
         try:
@@ -46,32 +46,32 @@ def at_once(work: Generator[None, None, T]) -> T:
             return found
 
 
-class Sight(NamedTuple):
+class TimedReport(NamedTuple):
     """What is seen of a workload, and when it may be otherwise by time alone; 0: never."""
 
-    seen: Seen
+    seen: WorkloadReport
     until: Instant = 0
 
 
-def seen_of(state: RegionState, workload: Revision) -> Seen:
+def workload_report(state: RegionState, workload: Revision) -> WorkloadReport:
     """What this region says of the workload, at the time of its last batch; of one without an assignment, nothing."""
-    return at_once(counting(state, workload, state.facts.at)).seen
+    return run_to_end(workload_report_steps(state, workload, state.facts.at)).seen
 
 
-def counting(state: RegionState, workload: Revision, now: Instant) -> Generator[None, None, Sight]:
+def workload_report_steps(state: RegionState, workload: Revision, now: Instant) -> Generator[None, None, TimedReport]:
     """The same, bit by bit: a workload may have very many replicas."""
     found = assignments_here(state, workload)
     if not found:
-        return Sight(Seen(workload, 0))
+        return TimedReport(WorkloadReport(workload, 0))
     counts: dict[str, list[int]] = {}
-    failures = Failures(state, now)
+    failures = ProblemCounter(state, now)
     whys: dict[str, str] = {}
     number = 0
     for assignment in found:
         for row in state.finished.get(assignment.uid) or ():
             count = counts.setdefault(row.template, [0, 0, 0, 0, 0])
-            count[3] += size(row.done)
-            count[4] += size(row.failed)
+            count[3] += count_numbers(row.done)
+            count[4] += count_numbers(row.failed)
             whys[row.template] = row.why or whys.get(row.template, "")
         for ordinal in numbers(ordinals_of(state, assignment.uid)):
             number += 1
@@ -96,15 +96,15 @@ def counting(state: RegionState, workload: Revision, now: Instant) -> Generator[
     most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
     newest = max(found, key=lambda assignment: assignment.revision)
     told = tuple(_counted(template, counts[template], whys.get(template, "")) for template in sorted(most))
-    return Sight(Seen(workload, newest.generation, told, waiting, failures.told()), failures.until)
+    return TimedReport(WorkloadReport(workload, newest.generation, told, waiting, failures.told()), failures.until)
 
 
-def _counted(template: str, count: list[int], why: str) -> Counted:
+def _counted(template: str, count: list[int], why: str) -> TemplateCounts:
     bound, ready, serving, done, failed = count
-    return Counted(template, bound, ready, serving, done, failed, why)
+    return TemplateCounts(template, bound, ready, serving, done, failed, why)
 
 
-def why(request: SchedulingRequest) -> str:
+def pending_code(request: SchedulingRequest) -> str:
     """The code of why a request waits: of the first reason, which weighs most."""
     return request.reasons[0].code if request.reasons else NOT_EXAMINED
 
@@ -112,7 +112,7 @@ def why(request: SchedulingRequest) -> str:
 def _waiting(state: RegionState, assignments: list[Assignment]) -> tuple[Waiting, ...]:
     found: dict[str, Waiting] = {}
     for request in [one for a in assignments for one in state.requests.get(a.uid) or ()]:
-        code = why(request)
+        code = pending_code(request)
         message = request.reasons[0].message[:MESSAGE_MAX] if request.reasons else ""
         known = found.get(code, Waiting(code, 0, request.since, message))
         oldest = known if known.since <= request.since else Waiting(code, 0, request.since, message)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.core.model.records.grants import Use
+from holdfast.core.model.records.grants import AccountUsage
 from holdfast.core.model.records.lifecycle import ON_NODE
-from holdfast.core.model.records.node_usage import Sums
+from holdfast.core.model.records.node_usage import RegionTotals
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.resources import NOTHING, Resources, above_zero, add, exceeded, subtract
+from holdfast.core.model.values.resources import ZERO, Resources, add, clamp_zero, first_exceeded, subtract
 from holdfast.core.region.state.tables import RegionState
 
-_NO_USE = Use()
+_NO_USE = AccountUsage()
 
 
 def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:
@@ -17,51 +17,51 @@ def change_use(state: RegionState, account: str, charged: Resources, placed: Res
     before = state.uses.get(account) or _NO_USE
     total = add(before.charged, charged)
     same = charged is placed and before.charged is before.placed
-    after = Use(total, total if same else add(before.placed, placed))
+    after = AccountUsage(total, total if same else add(before.placed, placed))
     if after == _NO_USE:
         state.uses.drop(account)
     else:
         state.uses.put(account, after)
     allowance = state.allowances.get(account)
-    if allowance is not None and placed is not NOTHING:
+    if allowance is not None and placed is not ZERO:
         protected = allowance.protected
-        if exceeded(protected, before.placed) or exceeded(protected, after.placed):
-            shift_shield(state, _owed(protected, before), _owed(protected, after))
+        if first_exceeded(protected, before.placed) or first_exceeded(protected, after.placed):
+            shift_protected(state, _owed(protected, before), _owed(protected, after))
 
 
-def shift_shield(state: RegionState, before: Resources, after: Resources) -> None:
+def shift_protected(state: RegionState, before: Resources, after: Resources) -> None:
     """Replace one account's part of what protected tenants are owed."""
     if before != after:
         shield = add(subtract(state.sums.shield, before), after)
-        state.sums = Sums(state.sums.capacity, state.sums.taken, shield)
+        state.sums = RegionTotals(state.sums.capacity, state.sums.taken, shield)
 
 
-def _owed(protected: Resources, use: Use) -> Resources:
+def _owed(protected: Resources, use: AccountUsage) -> Resources:
     placed = use.placed
-    if not exceeded(protected, placed):
-        return NOTHING
+    if not first_exceeded(protected, placed):
+        return ZERO
     if protected.extended:
-        return above_zero(subtract(protected, placed))
+        return clamp_zero(subtract(protected, placed))
     # The usual case: asked for several times for each group that is placed.
     cpu, memory = protected.cpu - placed.cpu, protected.memory - placed.memory
     disk, gpu = protected.disk - placed.disk, protected.gpu - placed.gpu
     return Resources(cpu if cpu > 0 else 0, memory if memory > 0 else 0, disk if disk > 0 else 0, gpu if gpu > 0 else 0)
 
 
-def owed(state: RegionState, account: str, more: Resources = NOTHING) -> Resources:
+def owed(state: RegionState, account: str, more: Resources = ZERO) -> Resources:
     """What of its protected amount the account does not use yet, once `more` of it stands."""
     allowance = state.allowances.get(account)
-    if allowance is None or allowance.protected is NOTHING:
-        return NOTHING
+    if allowance is None or allowance.protected is ZERO:
+        return ZERO
     use = state.uses.get(account) or _NO_USE
-    if more is not NOTHING:
-        use = Use(use.charged, add(use.placed, more))
+    if more is not ZERO:
+        use = AccountUsage(use.charged, add(use.placed, more))
     return _owed(allowance.protected, use)
 
 
 def charge_of(state: RegionState, slot: Slot | None) -> tuple[str, Resources, Resources]:
     """Who pays for a slot, what it is charged, and what of that stands on a node."""
     if slot is None or not slot.account:
-        return "", NOTHING, NOTHING
+        return "", ZERO, ZERO
     need = state.templates[slot.template].need
-    return slot.account, need, need if slot.firm and slot.phase in ON_NODE else NOTHING
+    return slot.account, need, need if slot.firm and slot.phase in ON_NODE else ZERO

@@ -27,7 +27,7 @@ from holdfast.core.region.state.evolve_slots import (
 from holdfast.core.region.state.indexes import (
     index_silent,
 )
-from holdfast.core.region.state.node_usage import put_node
+from holdfast.core.region.state.node_usage import count_node
 from holdfast.core.region.state.tables import RegionState
 
 
@@ -36,7 +36,7 @@ def node_stored(state: RegionState, event: e.NodeStored, stamp: Stamp) -> None:
     before = state.nodes.get(node.uid)
     state.nodes.put(node.uid, node)
     state.node_names.put(node.name, node.uid)
-    put_node(state, node, before)
+    count_node(state, node, before)
     index_silent(state, node, before)
 
 
@@ -46,7 +46,7 @@ def node_reported(state: RegionState, event: e.NodeReported, stamp: Stamp) -> No
 
 def node_removed(state: RegionState, event: e.NodeRemoved, stamp: Stamp) -> None:
     node = state.nodes[event.node]
-    put_node(state, None, node)
+    count_node(state, None, node)
     index_silent(state, None, node)
     state.nodes.drop(node.uid)
     state.rooms.drop(node.uid)
@@ -66,7 +66,7 @@ def breach_opened(state: RegionState, event: e.BreachOpened, stamp: Stamp) -> No
     state.breaches.put((event.breach.invariant, event.breach.key), event.breach)
 
 
-def breach_closed(state: RegionState, event: e.BreachClosed, stamp: Stamp) -> None:
+def breach_closed(state: RegionState, event: e.RegionBreachClosed, stamp: Stamp) -> None:
     state.breaches.drop((event.invariant, event.key))
 
 
@@ -91,5 +91,5 @@ APPLY: dict[type, Any] = {
     e.HoldStored: hold_stored,
     e.HoldEnded: hold_ended,
     e.BreachOpened: breach_opened,
-    e.BreachClosed: breach_closed,
+    e.RegionBreachClosed: breach_closed,
 }

@@ -9,20 +9,27 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.ledger.state.id_lists import list_one, unlist_one
+from holdfast.core.ledger.state.id_lists import add_to_list, remove_from_list
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.domains import is_counted
+from holdfast.core.model.records.domains import has_domain_rules
 from holdfast.core.model.records.lifecycle import BOUND, PENDING, RESERVED
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Sums, with_key
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, RegionTotals, with_key
 from holdfast.core.model.records.slots import Reservation, Slot
 from holdfast.core.model.values.bitsets import masks
-from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract, times
+from holdfast.core.model.values.resources import ZERO, Resources, add, subtract, times
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.commands import Placement
+from holdfast.core.region.commands import SlotPlacement
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.account_usage import change_use
 from holdfast.core.region.state.indexes import count_member, count_open, shift_phase
-from holdfast.core.region.state.node_usage import put_room, recount, with_hold, with_plain_slot, with_slot, without_hold
+from holdfast.core.region.state.node_usage import (
+    put_node_usage,
+    recount_usage,
+    with_hold,
+    with_plain_slot,
+    with_slot,
+    without_hold,
+)
 from holdfast.core.region.state.slot_kinds import count_kinds
 from holdfast.core.region.state.tables import RegionState
 
@@ -43,7 +50,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
     slot_of, put = state.slots.get, state.slots.put
     room_of, put_room_row = state.rooms.get, state.rooms.put
     need = template.need
-    plain = not (template.gpus or template.ports or need.extended or is_counted(template))
+    plain = not (template.gpus or template.ports or need.extended or has_domain_rules(template))
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
     placed: Placed = {}
     for placement in event.placements:
@@ -63,29 +70,29 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
         )  # fmt: skip
         put(key, slot)
         if plain and not placement.after:
-            room = room_of(placement.node) or EMPTY_ROOM
+            room = room_of(placement.node) or EMPTY_USAGE
             put_room_row(placement.node, with_plain_slot(room, key, need, revision, firm=firm))
         else:
             _stand(state, slot, placement, template, revision)
     return placed
 
 
-def _stand(state: RegionState, slot: Slot, placement: Placement, template: Template, revision: Revision) -> None:
+def _stand(state: RegionState, slot: Slot, placement: SlotPlacement, template: Template, revision: Revision) -> None:
     """Put one slot that is not plain on its node; sums are settled by the caller unless it waits for others."""
     uid, need = placement.node, template.need
-    room = state.rooms.get(uid) or EMPTY_ROOM
+    room = state.rooms.get(uid) or EMPTY_USAGE
     key = (slot.workload, slot.ordinal)
     if placement.after:
         for victim in placement.after:
             state.slots.put(victim, replace(state.slots[victim], heir=key))
         state.rooms.put(uid, replace(room, slots=with_key(room.slots, key)))
-        counted = recount(state, uid, revision)
+        counted = recount_usage(state, uid, revision)
         state.rooms.put(uid, room)
-        put_room(state, uid, counted)
+        put_node_usage(state, uid, counted)
         _untake(state, slot, need)
     else:
         state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
-    if is_counted(template):
+    if has_domain_rules(template):
         count_member(state, slot, template, state.nodes[uid], 1)
 
 
@@ -93,7 +100,7 @@ def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
     """A waiting slot's room was settled by the recount: leave it out of what the caller settles for the whole event."""
     if slot.firm:
         sums = state.sums
-        state.sums = Sums(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
+        state.sums = RegionTotals(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
 
 
 def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: Stamp) -> None:
@@ -112,12 +119,12 @@ def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: 
     new = count - sum(kept.values()) if kept else count
     charged = taken if new == count else times(need, new)
     if new:
-        change_use(state, event.account, charged, charged if event.firm else NOTHING)
+        change_use(state, event.account, charged, charged if event.firm else ZERO)
     if event.firm:
         for account, number in sorted(kept.items()):
-            change_use(state, account, NOTHING, times(need, number))
+            change_use(state, account, ZERO, times(need, number))
         sums = state.sums
-        state.sums = Sums(sums.capacity, add(sums.taken, taken), sums.shield)
+        state.sums = RegionTotals(sums.capacity, add(sums.taken, taken), sums.shield)
 
 
 def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
@@ -126,16 +133,16 @@ def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     state.holds.put(hold.uid, hold)
     if known is None:
         if hold.assignment:
-            list_one(state.holds_of, hold.assignment, hold.uid)
-        room = state.rooms.get(hold.node) or EMPTY_ROOM
-        put_room(state, hold.node, with_hold(room, hold, revision))
-        change_use(state, hold.account, hold.need, NOTHING)
+            add_to_list(state.holds_of, hold.assignment, hold.uid)
+        room = state.rooms.get(hold.node) or EMPTY_USAGE
+        put_node_usage(state, hold.node, with_hold(room, hold, revision))
+        change_use(state, hold.account, hold.need, ZERO)
 
 
 def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     """End a reservation standing alone and return its charge."""
-    put_room(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
-    change_use(state, hold.account, subtract(NOTHING, hold.need), NOTHING)
+    put_node_usage(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
+    change_use(state, hold.account, subtract(ZERO, hold.need), ZERO)
     if hold.assignment:
-        unlist_one(state.holds_of, hold.assignment, hold.uid)
+        remove_from_list(state.holds_of, hold.assignment, hold.uid)
     state.holds.drop(hold.uid)

@@ -7,14 +7,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.grants import Use
-from holdfast.core.model.values.resources import NOTHING, above_zero, subtract
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.grants import AccountUsage
+from holdfast.core.model.values.resources import ZERO, clamp_zero, subtract
 from holdfast.core.region import events as e
-from holdfast.core.region.state.account_usage import owed, shift_shield
+from holdfast.core.region.state.account_usage import owed, shift_protected
 from holdfast.core.region.state.indexes import count_template, index_assignment, index_unended, unindex_assignment
-from holdfast.core.region.state.shipped_objects import GONE_FROM
-from holdfast.core.region.state.tables import Listing, RegionState
+from holdfast.core.region.state.shipped_objects import TABLE_OF_SHIPPED
+from holdfast.core.region.state.tables import FullListProgress, RegionState
 
 
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
@@ -30,7 +30,7 @@ def list_taken(state: RegionState, event: e.ListTaken, stamp: Stamp) -> None:
     if event.part == 0:
         _forget_list(state)
     state.listed.put(event.part, event.names)
-    listing = Listing(event.log_id, event.term, event.to, event.part + 1)
+    listing = FullListProgress(event.log_id, event.term, event.to, event.part + 1)
     state.place = replace(state.place, listing=listing)
 
 
@@ -48,12 +48,12 @@ def _forget_list(state: RegionState) -> None:
         state.place = replace(state.place, listing=None)
 
 
-def place_stored(state: RegionState, event: e.PlaceStored, stamp: Stamp) -> None:
+def place_stored(state: RegionState, event: e.RegionReceived, stamp: Stamp) -> None:
     place = event.place
     state.place = replace(state.place, name=place.name, jurisdiction=place.jurisdiction, grace=place.grace)
 
 
-def template_stored(state: RegionState, event: e.TemplateStored, stamp: Stamp) -> None:
+def template_stored(state: RegionState, event: e.TemplateReceived, stamp: Stamp) -> None:
     state.templates.put(event.digest, event.template)
     state.leaving.drop(event.digest)
 
@@ -65,7 +65,7 @@ def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp)
         state.templates.drop(event.digest)
 
 
-def assignment_stored(state: RegionState, event: e.AssignmentStored, stamp: Stamp) -> None:
+def assignment_stored(state: RegionState, event: e.AssignmentReceived, stamp: Stamp) -> None:
     before = state.assignments.get(event.assignment.uid)
     state.assignments.put(event.assignment.uid, event.assignment)
     index_unended(state, event.assignment, before)
@@ -82,7 +82,7 @@ def _keep_finished(state: RegionState, assignment: Assignment) -> None:
     """What is over stays over while its template is asked for, as batch work; after its assignment's end, until that
     is forgotten."""
     rows = state.finished.get(assignment.uid)
-    if rows is None or assignment.stage is Stage.ENDED:
+    if rows is None or assignment.stage is AssignmentStage.ENDED:
         return
     asked = [share.template for share in assignment.shares] if assignment.batch else []
     kept = tuple(row for row in rows if row.template in asked)
@@ -92,52 +92,52 @@ def _keep_finished(state: RegionState, assignment: Assignment) -> None:
         state.finished.drop(assignment.uid)
 
 
-def allowance_stored(state: RegionState, event: e.AllowanceStored, stamp: Stamp) -> None:
+def allowance_stored(state: RegionState, event: e.GrantReceived, stamp: Stamp) -> None:
     allowance = event.allowance
     before = owed(state, allowance.account)
     state.allowances.put(allowance.account, allowance)
-    use = state.uses.get(allowance.account) or Use()
-    shift_shield(state, before, above_zero(subtract(allowance.protected, use.placed)))
+    use = state.uses.get(allowance.account) or AccountUsage()
+    shift_protected(state, before, clamp_zero(subtract(allowance.protected, use.placed)))
 
 
-def class_stored(state: RegionState, event: e.ClassStored, stamp: Stamp) -> None:
+def class_stored(state: RegionState, event: e.PriorityClassReceived, stamp: Stamp) -> None:
     state.classes.put(event.priority_class.meta.name, event.priority_class)
 
 
-def principal_stored(state: RegionState, event: e.PrincipalStored, stamp: Stamp) -> None:
+def principal_stored(state: RegionState, event: e.PrincipalReceived, stamp: Stamp) -> None:
     state.principals.put(event.principal.meta.name, event.principal)
 
 
-def token_stored(state: RegionState, event: e.TokenStored, stamp: Stamp) -> None:
+def token_stored(state: RegionState, event: e.TokenReceived, stamp: Stamp) -> None:
     state.tokens.put(event.token.meta.name, event.token)
 
 
-def pool_stored(state: RegionState, event: e.PoolStored, stamp: Stamp) -> None:
+def pool_stored(state: RegionState, event: e.PoolReceived, stamp: Stamp) -> None:
     state.pools.put(event.name, event.cost)
 
 
-def policy_stored(state: RegionState, event: e.PolicyStored, stamp: Stamp) -> None:
+def policy_stored(state: RegionState, event: e.PolicyReceived, stamp: Stamp) -> None:
     state.policies.put(event.policy.revision, event.policy)
 
 
-def validity_stored(state: RegionState, event: e.ValidityStored, stamp: Stamp) -> None:
+def validity_stored(state: RegionState, event: e.ValidityReceived, stamp: Stamp) -> None:
     state.validities.put(event.validity.scope, event.validity.revision)
 
 
-def override_stored(state: RegionState, event: e.OverrideStored, stamp: Stamp) -> None:
+def override_stored(state: RegionState, event: e.OverrideReceived, stamp: Stamp) -> None:
     state.platform_overrides.put(event.override.uid, event.override)
 
 
-def platform_server_stored(state: RegionState, event: e.PlatformServerStored, stamp: Stamp) -> None:
+def platform_server_stored(state: RegionState, event: e.PlatformServerReceived, stamp: Stamp) -> None:
     state.platform_servers.put(event.server.name, event.server)
 
 
-def shipped_gone(state: RegionState, event: e.ShippedGone, stamp: Stamp) -> None:
+def shipped_gone(state: RegionState, event: e.ShippedObjectRemoved, stamp: Stamp) -> None:
     kind, key = event.gone.kind, event.gone.key
     if kind == "grant":
-        shift_shield(state, owed(state, key), NOTHING)
+        shift_protected(state, owed(state, key), ZERO)
     assert kind != "assignment", "an assignment is forgotten, which also names its workload"
-    table, numeric = GONE_FROM[kind]
+    table, numeric = TABLE_OF_SHIPPED[kind]
     state.table(table).drop(int(key) if numeric else key)
 
 
@@ -145,20 +145,20 @@ APPLY_SHIPPED: dict[type, Any] = {
     e.CursorMoved: cursor_moved,
     e.ListTaken: list_taken,
     e.ListSwept: list_swept,
-    e.PlaceStored: place_stored,
-    e.TemplateStored: template_stored,
+    e.RegionReceived: place_stored,
+    e.TemplateReceived: template_stored,
     e.TemplateLeaving: template_leaving,
-    e.AssignmentStored: assignment_stored,
-    e.AllowanceStored: allowance_stored,
-    e.ClassStored: class_stored,
-    e.PrincipalStored: principal_stored,
-    e.TokenStored: token_stored,
-    e.PoolStored: pool_stored,
-    e.PolicyStored: policy_stored,
-    e.ValidityStored: validity_stored,
-    e.OverrideStored: override_stored,
-    e.PlatformServerStored: platform_server_stored,
-    e.ShippedGone: shipped_gone,
+    e.AssignmentReceived: assignment_stored,
+    e.GrantReceived: allowance_stored,
+    e.PriorityClassReceived: class_stored,
+    e.PrincipalReceived: principal_stored,
+    e.TokenReceived: token_stored,
+    e.PoolReceived: pool_stored,
+    e.PolicyReceived: policy_stored,
+    e.ValidityReceived: validity_stored,
+    e.OverrideReceived: override_stored,
+    e.PlatformServerReceived: platform_server_stored,
+    e.ShippedObjectRemoved: shipped_gone,
 }
 
 

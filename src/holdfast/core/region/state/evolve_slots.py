@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.envelope import Stamp
 from holdfast.core.model.records.lifecycle import BOUND, PENDING, Phase
-from holdfast.core.model.records.slots import Failure, Finished, Slot
-from holdfast.core.model.values.bitsets import blocks_of
-from holdfast.core.model.values.ranges import joined, numbers, size
+from holdfast.core.model.records.slots import Failure, FinishedOrdinals, Slot
+from holdfast.core.model.values.bitsets import bitset_of
+from holdfast.core.model.values.ranges import count_numbers, numbers, with_numbers
 from holdfast.core.region import events as e
 from holdfast.core.region.state.indexes import count_open, count_phases, count_template, replace_slot
 from holdfast.core.region.state.slot_kinds import count_kind, count_kinds
@@ -22,10 +22,10 @@ def slots_opened(state: RegionState, event: e.SlotsOpened, stamp: Stamp) -> None
             workload, ordinal, assignment, template, template, PENDING, stamp.revision, stamp.at, stamp.actor, "opened"
         )  # fmt: skip
         state.slots.put((workload, ordinal), slot)
-    count = size(event.ordinals)
+    count = count_numbers(event.ordinals)
     count_phases(state, assignment, {PENDING: count})
     count_open(state, assignment, template, count, stamp.revision, stamp.at)
-    count_kinds(state, assignment, None, (PENDING.value, template, template, ""), blocks_of(event.ordinals))
+    count_kinds(state, assignment, None, (PENDING.value, template, template, ""), bitset_of(event.ordinals))
     count_template(state, template, 2 * count)
 
 
@@ -94,9 +94,12 @@ def slots_released(state: RegionState, event: e.SlotsReleased, stamp: Stamp) -> 
 
 def ordinals_finished(state: RegionState, event: e.OrdinalsFinished, stamp: Stamp) -> None:
     rows = {row.template: row for row in state.finished.get(event.assignment) or ()}
-    before = rows.get(event.template) or Finished(event.template)
-    rows[event.template] = Finished(
-        event.template, joined(before.done, event.done), joined(before.failed, event.failed), event.why or before.why
+    before = rows.get(event.template) or FinishedOrdinals(event.template)
+    rows[event.template] = FinishedOrdinals(
+        event.template,
+        with_numbers(before.done, event.done),
+        with_numbers(before.failed, event.failed),
+        event.why or before.why,
     )
     state.finished.put(event.assignment, tuple(rows[template] for template in sorted(rows)))
 

@@ -12,23 +12,29 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.domains import domain, is_counted, scopes
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.domains import domain_of, domain_scopes, has_domain_rules
 from holdfast.core.model.records.lifecycle import ON_NODE, PENDING, Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM
+from holdfast.core.model.records.node_usage import EMPTY_USAGE
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import SchedulingRequest, Slot
-from holdfast.core.model.values.resources import NOTHING, add, subtract
+from holdfast.core.model.values.resources import ZERO, add, subtract
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.state.account_usage import change_use, charge_of
-from holdfast.core.region.state.node_usage import put_room, recount, victims_left, with_slot, without_slot
+from holdfast.core.region.state.node_usage import (
+    put_node_usage,
+    recount_usage,
+    remaining_victims,
+    with_slot,
+    without_slot,
+)
 from holdfast.core.region.state.slot_kinds import count_kind
-from holdfast.core.region.state.tables import _NO_TALLY, PHASE_INDEX, RegionState
+from holdfast.core.region.state.tables import NO_PHASE_COUNTS, PHASE_INDEX, RegionState
 
 
 def count_phases(state: RegionState, assignment: Revision, changes: dict[Phase, int]) -> None:
     """Add to the number of slots per phase of an assignment."""
-    tally = list(state.tallies.get(assignment) or _NO_TALLY)
+    tally = list(state.tallies.get(assignment) or NO_PHASE_COUNTS)
     for phase, change in changes.items():
         tally[PHASE_INDEX[phase]] += change
     if any(tally):
@@ -39,7 +45,7 @@ def count_phases(state: RegionState, assignment: Revision, changes: dict[Phase, 
 
 def shift_phase(state: RegionState, assignment: Revision, source: Phase, target: Phase, count: int) -> None:
     """Move a number of slots of an assignment from one phase to another."""
-    tally = list(state.tallies.get(assignment) or _NO_TALLY)
+    tally = list(state.tallies.get(assignment) or NO_PHASE_COUNTS)
     tally[PHASE_INDEX[source]] -= count
     tally[PHASE_INDEX[target]] += count
     state.tallies.put(assignment, tuple(tally))
@@ -103,7 +109,7 @@ def _count_slots(state: RegionState, old: Slot | None, new: Slot | None, revisio
     if before != after:
         for (account, charged, placed), add_or_subtract in ((before, subtract), (after, add)):
             if account:
-                change_use(state, account, add_or_subtract(NOTHING, charged), add_or_subtract(NOTHING, placed))
+                change_use(state, account, add_or_subtract(ZERO, charged), add_or_subtract(ZERO, placed))
 
 
 def count_template(state: RegionState, digest: str, change: int) -> None:
@@ -130,25 +136,25 @@ def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> N
 
 def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:
     template = state.templates[slot.template]
-    room = state.rooms.get(slot.node) or EMPTY_ROOM
-    put_room(state, slot.node, with_slot(room, slot, template.need, template.gpu_milli, revision))
-    if is_counted(template):
+    room = state.rooms.get(slot.node) or EMPTY_USAGE
+    put_node_usage(state, slot.node, with_slot(room, slot, template.need, template.gpu_milli, revision))
+    if has_domain_rules(template):
         count_member(state, slot, template, state.nodes[slot.node], 1)
 
 
 def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
     template = state.templates[slot.template]
     key = (slot.workload, slot.ordinal)
-    victims = victims_left(state, slot) if slot.after else []
+    victims = remaining_victims(state, slot) if slot.after else []
     if victims or slot.heir is not None:
         for victim in victims:
             state.slots.put((victim.workload, victim.ordinal), _without_heir(victim))
         state.slots.put(key, _without_heir(slot))
-        put_room(state, slot.node, recount(state, slot.node, revision, frozenset((key,))))
+        put_node_usage(state, slot.node, recount_usage(state, slot.node, revision, frozenset((key,))))
     else:
         room = state.rooms[slot.node]
-        put_room(state, slot.node, without_slot(room, slot, template.need, template.gpu_milli, revision))
-    if is_counted(template):
+        put_node_usage(state, slot.node, without_slot(room, slot, template.need, template.gpu_milli, revision))
+    if has_domain_rules(template):
         count_member(state, slot, template, state.nodes[slot.node], -1)
 
 
@@ -159,8 +165,8 @@ def _without_heir(slot: Slot) -> Slot:
 def count_member(state: RegionState, slot: Slot, template: Template, node: Node, change: int) -> None:
     """Count a slot that came to or left a node in its domains."""
     tenant = state.assignments[slot.assignment].tenant
-    for scope, key in scopes(template, slot.workload, tenant):
-        where = (scope, key, domain(node, key))
+    for scope, key in domain_scopes(template, slot.workload, tenant):
+        where = (scope, key, domain_of(node, key))
         left = (state.members.get(where) or 0) + change
         if left:
             state.members.put(where, left)
@@ -185,8 +191,8 @@ def unindex_assignment(state: RegionState, assignment: Assignment) -> None:
 
 def index_unended(state: RegionState, assignment: Assignment | None, before: Assignment | None) -> None:
     """Keep the list of assignments that have not ended, as one comes, changes or goes."""
-    was = before is not None and before.stage is not Stage.ENDED
-    now = assignment is not None and assignment.stage is not Stage.ENDED
+    was = before is not None and before.stage is not AssignmentStage.ENDED
+    now = assignment is not None and assignment.stage is not AssignmentStage.ENDED
     one = assignment or before
     if was != now and one is not None:
         state.unended = state.unended.with_(one.uid) if now else state.unended.without(one.uid)

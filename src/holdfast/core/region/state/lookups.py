@@ -5,17 +5,17 @@ from __future__ import annotations
 from holdfast.core.model.objects.policies import EVERYWHERE
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, standing
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, slot_keys
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.ranges import has
+from holdfast.core.model.values.ranges import contains
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.state.tables import _NO_TALLY, PHASE_INDEX, RegionState
+from holdfast.core.region.state.tables import NO_PHASE_COUNTS, PHASE_INDEX, RegionState
 
 
 def slots_on(state: RegionState, node: Node) -> list[Slot]:
     """What stands on a node."""
-    return [state.slots[key] for key in standing(state.rooms.get(node.uid) or EMPTY_ROOM)]
+    return [state.slots[key] for key in slot_keys(state.rooms.get(node.uid) or EMPTY_USAGE)]
 
 
 def valid_policy(state: RegionState, tenant: str) -> Revision:
@@ -26,14 +26,16 @@ def valid_policy(state: RegionState, tenant: str) -> Revision:
     return state.validities.get(EVERYWHERE) or 0
 
 
-def in_phase(state: RegionState, assignment: Revision, phase: Phase) -> int:
+def phase_count(state: RegionState, assignment: Revision, phase: Phase) -> int:
     """How many slots of the assignment are in this phase."""
-    return (state.tallies.get(assignment) or _NO_TALLY)[PHASE_INDEX[phase]]
+    return (state.tallies.get(assignment) or NO_PHASE_COUNTS)[PHASE_INDEX[phase]]
 
 
 def is_finished(state: RegionState, assignment: Revision, ordinal: int) -> bool:
     """Whether an ordinal is over for good."""
-    return any(has(row.done, ordinal) or has(row.failed, ordinal) for row in state.finished.get(assignment) or ())
+    return any(
+        contains(row.done, ordinal) or contains(row.failed, ordinal) for row in state.finished.get(assignment) or ()
+    )
 
 
 def assignments_here(state: RegionState, workload: Revision) -> list[Assignment]:

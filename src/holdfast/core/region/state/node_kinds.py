@@ -16,7 +16,7 @@ from typing import NamedTuple
 from holdfast.core.model.objects.isolation import Capabilities
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.nodes import Node, kept_for, ports_of
-from holdfast.core.model.values.resources import amounts_in
+from holdfast.core.model.values.resources import nonzero_amounts
 from holdfast.core.model.values.structs import Duration
 
 #: Amounts of one resource that nodes have, least first, each with how many nodes have it.
@@ -34,9 +34,9 @@ class NodeSize(NamedTuple):
     ports: int
 
 
-def size_of(node: Node) -> NodeSize:
+def node_size(node: Node) -> NodeSize:
     """The size of a node."""
-    digits = tuple([(name, amount.bit_length()) for name, amount in amounts_in(node.capacity)])
+    digits = tuple([(name, amount.bit_length()) for name, amount in nonzero_amounts(node.capacity)])
     devices: tuple[tuple[str, int, int], ...] = ()
     if node.devices:
         counted = Counter((one.model, one.milli) for one in node.devices)
@@ -54,7 +54,7 @@ def holds(size: NodeSize, template: Template) -> bool | None:
         if sum(suiting) < template.gpus:
             return False
     has, surely = dict(size.digits), True
-    for name, amount in amounts_in(template.need):
+    for name, amount in nonzero_amounts(template.need):
         there, needed = has.get(name, 0), amount.bit_length()
         if there < needed:
             return False
@@ -62,7 +62,7 @@ def holds(size: NodeSize, template: Template) -> bool | None:
     return surely or None
 
 
-def counted(amounts: Amounts, amount: int, change: int) -> Amounts:
+def with_count(amounts: Amounts, amount: int, change: int) -> Amounts:
     """The same, once so many more nodes have this amount; or fewer, with a negative change."""
     place = bisect_left(amounts, (amount,))
     known = place < len(amounts) and amounts[place][0] == amount
@@ -89,13 +89,13 @@ class NodeKind(NamedTuple):
     size: NodeSize
 
 
-def kind_of(node: Node) -> NodeKind:
+def node_kind(node: Node) -> NodeKind:
     """The kind of a node."""
     taints = tuple([(taint.key, taint.value) for taint in node.taints]) if node.taints else ()
-    return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun, size_of(node))
+    return NodeKind(node.zone, node.pool, taints, kept_for(node), node.capabilities, node.overrun, node_size(node))
 
 
-def labels_of(node: Node, kind: NodeKind) -> list[LabelOf]:
+def node_labels(node: Node, kind: NodeKind) -> list[LabelOf]:
     """The labels of a node that count, as `label` reads them: an operator's word wins over the agent's."""
     labels = dict((*reversed(node.reported_labels), *reversed(node.labels)))
     return [(key, value, kind) for key, value in labels.items()]

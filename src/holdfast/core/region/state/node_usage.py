@@ -11,36 +11,44 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from holdfast.core.ledger.state.table import Table
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, DeviceRoom, Room, Sums, standing, with_key, without_key
+from holdfast.core.model.records.node_usage import (
+    EMPTY_USAGE,
+    DeviceUsage,
+    NodeUsage,
+    RegionTotals,
+    slot_keys,
+    with_key,
+    without_key,
+)
 from holdfast.core.model.records.nodes import Node, usable
 from holdfast.core.model.records.slots import Reservation, Slot
-from holdfast.core.model.values.resources import NOTHING, Resources, add, amounts_in, greatest, subtract, total
+from holdfast.core.model.values.resources import ZERO, Resources, add, elementwise_max, nonzero_amounts, subtract, total
 from holdfast.core.model.values.structs import Revision, SlotKey
-from holdfast.core.region.state.node_kinds import counted, kind_of, labels_of
+from holdfast.core.region.state.node_kinds import node_kind, node_labels, with_count
 from holdfast.core.region.state.tables import RegionState
 
 K = TypeVar("K")
 
 
 Milli = dict[int, int]
-_FREE = DeviceRoom()
+_FREE = DeviceUsage()
 
 
 def _devices(
-    devices: tuple[DeviceRoom, ...], indexes: Iterable[int], firm: int, all_: int, held: int
-) -> tuple[DeviceRoom, ...]:
+    devices: tuple[DeviceUsage, ...], indexes: Iterable[int], firm: int, all_: int, held: int
+) -> tuple[DeviceUsage, ...]:
     rooms = list(devices)
     for index in indexes:
         while len(rooms) <= index:
-            rooms.append(DeviceRoom())
+            rooms.append(DeviceUsage())
         room = rooms[index]
-        rooms[index] = DeviceRoom(room.firm + firm, room.all + all_, room.held + held)
+        rooms[index] = DeviceUsage(room.firm + firm, room.all + all_, room.held + held)
     while rooms and rooms[-1] == _FREE:
         rooms.pop()
     return tuple(rooms)
 
 
-def with_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Revision) -> Room:
+def with_slot(room: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
     """The room once a slot that waits for nobody stands in it too."""
     firm = milli if slot.firm else 0
     everything = add(room.all, need)
@@ -48,7 +56,7 @@ def with_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Rev
         kept = everything if room.firm is room.all else add(room.firm, need)
     else:
         kept = room.firm
-    return Room(
+    return NodeUsage(
         kept,
         everything,
         room.held,
@@ -61,7 +69,7 @@ def with_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Rev
     )
 
 
-def with_plain_slot(room: Room, key: SlotKey, need: Resources, revision: Revision, *, firm: bool) -> Room:
+def with_plain_slot(room: NodeUsage, key: SlotKey, need: Resources, revision: Revision, *, firm: bool) -> NodeUsage:
     """`with_slot` for the common case, without devices, ports or extended resources.
 
     Where all work is firm, `firm` and `all` are one and the same object: it is made once.
@@ -73,7 +81,7 @@ def with_plain_slot(room: Room, key: SlotKey, need: Resources, revision: Revisio
     kept = room.firm
     if firm:
         kept = everything if kept is before else add(kept, need)
-    return Room(
+    return NodeUsage(
         kept,
         everything,
         room.held,
@@ -86,7 +94,7 @@ def with_plain_slot(room: Room, key: SlotKey, need: Resources, revision: Revisio
     )
 
 
-def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: Revision) -> Room:
+def without_slot(room: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
     """The room once a slot that waited for nobody has left it."""
     key = (slot.workload, slot.ordinal)
     firm = milli if slot.firm else 0
@@ -95,7 +103,7 @@ def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: 
     kept = room.firm
     if slot.firm:
         kept = everything if kept is room.all else subtract(kept, need)
-    return Room(
+    return NodeUsage(
         kept,
         everything,
         room.held,
@@ -108,21 +116,21 @@ def without_slot(room: Room, slot: Slot, need: Resources, milli: int, revision: 
     )
 
 
-def with_hold(room: Room, hold: Reservation, revision: Revision) -> Room:
+def with_hold(room: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
     """The room once it is held too."""
     devices = _devices(room.devices, hold.devices, 0, 0, hold.device_milli) if hold.devices else room.devices
     held, holds = add(room.held, hold.need), (*room.holds, hold.uid)
-    return Room(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
+    return NodeUsage(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
 
 
-def without_hold(room: Room, hold: Reservation, revision: Revision) -> Room:
+def without_hold(room: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
     """The room once the hold has ended."""
     devices = _devices(room.devices, hold.devices, 0, 0, -hold.device_milli) if hold.devices else room.devices
     held, holds = subtract(room.held, hold.need), tuple(uid for uid in room.holds if uid != hold.uid)
-    return Room(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
+    return NodeUsage(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
 
 
-def victims_left(state: RegionState, slot: Slot) -> list[Slot]:
+def remaining_victims(state: RegionState, slot: Slot) -> list[Slot]:
     """The slots that this one still waits for."""
     key = (slot.workload, slot.ordinal)
     found = (state.slots.get(victim) for victim in slot.after)
@@ -138,7 +146,7 @@ def _milli(state: RegionState, slots: Iterable[Slot]) -> Milli:
     return use
 
 
-def _cluster_devices(room: Room, leaving: Milli, coming: Milli, *, firm: bool) -> tuple[DeviceRoom, ...]:
+def _cluster_devices(room: NodeUsage, leaving: Milli, coming: Milli, *, firm: bool) -> tuple[DeviceUsage, ...]:
     devices = room.devices
     for index in sorted({**leaving, **coming}):
         amount = max(leaving.get(index, 0), coming.get(index, 0))
@@ -146,20 +154,20 @@ def _cluster_devices(room: Room, leaving: Milli, coming: Milli, *, firm: bool) -
     return devices
 
 
-def with_cluster(state: RegionState, room: Room, slot: Slot, victims: list[Slot]) -> Room:
+def with_preemption(state: RegionState, room: NodeUsage, slot: Slot, victims: list[Slot]) -> NodeUsage:
     """The room once a waiting slot and the victims it waits for stand in it together."""
     need = state.templates[slot.template].need
     needs = [(victim, state.templates[victim.template].need) for victim in victims]
     firm_victims = [victim for victim in victims if victim.firm]
     firm_leaving = total(amount for victim, amount in needs if victim.firm)
-    firm = greatest(firm_leaving, need if slot.firm else NOTHING)
-    everything = greatest(total(amount for _, amount in needs), need)
+    firm = elementwise_max(firm_leaving, need if slot.firm else ZERO)
+    everything = elementwise_max(total(amount for _, amount in needs), need)
     coming = _milli(state, [slot])
     devices = _cluster_devices(room, _milli(state, firm_victims), coming if slot.firm else {}, firm=True)
-    room_so_far = Room(room.firm, room.all, room.held, devices)
+    room_so_far = NodeUsage(room.firm, room.all, room.held, devices)
     devices = _cluster_devices(room_so_far, _milli(state, victims), coming, firm=False)
     ports = sorted((*room.ports, *slot.ports, *(port for victim in victims for port in victim.ports)))
-    return Room(
+    return NodeUsage(
         add(room.firm, firm),
         add(room.all, everything),
         room.held,
@@ -172,60 +180,62 @@ def with_cluster(state: RegionState, room: Room, slot: Slot, victims: list[Slot]
     )
 
 
-def recount(
+def recount_usage(
     state: RegionState, node: Revision, revision: Revision, leaving: frozenset[tuple[int, int]] = frozenset()
-) -> Room:
+) -> NodeUsage:
     """The node's room, counted anew from who stands there; `leaving` are counted no more."""
-    before = state.rooms.get(node) or EMPTY_ROOM
-    room = Room(revision=revision)
+    before = state.rooms.get(node) or EMPTY_USAGE
+    room = NodeUsage(revision=revision)
     for uid in before.holds:
         room = with_hold(room, state.holds[uid], revision)
     slots = before.slots
     for key in sorted(leaving):
         slots = without_key(slots, key)
-    for key in standing(before):
+    for key in slot_keys(before):
         if key in leaving:
             continue
         slot = state.slots[key]
         if slot.heir is not None:
             continue
         template = state.templates[slot.template]
-        victims = victims_left(state, slot) if slot.after else []
+        victims = remaining_victims(state, slot) if slot.after else []
         if victims:
-            room = with_cluster(state, room, slot, victims)
+            room = with_preemption(state, room, slot, victims)
         else:
             room = with_slot(room, slot, template.need, template.gpu_milli, revision)
-    return Room(room.firm, room.all, room.held, room.devices, room.ports, room.waiting, revision, slots, before.holds)
+    return NodeUsage(
+        room.firm, room.all, room.held, room.devices, room.ports, room.waiting, revision, slots, before.holds
+    )
 
 
-def put_room(state: RegionState, node: Revision, room: Room) -> None:
+def put_node_usage(state: RegionState, node: Revision, room: NodeUsage) -> None:
     """Replace a node's room and settle the region's sums."""
-    before = state.rooms.get(node) or EMPTY_ROOM
+    before = state.rooms.get(node) or EMPTY_USAGE
     state.rooms.put(node, room)
     if usable(state.nodes[node]):
         change = subtract(add(room.firm, room.held), add(before.firm, before.held))
-        if change != NOTHING:
-            state.sums = Sums(state.sums.capacity, add(state.sums.taken, change), state.sums.shield)
+        if change != ZERO:
+            state.sums = RegionTotals(state.sums.capacity, add(state.sums.taken, change), state.sums.shield)
 
 
-def put_node(state: RegionState, node: Node | None, before: Node | None) -> None:
+def count_node(state: RegionState, node: Node | None, before: Node | None) -> None:
     """Count a node that came, changed or went into the sums, the domains and the kinds."""
     for one, sign in ((before, -1), (node, 1)):
         if one is None or not usable(one):
             continue
-        room = state.rooms.get(one.uid) or EMPTY_ROOM
+        room = state.rooms.get(one.uid) or EMPTY_USAGE
         taken = add(room.firm, room.held)
         change = add if sign > 0 else subtract
         sums = state.sums
-        state.sums = Sums(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
+        state.sums = RegionTotals(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
         _count(state.domains, ("zone", one.zone), sign)
         _count(state.domains, ("pool", one.pool), sign)
-        kind = kind_of(one)
+        kind = node_kind(one)
         _count(state.node_kinds, kind, sign)
-        for label in labels_of(one, kind):
+        for label in node_labels(one, kind):
             _count(state.node_labels, label, sign)
-        for name, amount in amounts_in(one.capacity):
-            left = counted(state.node_amounts.get((name, kind)) or (), amount, sign)
+        for name, amount in nonzero_amounts(one.capacity):
+            left = with_count(state.node_amounts.get((name, kind)) or (), amount, sign)
             state.node_amounts.put((name, kind), left) if left else state.node_amounts.drop((name, kind))
 
 

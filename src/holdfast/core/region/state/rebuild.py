@@ -6,21 +6,21 @@ from collections import Counter
 from itertools import chain
 from operator import attrgetter
 
-from holdfast.core.ledger.state.id_lists import list_one
+from holdfast.core.ledger.state.id_lists import add_to_list
 from holdfast.core.ledger.state.table import Table
-from holdfast.core.model.records.assignments import Stage
-from holdfast.core.model.records.domains import domain, is_counted, scopes
+from holdfast.core.model.records.assignments import AssignmentStage
+from holdfast.core.model.records.domains import domain_of, domain_scopes, has_domain_rules
 from holdfast.core.model.records.lifecycle import ON_NODE, Phase
-from holdfast.core.model.records.node_usage import Sums
+from holdfast.core.model.records.node_usage import RegionTotals
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.bitsets import masks
-from holdfast.core.model.values.resources import NOTHING, times
-from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.values.resources import ZERO, times
+from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Revision, SlotKey
-from holdfast.core.region.state.account_usage import change_use, shift_shield
+from holdfast.core.region.state.account_usage import change_use, shift_protected
 from holdfast.core.region.state.indexes import count_phases, count_template, index_assignment
-from holdfast.core.region.state.node_usage import put_node
-from holdfast.core.region.state.slot_kinds import count_kinds, kind_of
+from holdfast.core.region.state.node_usage import count_node
+from holdfast.core.region.state.slot_kinds import count_kinds, slot_kind
 from holdfast.core.region.state.tables import RegionState, SlotKind
 
 
@@ -29,12 +29,14 @@ def rebuild(state: RegionState) -> None:
     for spec in state.TABLES:
         if spec.derived and spec.name not in ("session_of", "keys_of"):
             setattr(state, spec.name, Table(spec.shards))
-    state.sums = Sums()
-    state.silent = Ordered((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session)
-    state.unended = Ordered(uid for uid, one in state.assignments.unordered() if one.stage is not Stage.ENDED)
+    state.sums = RegionTotals()
+    state.silent = SortedList((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session)
+    state.unended = SortedList(
+        uid for uid, one in state.assignments.unordered() if one.stage is not AssignmentStage.ENDED
+    )
     for uid, node in state.nodes.unordered():
         state.node_names.put(node.name, uid)
-        put_node(state, node, None)
+        count_node(state, node, None)
     for uid, assignment in state.assignments.unordered():
         index_assignment(state, uid, assignment)
     _rebuild_counts(state)
@@ -60,7 +62,7 @@ def _rebuild_counts(state: RegionState) -> None:
         templates[next_template] = templates.get(next_template, 0) + count
     _settle(state, charges, templates)
     _rebuild_kinds(state, shards)
-    scattered = {digest for digest, template in state.templates.unordered() if is_counted(template)}
+    scattered = {digest for digest, template in state.templates.unordered() if has_domain_rules(template)}
     if not scattered.isdisjoint(templates):
         _rebuild_members(state, scattered)
 
@@ -70,7 +72,7 @@ def _rebuild_kinds(state: RegionState, shards: list[dict[SlotKey, Slot]]) -> Non
     ordinals: dict[tuple[Revision, SlotKind], list[int]] = {}
     for shard in shards:
         for slot in shard.values():
-            ordinals.setdefault((slot.assignment, kind_of(slot)), []).append(slot.ordinal)
+            ordinals.setdefault((slot.assignment, slot_kind(slot)), []).append(slot.ordinal)
     for (assignment, kind), found in ordinals.items():
         count_kinds(state, assignment, None, kind, masks(found))
 
@@ -86,9 +88,9 @@ def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
     domains: dict[str, dict[Revision, str]] = {}
     members: dict[tuple[str, str, str], int] = {}
     for (workload, assignment, template), nodes in standing.items():
-        for scope, key in scopes(state.templates[template], workload, state.assignments[assignment].tenant):
+        for scope, key in domain_scopes(state.templates[template], workload, state.assignments[assignment].tenant):
             if key not in domains:
-                domains[key] = {uid: domain(node, key) for uid, node in state.nodes.unordered()}
+                domains[key] = {uid: domain_of(node, key) for uid, node in state.nodes.unordered()}
             for place, count in Counter(map(domains[key].__getitem__, nodes)).items():
                 where = scope, key, place
                 members[where] = members.get(where, 0) + count
@@ -98,14 +100,14 @@ def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
 
 def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templates: dict[str, int]) -> None:
     for _, allowance in state.allowances.unordered():
-        shift_shield(state, NOTHING, allowance.protected)
+        shift_protected(state, ZERO, allowance.protected)
     for (account, template, stands), count in charges.items():
         charged = times(state.templates[template].need, count)
-        change_use(state, account, charged, charged if stands else NOTHING)
+        change_use(state, account, charged, charged if stands else ZERO)
     for _, hold in state.holds.unordered():
         if hold.assignment:
-            list_one(state.holds_of, hold.assignment, hold.uid)
-        change_use(state, hold.account, hold.need, NOTHING)
+            add_to_list(state.holds_of, hold.assignment, hold.uid)
+        change_use(state, hold.account, hold.need, ZERO)
     for _, asked in state.assignments.unordered():
         for share in asked.shares:
             templates[share.template] = templates.get(share.template, 0) + 1

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.core.region import commands as c
 
 #: By kind: the table it is dropped from, and whether its key is a number.
-GONE_FROM = {
+TABLE_OF_SHIPPED = {
     "assignment": ("assignments", True),
     "grant": ("allowances", False),
     "priority-class": ("classes", False),
@@ -26,30 +26,30 @@ def is_own(kind: str, stored: Any) -> bool:
     return kind == "principal" and bool(stored.meta.created_by == "ledger")
 
 
-def name_of(put: c.Shipped) -> tuple[str, str]:
+def shipped_name(put: c.ShippedItem) -> tuple[str, str]:
     """What an object is told apart by: the tag of its kind and its key as text."""
     match put:
-        case c.RegionShipped():
+        case c.ShippedRegion():
             return "region", put.name
-        case c.TemplateShipped():
+        case c.ShippedTemplate():
             return "template", put.digest
-        case c.AssignmentShipped():
+        case c.ShippedAssignment():
             return "assignment", str(put.assignment.uid)
-        case c.GrantShipped():
+        case c.ShippedGrant():
             return "grant", put.account
-        case c.ClassShipped():
+        case c.ShippedPriorityClass():
             return "priority-class", put.priority_class.meta.name
-        case c.PrincipalShipped():
+        case c.ShippedPrincipal():
             return "principal", put.principal.meta.name
-        case c.TokenShipped():
+        case c.ShippedToken():
             return "token", put.token.meta.name
-        case c.PoolShipped():
+        case c.ShippedPool():
             return "node-pool", put.name
-        case c.PolicyShipped():
+        case c.ShippedPolicy():
             return "policy", str(put.policy.revision)
-        case c.ValidityShipped():
+        case c.ShippedValidity():
             return "validity", put.validity.scope
-        case c.OverrideShipped():
+        case c.ShippedOverride():
             return "override", str(put.override.uid)
-        case c.ServerShipped():
+        case c.ShippedServer():
             return "server", put.server.name

@@ -12,26 +12,26 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from holdfast.core.model.records.slots import Slot
-from holdfast.core.model.values.bitsets import BLOCK, Blocks, as_runs, union
-from holdfast.core.model.values.ranges import Runs
+from holdfast.core.model.values.bitsets import BLOCK, Bitset, as_ranges, union
+from holdfast.core.model.values.ranges import Ranges
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.state.tables import BlockKinds, RegionState, SlotKind
 
 #: The kind of a slot. A phase is told by its text: a member of an enum is hashed in Python.
-kind_of = attrgetter("phase._value_", "template", "next_template", "account")
+slot_kind = attrgetter("phase._value_", "template", "next_template", "account")
 
 
 def count_kind(state: RegionState, old: Slot | None, new: Slot | None) -> None:
     """A slot has come, gone or become of another kind."""
     one = new or old
     assert one is not None
-    was, now = kind_of(old) if old is not None else None, kind_of(new) if new is not None else None
+    was, now = slot_kind(old) if old is not None else None, slot_kind(new) if new is not None else None
     if was != now:
         block, bit = one.ordinal // BLOCK, 1 << one.ordinal % BLOCK
         _turn(state, one.assignment, block, [(kind, bit) for kind in (was, now) if kind is not None])
 
 
-def count_kinds(state: RegionState, assignment: Revision, was: SlotKind | None, now: SlotKind, slots: Blocks) -> None:
+def count_kinds(state: RegionState, assignment: Revision, was: SlotKind | None, now: SlotKind, slots: Bitset) -> None:
     """Slots of one kind have come, or become of another one."""
     for block, bits in slots.items():
         _turn(state, assignment, block, [(kind, bits) for kind in (was, now) if kind is not None])
@@ -64,9 +64,9 @@ def _list_block(state: RegionState, assignment: Revision, block: int, *, present
         state.blocks.drop(assignment)
 
 
-def kinds_in(state: RegionState, assignment: Revision) -> dict[SlotKind, Blocks]:
+def kinds_in(state: RegionState, assignment: Revision) -> dict[SlotKind, Bitset]:
     """By kind: the ordinals of an assignment that are of it."""
-    found: dict[SlotKind, Blocks] = {}
+    found: dict[SlotKind, Bitset] = {}
     for block, row in block_kinds(state, assignment):
         for kind, bits in row:
             found.setdefault(kind, {})[block] = bits
@@ -78,14 +78,14 @@ def has_slots(state: RegionState, assignment: Revision) -> bool:
     return state.blocks.get(assignment) is not None
 
 
-def ordinals_in(state: RegionState, assignment: Revision) -> Blocks:
+def ordinals_in(state: RegionState, assignment: Revision) -> Bitset:
     """The ordinals of an assignment that have a slot, as bits."""
     return union({block: bits} for block, row in block_kinds(state, assignment) for _, bits in row)
 
 
-def ordinals_of(state: RegionState, assignment: Revision) -> Runs:
+def ordinals_of(state: RegionState, assignment: Revision) -> Ranges:
     """The ordinals of an assignment that have a slot, as runs."""
-    return as_runs(ordinals_in(state, assignment))
+    return as_ranges(ordinals_in(state, assignment))
 
 
 def block_kinds(state: RegionState, assignment: Revision) -> list[tuple[int, BlockKinds]]:

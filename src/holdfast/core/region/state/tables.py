@@ -14,12 +14,12 @@ from holdfast.core.model.objects.tenants import PriorityClass
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.breaches import Breach
-from holdfast.core.model.records.grants import Allowance, Use
-from holdfast.core.model.records.node_usage import Room, Sums
+from holdfast.core.model.records.grants import AcceptedGrant, AccountUsage
+from holdfast.core.model.records.node_usage import NodeUsage, RegionTotals
 from holdfast.core.model.records.nodes import Node, NodeReport
 from holdfast.core.model.records.servers import ServerToken
-from holdfast.core.model.records.slots import Finished, Reservation, SchedulingRequest, Slot
-from holdfast.core.model.values.sorted_list import Ordered
+from holdfast.core.model.records.slots import FinishedOrdinals, Reservation, SchedulingRequest, Slot
+from holdfast.core.model.values.sorted_list import SortedList
 from holdfast.core.model.values.structs import Duration, Instant, Revision, Row, SlotKey
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ from holdfast.core.model.records.lifecycle import PHASES
 
 PHASE_INDEX = {phase: index for index, phase in enumerate(PHASES)}
 
-_NO_TALLY = (0,) * len(PHASES)
+NO_PHASE_COUNTS = (0,) * len(PHASES)
 
 
 #: What a shipped object is told apart by: the tag of its kind, and its key as text.
-Name = tuple[str, str]
+ObjectName = tuple[str, str]
 
 #: What slots have in common: the text of their phase, their template, what they become, and who pays for them.
 SlotKind = tuple[str, str, str, str]
@@ -40,7 +40,7 @@ SlotKind = tuple[str, str, str, str]
 BlockKinds = tuple[tuple[SlotKind, int], ...]
 
 
-class Listing(Row, frozen=True):
+class FullListProgress(Row, frozen=True):
     """A full list under way: of which log, term and position, and how many of its parts are here.
 
     `swept`: all are, and of what they do not name everything up to this name is gone; None: more parts are to come.
@@ -50,10 +50,10 @@ class Listing(Row, frozen=True):
     term: int
     to: Revision
     parts: int
-    swept: Name | None = None
+    swept: ObjectName | None = None
 
 
-class Place(Row, frozen=True):
+class RegionInfo(Row, frozen=True):
     """Which region this is, where it lies, and how far it has applied the platform's log.
 
     While a full list is under way that is not the place of any one moment: the cursor is where it was before. `grace`
@@ -66,7 +66,7 @@ class Place(Row, frozen=True):
     platform_log: str = ""
     platform_term: int = 0
     cursor: Revision = 0
-    listing: Listing | None = None
+    listing: FullListProgress | None = None
     grace: Duration = 0
     proof: str = ""
 
@@ -81,13 +81,13 @@ class RegionState(LedgerState):
         TableSpec("nodes", int, Node, SOME, kept=False),
         TableSpec("node_reports", int, NodeReport, SOME, kept=False),
         TableSpec("slots", tuple[int, int], Slot, MANY),
-        TableSpec("rooms", int, Room, SOME),
+        TableSpec("rooms", int, NodeUsage, SOME),
         TableSpec("requests", int, tuple[SchedulingRequest, ...], SOME),
-        TableSpec("finished", int, tuple[Finished, ...], SOME),
+        TableSpec("finished", int, tuple[FinishedOrdinals, ...], SOME),
         TableSpec("holds", int, Reservation, SOME),
         TableSpec("assignments", int, Assignment, SOME),
         TableSpec("templates", str, Template),
-        TableSpec("allowances", str, Allowance),
+        TableSpec("allowances", str, AcceptedGrant),
         TableSpec("classes", str, PriorityClass),
         TableSpec("tokens", str, Token),
         TableSpec("pools", str, int),
@@ -97,14 +97,14 @@ class RegionState(LedgerState):
         TableSpec("platform_overrides", int, Override),
         TableSpec("platform_servers", str, ServerToken, since=2),
         TableSpec("leaving", str, bool),
-        TableSpec("listed", int, tuple[Name, ...]),
+        TableSpec("listed", int, tuple[ObjectName, ...]),
         TableSpec("node_names", str, int, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
         TableSpec("blocks", int, tuple[int, ...], SOME, derived=True),
         TableSpec("kinds", tuple[int, int], BlockKinds, SOME, derived=True),
-        TableSpec("holds_of", int, Ordered, SOME, derived=True),
+        TableSpec("holds_of", int, SortedList, SOME, derived=True),
         TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
-        TableSpec("uses", str, Use, derived=True),
+        TableSpec("uses", str, AccountUsage, derived=True),
         TableSpec("template_uses", str, int, derived=True),
         TableSpec("domains", tuple[str, str], int, derived=True),
         TableSpec("node_kinds", tuple[Any, ...], int, derived=True),
@@ -116,12 +116,12 @@ class RegionState(LedgerState):
     DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
     ORDERS: ClassVar[tuple[str, ...]] = ("silent", "unended")
 
-    place: Place
-    sums: Sums
+    place: RegionInfo
+    sums: RegionTotals
     #: Nodes without a session, with when that ended, in this order.
-    silent: Ordered[tuple[Instant, Revision]]
+    silent: SortedList[tuple[Instant, Revision]]
     #: Assignments that have not ended.
-    unended: Ordered[Revision]
+    unended: SortedList[Revision]
     nodes: Table[Revision, Node]
     #: By node: how it fares, where its agent has said so.
     node_reports: Table[Revision, NodeReport]
@@ -129,11 +129,11 @@ class RegionState(LedgerState):
     #: By assignment: its requests, one per template that has open slots.
     requests: Table[Revision, tuple[SchedulingRequest, ...]]
     #: By assignment of batch work: which ordinals are over for good, one row per template that it asks for.
-    finished: Table[Revision, tuple[Finished, ...]]
+    finished: Table[Revision, tuple[FinishedOrdinals, ...]]
     holds: Table[Revision, Reservation]
     assignments: Table[Revision, Assignment]
     templates: Table[str, Template]
-    allowances: Table[str, Allowance]
+    allowances: Table[str, AcceptedGrant]
     classes: Table[str, PriorityClass]
     tokens: Table[str, Token]
     #: By node pool: what a node of it costs.
@@ -149,21 +149,21 @@ class RegionState(LedgerState):
     #: Templates that the platform no longer ships and that are still in use here.
     leaving: Table[str, bool]
     #: By part of the full list under way: what it named.
-    listed: Table[int, tuple[Name, ...]]
+    listed: Table[int, tuple[ObjectName, ...]]
     node_names: Table[str, Revision]
     #: By workload: its assignments here, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
     #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
-    rooms: Table[Revision, Room]
+    rooms: Table[Revision, NodeUsage]
     #: By assignment: the blocks of ordinals in which it has slots, in order.
     blocks: Table[Revision, tuple[int, ...]]
     #: By assignment and block of ordinals: the kinds of the slots in it, and which of them are of each.
     kinds: Table[tuple[Revision, int], BlockKinds]
     #: By assignment: the reservations that stand alone for it. Those for none are not listed.
-    holds_of: Table[Revision, Ordered[Revision]]
+    holds_of: Table[Revision, SortedList[Revision]]
     #: By assignment: how many slots are in each phase, in the order of `PHASES`.
     tallies: Table[Revision, tuple[int, ...]]
-    uses: Table[str, Use]
+    uses: Table[str, AccountUsage]
     #: By template: how many assignments ask for it and slots are, or will be, of it.
     template_uses: Table[str, int]
     #: By (zone or pool, its name): how many usable nodes it has.
@@ -179,10 +179,10 @@ class RegionState(LedgerState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = Place()
-        self.sums = Sums()
-        self.silent = Ordered()
-        self.unended = Ordered()
+        self.place = RegionInfo()
+        self.sums = RegionTotals()
+        self.silent = SortedList()
+        self.unended = SortedList()
 
     def has_no_overrides(self) -> bool:
         """Whether no person, here or on the platform, has taken authority over anything here."""

@@ -8,16 +8,16 @@ import numpy as np
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Capacity:
+class CapacityFilter:
     """Only nodes with room."""
 
     name, version, code = "capacity", "1", Code.CAPACITY
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One question for each resource that is needed."""
         table, at, firm = window.table, window.at, window.ask.firm
         for name, amount in table.amounts(window.ask.template.need):

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Condition:
+class ConditionFilter:
     """Only nodes that may be used."""
 
     name, version, code = "condition", "1", Code.NODE_UNAVAILABLE
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Rows of nodes that take new work."""
         yield "usable", window.pick(window.table.usable)
         if window.ask.exclusive:

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Devices:
+class DevicesFilter:
     """Only nodes with the devices, of any model."""
 
     name, version, code = "devices", "1", Code.DEVICE
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked where no device is needed."""
         template = window.ask.template
         if template.gpus:

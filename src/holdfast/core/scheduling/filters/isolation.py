@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from functools import partial
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.model.objects.isolation import Capabilities, Capability, Isolation, not_enforced
+from holdfast.core.model.objects.isolation import Capabilities, Capability, Isolation, missing_capabilities
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Isolating:
+class IsolationFilter:
     """Only nodes that keep it as far apart as it has to be."""
 
     name, version, code = "isolation", "1", Code.ISOLATION
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One question for each thing that is to be enforced, asked once for each set of them that agents do."""
         if window.ask.template.isolation is Isolation.STANDARD:
             return
         column = window.table.marks.capabilities
-        for needed in not_enforced(window.ask.template.isolation, ()):
+        for needed in missing_capabilities(window.ask.template.isolation, ()):
             accepted = column.matching(partial(_has, needed))
             if accepted is not None:
                 yield needed.value, accepted[window.pick(column.codes)]

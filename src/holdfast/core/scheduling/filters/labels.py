@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Labels:
+class LabelsFilter:
     """Only nodes with the required labels."""
 
     name, version, code = "labels", "1", Code.LABELS
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One question for each label."""
         for key, value in window.ask.template.require:
             column = window.table.marks.labels(key, window.table.nodes)

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Models:
+class ModelsFilter:
     """Only nodes with devices of an accepted model."""
 
     name, version, code = "models", "1", Code.DEVICE
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked where any model will do."""
         template = window.ask.template
         if template.gpus and template.gpu_models:

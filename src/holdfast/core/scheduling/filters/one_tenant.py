@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class OneTenant:
+class OneTenantFilter:
     """Only nodes on which the tenant is alone, where one has to be."""
 
     name, version, code = "one-tenant", "1", Code.ONE_TENANT
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of tenants whose work is on such nodes; nothing, where no node is one."""
         if window.table.occupants.is_empty:
             return

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Ports:
+class PortsFilter:
     """Only nodes with free ports."""
 
     name, version, code = "ports", "1", Code.PORT
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked where no port is."""
         wanted = window.ask.template.ports
         if wanted:

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import tolerates
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Taints:
+class TaintsFilter:
     """Only nodes whose taints are tolerated."""
 
     name, version, code = "taints", "1", Code.TAINT
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of taints that nodes have."""
         template, column = window.ask.template, window.table.marks.taints
         accepted = column.matching(lambda taints: all(tolerates(template, taint) for taint in taints))

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Tenancy:
+class TenancyFilter:
     """Only nodes that are there for the tenant."""
 
     name, version, code = "tenancy", "1", Code.TENANCY
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of tenants that nodes are kept for."""
         tenant, column = window.ask.tenant, window.table.marks.tenancies
         accepted = column.matching(lambda tenants: not tenants or tenant in tenants)

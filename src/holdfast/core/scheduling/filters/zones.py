@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.scheduling.nodes.table import Truths
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Zones:
+class ZonesFilter:
     """Only nodes outside of avoided zones."""
 
     name, version, code = "zones", "1", Code.NODE_UNAVAILABLE
     is_plain = True
 
-    def passes(self, window: Window) -> Iterator[tuple[str, Truths]]:
+    def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked while no zone is avoided."""
         column = window.table.marks.zones
         for zone in window.avoided:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdfast.core.model.objects.isolation import Capabilities
 from holdfast.core.model.objects.topology import Taint
-from holdfast.core.model.records.nodes import Node, kept_for, label
+from holdfast.core.model.records.nodes import Node, kept_for, label_value
 
 V = TypeVar("V", bound=Hashable)
 
@@ -26,7 +26,7 @@ NONE = -1
 STALE_MAX = 64
 
 
-class Codes(Generic[V]):
+class CodedColumn(Generic[V]):
     """One column: for each row the number of its value, in the order in which values were first seen."""
 
     def __init__(self, rows: int = 0) -> None:
@@ -61,16 +61,16 @@ class Codes(Generic[V]):
         return None if all(found) else np.array(found, np.bool_)
 
 
-class Marks:
+class NodeAttributes:
     """The columns of all nodes."""
 
     def __init__(self) -> None:
-        self.zones: Codes[str] = Codes()
-        self.pools: Codes[str] = Codes()
-        self.taints: Codes[tuple[Taint, ...]] = Codes()
-        self.tenancies: Codes[tuple[str, ...]] = Codes()
-        self.capabilities: Codes[Capabilities] = Codes()
-        self._labels: dict[str, Codes[str | None]] = {}
+        self.zones: CodedColumn[str] = CodedColumn()
+        self.pools: CodedColumn[str] = CodedColumn()
+        self.taints: CodedColumn[tuple[Taint, ...]] = CodedColumn()
+        self.tenancies: CodedColumn[tuple[str, ...]] = CodedColumn()
+        self.capabilities: CodedColumn[Capabilities] = CodedColumn()
+        self._labels: dict[str, CodedColumn[str | None]] = {}
         #: Keys of labels that a node has, or had.
         self._keys: set[str] = set()
 
@@ -83,25 +83,25 @@ class Marks:
         self.capabilities.put(row, node.capabilities)
         self._keys.update([key for labels in (node.labels, node.reported_labels) for key, _ in labels])
         for key, column in self._labels.items():
-            column.put(row, label(node, key))
+            column.put(row, label_value(node, key))
 
-    def labels(self, key: str, nodes: list[Node]) -> Codes[str | None]:
+    def labels(self, key: str, nodes: list[Node]) -> CodedColumn[str | None]:
         """The column of a label; one without values where no node has it."""
         column = self._labels.get(key)
         if column is None and key not in self._keys:
-            return Codes(len(nodes))
+            return CodedColumn(len(nodes))
         if column is None:
-            column = self._labels[key] = Codes(len(nodes))
+            column = self._labels[key] = CodedColumn(len(nodes))
             for row, node in enumerate(nodes):
-                column.put(row, label(node, key))
+                column.put(row, label_value(node, key))
         return column
 
-    def domains(self, key: str) -> Codes[str]:
+    def domains(self, key: str) -> CodedColumn[str]:
         """The column of a topology key that several nodes share."""
         return self.zones if key == "zone" else self.pools
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        few: list[Codes[Any]] = [self.zones, self.pools, self.taints, self.tenancies, self.capabilities]
+        few: list[CodedColumn[Any]] = [self.zones, self.pools, self.taints, self.tenancies, self.capabilities]
         for column in (*few, *self._labels.values()):
             column.codes = change(column.codes)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.node_usage import Room
+from holdfast.core.model.records.node_usage import NodeUsage
 from holdfast.core.model.records.nodes import Node, ports_of
 from holdfast.core.model.values.structs import Revision
 
@@ -27,7 +27,7 @@ WHOLE = 1_000
 _NO_MODEL = 0
 
 
-class Taken(Struct, frozen=True):
+class DeviceClaim(Struct, frozen=True):
     """What one slot takes beside amounts: devices, so much of each, and ports."""
 
     devices: tuple[int, ...]
@@ -36,7 +36,7 @@ class Taken(Struct, frozen=True):
     firm: bool
 
 
-class Devices:
+class DeviceColumns:
     """Columns of all nodes; `mine` is what this scheduler has proposed and not heard of."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Devices:
             for name in _SUMS:
                 getattr(self, name)[row] = 0
 
-    def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[Room]) -> None:
+    def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[NodeUsage]) -> None:
         """What is free on these rows, by the state and by what was proposed."""
         equipped: list[int] = []
         left: list[tuple[list[int], list[int]]] = []
@@ -124,7 +124,7 @@ class Devices:
                 least[:, at] = free[:, at]
         return more
 
-    def _left(self, node: Node, room: Room) -> tuple[list[int], list[int]]:
+    def _left(self, node: Node, room: NodeUsage) -> tuple[list[int], list[int]]:
         """What each device of a node has left for all work, and for firm work; of one that is not there nothing."""
         none = [0] * (len(self._model) - len(node.devices))
         any_ = [device.milli for device in node.devices] + none
@@ -193,13 +193,13 @@ class Devices:
         ]
         return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
 
-    def pick_ports(self, node: Node, room: Room, wanted: int) -> tuple[int, ...]:
+    def pick_ports(self, node: Node, room: NodeUsage, wanted: int) -> tuple[int, ...]:
         """The lowest ports of a node that nobody has and none was proposed for."""
         taken = {*room.ports, *self._ports.get(node.uid, ())}
         free = (port for port in ports_of(node) if port not in taken)
         return tuple(port for port, _ in zip(free, range(wanted), strict=False))
 
-    def take(self, row: int, node: Revision, taken: Taken) -> None:
+    def take(self, row: int, node: Revision, taken: DeviceClaim) -> None:
         """Count devices and ports as proposed on a node, which has this row."""
         for index in taken.devices:
             self._mine.setdefault(node, []).append((index, taken.milli, taken.firm))
@@ -212,7 +212,7 @@ class Devices:
             self._ports.setdefault(node, []).extend(taken.ports)
             self._put_ports(row, int(self.ports[row]) - len(taken.ports))
 
-    def give(self, node: Revision, taken: Taken) -> None:
+    def give(self, node: Revision, taken: DeviceClaim) -> None:
         """What was proposed is answered. The node may be gone or another by now: if it has a row, count that anew."""
         mine, ports = self._mine.pop(node, []), self._ports.pop(node, [])
         for index in taken.devices:

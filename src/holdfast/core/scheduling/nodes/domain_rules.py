@@ -10,37 +10,37 @@ from collections.abc import Container, Mapping
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import Apart, Near, Spread
-from holdfast.core.model.records.domains import REGION_WIDE, domain, scopes
+from holdfast.core.model.records.domains import REGION_WIDE, domain_of, domain_scopes
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.region.queries.domains import Reach, Search, Standing, in_reach
+from holdfast.core.region.queries.domains import DomainSearch, DomainSubject, ReachableDomains, reachable_domains
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 
 #: Where slots are counted: (scope, topology key, domain).
-Where = tuple[str, str, str]
+DomainKey = tuple[str, str, str]
 #: How many slots of one pass a node takes at most by its own count.
-PLENTY = 1 << 30
+UNLIMITED = 1 << 30
 #: The evenness of the emptiest domain.
 EVENEST = 1_000
 
 
-class Domains:
+class DomainRules:
     """The rules of one ask over the domains of a region. `mine` counts what was proposed and not answered, `avoided`
     are zones that are kept out of."""
 
     def __init__(
         self,
         state: RegionState,
-        ask: Ask,
-        mine: Mapping[Where, int],
+        ask: SlotAsk,
+        mine: Mapping[DomainKey, int],
         avoided: Container[str] = frozenset(),
-        search: Search | None = None,
+        search: DomainSearch | None = None,
     ) -> None:
         self._ask = ask
         self._known = state.members.get
         self._mine = mine
-        self._chosen: dict[Where, int] = {}
-        self._scopes = scopes(ask.template, ask.workload, ask.tenant)
+        self._chosen: dict[DomainKey, int] = {}
+        self._scopes = domain_scopes(ask.template, ask.workload, ask.tenant)
         reach = reach_of(state, ask, avoided, search)
         #: For each spread rule: how many of the workload stand in each of the domains that count.
         self._tallies = [_Tally(rule, f"#{ask.workload}", reach[rule.key]) for rule in ask.template.spread]
@@ -60,11 +60,11 @@ class Domains:
 
     def lane(self, node: Node) -> tuple[str, ...]:
         """The domains that a node shares with others, as far as they matter."""
-        return tuple([domain(node, key) for key in self.keys])
+        return tuple([domain_of(node, key) for key in self.keys])
 
     def takes(self, node: Node) -> int:
         """How many slots the node takes by rules that count each node by itself."""
-        most = PLENTY
+        most = UNLIMITED
         for rule in self._ask.template.apart:
             if rule.key == "node":
                 most = min(most, rule.most - self._count(self._group(rule, node.name)))
@@ -75,7 +75,7 @@ class Domains:
         at = dict(zip(self.keys, lane, strict=True))
         for tally in self._tallies:
             # A domain that counts no more, in a state that is newer than the rows, is one to keep out of.
-            if tally.there.get(at[tally.key], PLENTY) >= tally.most_allowed:
+            if tally.there.get(at[tally.key], UNLIMITED) >= tally.most_allowed:
                 return Code.SPREAD, tally.key
         for one in self._ask.template.apart:
             if one.key != "node" and self._count(self._group(one, at[one.key])) >= one.most:
@@ -119,10 +119,10 @@ class Domains:
     def choose(self, node: Node) -> None:
         """Count one more slot where it would stand."""
         for scope, key in self._scopes:
-            where = (scope, key, domain(node, key))
+            where = (scope, key, domain_of(node, key))
             self._chosen[where] = self._chosen.get(where, 0) + 1
         for tally in self._tallies:
-            tally.there[domain(node, tally.key)] += 1
+            tally.there[domain_of(node, tally.key)] += 1
             tally.settle()
 
     def _recount(self) -> None:
@@ -136,10 +136,10 @@ class Domains:
         group, _, _ = where = self._group(rule, name)
         return not self._count(where) and self._count((group, REGION_WIDE, "")) > 0
 
-    def _group(self, rule: Apart | Near, name: str) -> Where:
+    def _group(self, rule: Apart | Near, name: str) -> DomainKey:
         return f"{self._ask.tenant}/{rule.group}", rule.key, name
 
-    def _count(self, where: Where) -> int:
+    def _count(self, where: DomainKey) -> int:
         return (self._known(where) or 0) + self._mine.get(where, 0) + self._chosen.get(where, 0)
 
 
@@ -164,14 +164,18 @@ class _Tally:
         return (self._most - there) * EVENEST // self._range if there is not None else 0
 
 
-def reach_of(state: RegionState, ask: Ask, avoided: Container[str], search: Search | None = None) -> Reach:
+def reach_of(
+    state: RegionState, ask: SlotAsk, avoided: Container[str], search: DomainSearch | None = None
+) -> ReachableDomains:
     """The domains over which the spread rules of an ask count, as the ledger says."""
     if not ask.template.spread:
         return {}
-    return in_reach(state, Standing(ask.template, ask.workload, ask.tenant, ask.exclusive), avoided, search)
+    return reachable_domains(
+        state, DomainSubject(ask.template, ask.workload, ask.tenant, ask.exclusive), avoided, search
+    )
 
 
-def standing_in(ask: Ask, node: Node) -> list[Where]:
+def standing_in(ask: SlotAsk, node: Node) -> list[DomainKey]:
     """Everything that a slot on this node is counted under."""
-    found = scopes(ask.template, ask.workload, ask.tenant)
-    return [(scope, key, domain(node, key)) for scope, key in found]
+    found = domain_scopes(ask.template, ask.workload, ask.tenant)
+    return [(scope, key, domain_of(node, key)) for scope, key in found]

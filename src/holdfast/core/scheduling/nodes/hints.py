@@ -19,7 +19,7 @@ from holdfast.core.model.records.nodes import NO_REPORT, NodeReport
 NAMES_MAX = 256
 
 
-class Hints:
+class NodeHints:
     """The columns of all nodes."""
 
     def __init__(self) -> None:

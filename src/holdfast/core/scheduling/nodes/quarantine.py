@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from holdfast.core.model.values.structs import Duration, Instant, Revision
 from holdfast.core.scheduling.nodes.table import NodeTable
 
-STRIKES = 3
+REFUSALS = 3
 #: How long a node is left alone; doubled each time, up to the most.
-SHUN_MS, SHUN_MOST_MS = 30_000, 600_000
+QUARANTINE_MS, QUARANTINE_MAX_MS = 30_000, 600_000
 
 
-class Shun(Struct, frozen=True):
+class QuarantinedNode(Struct, frozen=True):
     """A node that is left alone: until when, what the ledger said, and what this view says."""
 
     node: Revision
@@ -28,15 +28,15 @@ class Shun(Struct, frozen=True):
     view: str
 
 
-class Shunned:
+class NodeQuarantine:
     """Strikes and shunned nodes."""
 
     def __init__(self) -> None:
         self._strikes: dict[Revision, int] = {}
         self._times: dict[Revision, int] = {}
-        self.now: dict[Revision, Shun] = {}
+        self.now: dict[Revision, QuarantinedNode] = {}
         #: What was shunned and has not been told yet.
-        self.news: list[Shun] = []
+        self.news: list[QuarantinedNode] = []
 
     def strike(self, table: NodeTable, node: Revision, said: str, now: Instant) -> None:
         """The ledger refused a node that fits by this view."""
@@ -44,18 +44,18 @@ class Shunned:
         if row is None or node in self.now:
             return
         self._strikes[node] = self._strikes.get(node, 0) + 1
-        if self._strikes[node] < STRIKES:
+        if self._strikes[node] < REFUSALS:
             return
         times = self._times[node] = self._times.get(node, 0) + 1
-        until = now + min(SHUN_MOST_MS, SHUN_MS << (times - 1))
+        until = now + min(QUARANTINE_MAX_MS, QUARANTINE_MS << (times - 1))
         free = {name: int(table.free_any[number, row]) for name, number in table.resources.items()}
-        shun = Shun(node, table.nodes[row].name, until, times, said, f"at {table.revision} free: {free}")
+        shun = QuarantinedNode(node, table.nodes[row].name, until, times, said, f"at {table.revision} free: {free}")
         self.now[node] = shun
         self.news.append(shun)
         del self._strikes[node]
         table.shunned[row] = True
 
-    def take_news(self) -> list[Shun]:
+    def take_news(self) -> list[QuarantinedNode]:
         """What was shunned since this was asked last."""
         news, self.news = self.news, []
         return news

@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.core.model.records.node_usage import EMPTY_ROOM, Room
+from holdfast.core.model.records.node_usage import EMPTY_USAGE, NodeUsage
 from holdfast.core.model.records.nodes import Node, usable
 from holdfast.core.model.values.resources import Resources, amount_of
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.queries.fence import overrun_most
+from holdfast.core.region.queries.fence import overrun_max
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.nodes.attributes import Marks
-from holdfast.core.scheduling.nodes.devices import Devices
-from holdfast.core.scheduling.nodes.hints import Hints
-from holdfast.core.scheduling.nodes.tenants import Occupants
+from holdfast.core.scheduling.nodes.attributes import NodeAttributes
+from holdfast.core.scheduling.nodes.devices import DeviceColumns
+from holdfast.core.scheduling.nodes.hints import NodeHints
+from holdfast.core.scheduling.nodes.tenants import NodeTenants
 
 Numbers = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -43,7 +43,7 @@ LATEST = 128
 SCALE_BITS = 20
 
 
-class Given(NamedTuple):
+class RowClaim(NamedTuple):
     """What so many slots took of a row together, and whose they are."""
 
     row: int
@@ -60,7 +60,7 @@ class NodeTable:
         self.revision: Revision = 0
         self.rows: dict[Revision, int] = {}
         self.nodes: list[Node] = []
-        self.rooms: list[Room] = []
+        self.rooms: list[NodeUsage] = []
         #: Which resource each row of the amounts is of.
         self.resources: dict[str, int] = {name: number for number, name in enumerate(PLAIN)}
         self._order: NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -93,10 +93,10 @@ class NodeTable:
         self._mine: dict[Revision, int] = {}
         #: By pool: what a node of it costs.
         self.costs: dict[str, int] = {}
-        self.marks = Marks()
-        self.devices = Devices()
-        self.occupants = Occupants()
-        self.hints = Hints()
+        self.marks = NodeAttributes()
+        self.devices = DeviceColumns()
+        self.occupants = NodeTenants()
+        self.hints = NodeHints()
 
     @property
     def count(self) -> int:
@@ -110,7 +110,7 @@ class NodeTable:
         """
         self.revision = max(self.revision, at)
         self.costs = dict(state.pools.items())
-        self.overrun_most = overrun_most(state.facts.settings)
+        self.overrun_most = overrun_max(state.facts.settings)
         found = [(uid, state.nodes.get(uid)) for uid in dict.fromkeys(uids)]
         gone = [self.rows[uid] for uid, node in found if node is None and uid in self.rows]
         if gone:
@@ -124,7 +124,7 @@ class NodeTable:
         for row, node in zip(rows, there, strict=True):
             if self.nodes[row] is not node:
                 self._describe(row, node)
-            self.rooms[row] = state.rooms.get(node.uid) or EMPTY_ROOM
+            self.rooms[row] = state.rooms.get(node.uid) or EMPTY_USAGE
             self.hints.take(row, state.node_reports.get(node.uid))
             if self.occupants.refresh(row, node, state):
                 self.change(row)
@@ -181,7 +181,7 @@ class NodeTable:
         before = np.searchsorted(self._order, places)
         was = np.insert(np.arange(self.count), before, -1).tolist()
         self.nodes = [NO_NODE if row < 0 else self.nodes[row] for row in was]
-        self.rooms = [EMPTY_ROOM if row < 0 else self.rooms[row] for row in was]
+        self.rooms = [EMPTY_USAGE if row < 0 else self.rooms[row] for row in was]
         self.hints.insert(was)
         self._order = np.insert(self._order, before, places)
         self._each(lambda column: np.insert(column, before, 0, axis=-1))
@@ -247,7 +247,7 @@ class NodeTable:
         self._stirred[at] = True
         self.devices.recount(rows, self.nodes, self.rooms)
 
-    def _vectors(self, node: Node, room: Room) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    def _vectors(self, node: Node, room: NodeUsage) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Capacity, what is free for all work, what is free for firm work."""
         has, all_, firm, held = node.capacity, room.all, room.firm, room.held
         plain = (
@@ -301,7 +301,7 @@ class NodeTable:
                 _take_one(self._mine_firm, self.free_firm, self._least_firm, at, amount)
         self._stirred[row] = True
 
-    def give(self, given: list[Given]) -> None:
+    def give(self, given: list[RowClaim]) -> None:
         """Count slots as proposed no more, rows being named as often as it takes."""
         for one in given:
             self._note_mine(one.row, -one.slots, one.tenant)

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from holdfast.core.model.objects.isolation import takes_one_tenant
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.queries.node_tenants import NOBODY, tenants_on
+from holdfast.core.region.queries.node_tenants import NO_TENANTS, tenants_on
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.nodes.attributes import Codes
+from holdfast.core.scheduling.nodes.attributes import CodedColumn
 
 
-class Occupants:
+class NodeTenants:
     """The column of all nodes."""
 
     def __init__(self) -> None:
         #: A row that was never described has the first value.
-        self.column: Codes[tuple[str, ...]] = Codes(1)
-        self.column.put(0, NOBODY)
+        self.column: CodedColumn[tuple[str, ...]] = CodedColumn(1)
+        self.column.put(0, NO_TENANTS)
         self.column.codes = self.column.codes[:0]
         #: By node that takes one tenant at a time: whose work is there by the state.
         self._known: dict[Revision, tuple[str, ...]] = {}
@@ -75,7 +75,7 @@ class Occupants:
 
     def _put(self, row: int, uid: Revision) -> bool:
         known = self._known.get(uid)
-        there = NOBODY if known is None else tuple(sorted({*known, *self._proposed.get(uid, ())}))
+        there = NO_TENANTS if known is None else tuple(sorted({*known, *self._proposed.get(uid, ())}))
         before = self.at(row)
         self.column.put(row, there)
         return there != before

@@ -34,7 +34,7 @@ def bits_for(count: int) -> int:
     return bits
 
 
-def ranks(rows: Rows, seed: int, bits: int) -> Rows:
+def tie_ranks(rows: Rows, seed: int, bits: int) -> Rows:
     """The rank of each row among all: different for different rows below 2**bits."""
     mask, half = (1 << bits) - 1, bits // 2
     if len(rows) <= _FEW:

@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from holdfast.core.scheduling.ask import Ask
-from holdfast.core.scheduling.nodes.domain_rules import Domains
+from holdfast.core.scheduling.ask import SlotAsk
+from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.nodes.table import BEST, SCALE_BITS, NodeTable, Numbers
 
 #: Up to so many rows are looked at for one slot: more cost more and find little that is better.
@@ -30,16 +30,16 @@ SAMPLE = 256
 ALL = 1_024
 
 
-class Window(Struct, frozen=True):
+class NodeWindow(Struct, frozen=True):
     """Some rows of a table, as one slot sees them."""
 
     table: NodeTable
-    ask: Ask
+    ask: SlotAsk
     at: slice | Numbers
     #: Zones that an override says to avoid.
     avoided: tuple[str, ...] = ()
     #: Who stands in which domain; None where the template has no rule about it.
-    domains: Domains | None = None
+    domains: DomainRules | None = None
     #: What was asked by scores: two of them ask for the same.
     _used: dict[tuple[str, int], Numbers] = field(default_factory=dict)
 
@@ -51,9 +51,9 @@ class Window(Struct, frozen=True):
     def __len__(self) -> int:
         return int(self.at.stop - self.at.start) if isinstance(self.at, slice) else len(self.at)
 
-    def of(self, at: slice | Numbers) -> Window:
+    def of(self, at: slice | Numbers) -> NodeWindow:
         """Other rows of the same table, for the same slot."""
-        return Window(self.table, self.ask, at, self.avoided, self.domains)
+        return NodeWindow(self.table, self.ask, at, self.avoided, self.domains)
 
     def pick(self, column: NDArray[Any]) -> NDArray[Any]:
         """The part of a column, or of several at once, that is looked at."""
@@ -98,12 +98,14 @@ class Window(Struct, frozen=True):
         return np.arange(self.at.start, self.at.stop, dtype=np.int64) if isinstance(self.at, slice) else self.at
 
 
-def whole(table: NodeTable, ask: Ask, avoided: tuple[str, ...] = (), domains: Domains | None = None) -> Window:
+def all_rows(
+    table: NodeTable, ask: SlotAsk, avoided: tuple[str, ...] = (), domains: DomainRules | None = None
+) -> NodeWindow:
     """All rows."""
-    return Window(table, ask, slice(0, table.count), avoided, domains)
+    return NodeWindow(table, ask, slice(0, table.count), avoided, domains)
 
 
-def sample(window: Window, count: int, seed: int) -> tuple[Window, ...]:
+def sample_rows(window: NodeWindow, count: int, seed: int) -> tuple[NodeWindow, ...]:
     """Of all rows enough for so many slots; or all, if that is nearly as many."""
     rows = window.table.count
     if window.domains is not None:
@@ -117,7 +119,7 @@ def sample(window: Window, count: int, seed: int) -> tuple[Window, ...]:
     return (window.of(slice(start, start + wanted)),)
 
 
-def _with_latest(window: Window, wanted: int, seed: int) -> tuple[Window, ...]:
+def _with_latest(window: NodeWindow, wanted: int, seed: int) -> tuple[NodeWindow, ...]:
     """A stretch that begins where the seed says, and the latest rows beside it."""
     table = window.table
     start = seed % (table.count - wanted + 1)

@@ -19,18 +19,18 @@ from holdfast.core.scheduling.queue.request_groups import GroupKey
 LEFT_MAX = 10_000
 
 
-class Left(Struct, frozen=True):
+class DepartedGroup(Struct, frozen=True):
     """How often in a row what was proposed of a group was in vain, and until when it is not tried again."""
 
     tries: int
     until: Instant
 
 
-class Backoff:
+class GroupBackoff:
     """Of groups that are not in one queue."""
 
     def __init__(self) -> None:
-        self._left: OrderedDict[GroupKey, Left] = OrderedDict()
+        self._left: OrderedDict[GroupKey, DepartedGroup] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._left)
@@ -42,12 +42,12 @@ class Backoff:
 
     def leave(self, key: GroupKey, tries: int, until: Instant) -> None:
         """A group has left, or has and is refused: it is known until it comes back, or so many others have left."""
-        self._left[key] = Left(tries, until)
+        self._left[key] = DepartedGroup(tries, until)
         self._left.move_to_end(key)
         if len(self._left) > LEFT_MAX:
             self._left.popitem(last=False)
 
-    def come_back(self, key: GroupKey) -> Left | None:
+    def come_back(self, key: GroupKey) -> DepartedGroup | None:
         """It is there again, or came through: whoever knows it from here on is told what was."""
         return self._left.pop(key, None)
 
@@ -55,14 +55,14 @@ class Backoff:
         """What an account was granted has changed: whoever it pays for may be tried as soon as it is back."""
         for key, left in self._left.items():
             if account in key[4]:
-                self._left[key] = Left(left.tries, 0)
+                self._left[key] = DepartedGroup(left.tries, 0)
 
     def changed(self) -> None:
         """Something changed that may cure anything."""
         for key, left in self._left.items():
-            self._left[key] = Left(left.tries, 0)
+            self._left[key] = DepartedGroup(left.tries, 0)
 
     def go_back(self, step: Duration) -> None:
         """Time is lower by so much than it was said to be: pauses end as much earlier."""
         for key, left in self._left.items():
-            self._left[key] = Left(left.tries, left.until - step)
+            self._left[key] = DepartedGroup(left.tries, left.until - step)

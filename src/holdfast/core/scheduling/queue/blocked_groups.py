@@ -18,7 +18,7 @@ from holdfast.core.scheduling.queue.request_groups import GroupKey
 
 if TYPE_CHECKING:
     from holdfast.core.model.values.structs import Instant
-    from holdfast.core.scheduling.queue.scheduling_queue import Asleep
+    from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup
 
 #: So many times that hold no more are left in the heap, beside as many as do.
 STALE_MAX = 64
@@ -31,7 +31,7 @@ def _accounts(key: GroupKey) -> tuple[str, ...]:
     return key[4]
 
 
-class Sleepers(dict[GroupKey, "Asleep"]):
+class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
     """By group: why it sleeps, and until when."""
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Sleepers(dict[GroupKey, "Asleep"]):
         self._line: OrderedDict[GroupKey, int] = OrderedDict()
         self._refused: dict[str, dict[GroupKey, None]] = {}
         #: Until when each sleeps, with a number that no other has; and how many there were.
-        self._times: list[tuple[Instant, int, GroupKey, Asleep]] = []
+        self._times: list[tuple[Instant, int, GroupKey, BlockedGroup]] = []
         self._number = 0
         #: Those whom something may cure that may cure anything, and who were not woken for it yet.
         self._called: Iterator[GroupKey] = iter(())
 
-    def __setitem__(self, key: GroupKey, asleep: Asleep) -> None:
+    def __setitem__(self, key: GroupKey, asleep: BlockedGroup) -> None:
         self._unlist(key)
         super().__setitem__(key, asleep)
         self._number += 1
@@ -92,7 +92,7 @@ class Sleepers(dict[GroupKey, "Asleep"]):
             heappop(self._times)
         return self._times[0][0] if self._times else None
 
-    def take_due(self, now: Instant) -> tuple[GroupKey, Asleep] | None:
+    def take_due(self, now: Instant) -> tuple[GroupKey, BlockedGroup] | None:
         """Whose time has come, the first of them, who sleeps no more; None: nobody's has."""
         for key in self._called:
             if key in self:

@@ -24,13 +24,13 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.grants import Use
-from holdfast.core.model.records.node_usage import Sums
-from holdfast.core.model.values.resources import NOTHING, Resources, add, amount_of
+from holdfast.core.model.records.grants import AccountUsage
+from holdfast.core.model.records.node_usage import RegionTotals
+from holdfast.core.model.values.resources import ZERO, Resources, add, amount_of
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.queries.assignments import is_late
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.queue.request_groups import Group, Level, RequestKey
+from holdfast.core.scheduling.queue.request_groups import Level, RequestGroup, RequestKey
 
 #: After every deadline that there is.
 NEVER = 1 << 62
@@ -45,13 +45,13 @@ HURRY_MS = 3_600_000
 STALE_MAX = 64
 
 #: The age of a group, a number that no other place has, and the group.
-Place = tuple[Instant, RequestKey, int, Group]
+Place = tuple[Instant, RequestKey, int, RequestGroup]
 
 
-class Turns:
+class FairOrder:
     """Groups that have something to propose, in their order. `waits` says whether one still has."""
 
-    def __init__(self, waits: Callable[[Group], bool]) -> None:
+    def __init__(self, waits: Callable[[RequestGroup], bool]) -> None:
         self._waits = waits
         self._lanes: dict[Level, dict[str, list[Place]]] = {}
         #: Its levels, the most urgent last: every deadline is one, and there may be as many as groups.
@@ -63,7 +63,7 @@ class Turns:
         self._levels: list[Level] = []
         self._tenants: list[tuple[int, Place, str]] = []
 
-    def put(self, group: Group) -> None:
+    def put(self, group: RequestGroup) -> None:
         """Give a group the place of its age, unless it has it."""
         since, first = group.oldest()
         known: Place | None = group.listed  # type: ignore[assignment]
@@ -80,14 +80,14 @@ class Turns:
         heappush(lanes.setdefault(tenant, []), place)
 
     def begin(self, share: Callable[[str], int], groups: int) -> None:
-        """A new look, in which `share` is what a tenant has now, and of so many groups."""
+        """A new look, in which `dominant_share` is what a tenant has now, and of so many groups."""
         if self._count > 2 * groups + STALE_MAX:
             self._compact()
         self._share = share
         self._levels = self._order.copy()
         self._begin_level()
 
-    def take(self) -> Group | None:
+    def take(self) -> RequestGroup | None:
         """The next group; None: that was all. It has no place any more."""
         while self._levels:
             if not self._tenants:
@@ -179,7 +179,7 @@ def turns_at(known: Assignment, now: Instant) -> Instant | None:
     )
 
 
-def share(sums: Sums, used: Resources) -> int:
+def dominant_share(sums: RegionTotals, used: Resources) -> int:
     """The dominant share that so much is of the region."""
     has, most = sums.capacity, 0
     plain = (used.cpu, has.cpu), (used.memory, has.memory), (used.disk, has.disk), (used.gpu, has.gpu)
@@ -190,7 +190,7 @@ def share(sums: Sums, used: Resources) -> int:
     return most
 
 
-def used_by(state: RegionState, tenant: str, more: Resources = NOTHING) -> Resources:
+def tenant_usage(state: RegionState, tenant: str, more: Resources = ZERO) -> Resources:
     """What a tenant is charged here on its own account, and what is on its way."""
-    use: Use | None = state.uses.get(f"quota/{tenant}")
+    use: AccountUsage | None = state.uses.get(f"quota/{tenant}")
     return add(use.charged, more) if use is not None else more

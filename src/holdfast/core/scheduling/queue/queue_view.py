@@ -11,12 +11,12 @@ from collections.abc import Generator
 from msgspec import Struct
 
 from holdfast.core.model.records.slots import PendingReason
-from holdfast.core.model.values.conditions import Reason
+from holdfast.core.model.values.conditions import ConditionReason
 from holdfast.core.model.values.structs import Instant, Revision
-from holdfast.core.region.queries.workload_report import why
+from holdfast.core.region.queries.workload_report import pending_code
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.queue.request_groups import Entry
-from holdfast.core.scheduling.queue.scheduling_queue import Queue
+from holdfast.core.scheduling.queue.request_groups import QueuedRequest
+from holdfast.core.scheduling.queue.scheduling_queue import SchedulingQueue
 
 #: So many assignments are taken in one bit: about a millisecond.
 BIT = 100
@@ -48,9 +48,9 @@ class Queued(Struct, frozen=True, rename="camel"):
     reasons: tuple[PendingReason, ...] = ()
 
 
-def in_order(state: RegionState) -> Generator[None, None, list[Queued]]:
+def queue_view(state: RegionState) -> Generator[None, None, list[Queued]]:
     """Everything that waits, bit by bit: there may be very much."""
-    queue = Queue()
+    queue = SchedulingQueue()
     queue.pass_time(state, state.facts.at)
     for number, (uid, _) in enumerate(state.requests.items()):
         if number % BIT == 0:
@@ -65,7 +65,7 @@ def in_order(state: RegionState) -> Generator[None, None, list[Queued]]:
     return found
 
 
-def _queued(state: RegionState, entry: Entry, position: int) -> Queued:
+def _queued(state: RegionState, entry: QueuedRequest, position: int) -> Queued:
     request, assignment = entry.request, state.assignments[entry.key[0]]
     cls = state.classes.get(assignment.priority_class)
     reasons = request.reasons
@@ -80,9 +80,9 @@ def _queued(state: RegionState, entry: Entry, position: int) -> Queued:
         priority=cls.spec.priority if cls is not None else 0,
         open=request.open,
         since=request.since,
-        reason=why(request),
+        reason=pending_code(request),
         message=reasons[0].message if reasons else "",
-        never=why(request) == Reason.NEVER_FITS.value,
+        never=pending_code(request) == ConditionReason.NEVER_FITS.value,
         deadline=assignment.deadline,
         examined=request.examined,
         attempts=request.attempts,

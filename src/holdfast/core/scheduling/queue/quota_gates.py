@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.builtin.overrides import InForce
-from holdfast.core.model.values.resources import NOTHING, Resources, add, subtract
+from holdfast.core.ledger.builtin.overrides import ActiveOverrides
+from holdfast.core.model.values.resources import ZERO, Resources, add, subtract
 from holdfast.core.model.values.structs import Instant
-from holdfast.core.region.queries.accounts import ENDED, PLENTY, affordable, leaves_protected
+from holdfast.core.region.queries.accounts import GRANT_ENDED, UNLIMITED, affordable_count, unprotected_count
 from holdfast.core.region.state.account_usage import owed
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask
+from holdfast.core.scheduling.ask import SlotAsk
 
 
-class Gate(Struct, frozen=True):
+class QuotaGate(Struct, frozen=True):
     """How many slots may be proposed, and what keeps the others, in a code and in words."""
 
     most: int
@@ -32,39 +32,41 @@ class Gate(Struct, frozen=True):
     each: tuple[int, ...] = ()
 
 
-OPEN = Gate(PLENTY)
+OPEN = QuotaGate(UNLIMITED)
 
 
-def pause_of(tenant: str, overrides: InForce) -> Gate:
+def pause_gate(tenant: str, overrides: ActiveOverrides) -> QuotaGate:
     """Whether people have paused scheduling for the tenant."""
     pause = overrides.pause_of(tenant)
-    return Gate(0, Code.PAUSED, "scheduling is paused by an override", pause.ends) if pause is not None else OPEN
+    return QuotaGate(0, Code.PAUSED, "scheduling is paused by an override", pause.ends) if pause is not None else OPEN
 
 
-def paying(
+def payer_gate(
     state: RegionState, accounts: tuple[str, ...], need: Resources, now: Instant, spent: dict[str, Resources]
-) -> Gate:
+) -> QuotaGate:
     """How many slots the accounts can pay together."""
-    each = [affordable(state, account, now, need, spent.get(account, NOTHING)) for account in accounts]
-    if ENDED in each:
-        if each.count(ENDED) == len(each):
-            return Gate(0, Code.GRANT_ENDED, f"the grant of {', '.join(accounts)} has ended: no new slot is admitted")
+    each = [affordable_count(state, account, now, need, spent.get(account, ZERO)) for account in accounts]
+    if GRANT_ENDED in each:
+        if each.count(GRANT_ENDED) == len(each):
+            return QuotaGate(
+                0, Code.GRANT_ENDED, f"the grant of {', '.join(accounts)} has ended: no new slot is admitted"
+            )
         each = [max(0, one) for one in each]
-    return Gate(
+    return QuotaGate(
         sum(each), Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for more", each=tuple(each)
     )
 
 
-def unprotected(state: RegionState, ask: Ask, standing: Resources, taking: Mapping[str, Resources]) -> Gate:
+def protected_gate(state: RegionState, ask: SlotAsk, standing: Resources, taking: Mapping[str, Resources]) -> QuotaGate:
     """How many slots leave the room alone that is kept for other tenants, beside firm work that was proposed.
 
     What they take of it themselves, by account in `taking`, is kept for them no more. Reclaimable work may take it.
     """
     if not ask.firm:
         return OPEN
-    mine, paid_off = f"quota/{ask.tenant}", NOTHING
+    mine, paid_off = f"quota/{ask.tenant}", ZERO
     for account, taken in taking.items():
         if account != mine:
             paid_off = add(paid_off, subtract(owed(state, account), owed(state, account, taken)))
-    most = leaves_protected(state, mine, standing, ask.template.need, paid_off)
-    return Gate(most, Code.PROTECTED, "what is left is kept for protected tenants")
+    most = unprotected_count(state, mine, standing, ask.template.need, paid_off)
+    return QuotaGate(most, Code.PROTECTED, "what is left is kept for protected tenants")

@@ -15,22 +15,22 @@ from itertools import islice
 
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.scheduling.queue.request_groups import GroupKey
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
 
 #: What is doubted is looked at after so long; and so many at most in as long.
-DOUBT_MS = 1_000
-DOUBTED_MAX = 16
+RECHECK_MS = 1_000
+RECHECKED_MAX = 16
 #: So many are known beside as many as sleep: who left, or was looked at, is let go once these are most.
 STALE_MAX = 64
 
 
-class Doubts:
+class Rechecks:
     """Groups of one queue, the longest doubted first."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: SchedulingQueue) -> None:
         self._queue = queue
         #: How each slept when it was doubted, and since when: one that was looked at since sleeps otherwise.
-        self._doubted: OrderedDict[GroupKey, tuple[Asleep, Instant]] = OrderedDict()
+        self._doubted: OrderedDict[GroupKey, tuple[BlockedGroup, Instant]] = OrderedDict()
         #: When the next may be looked at.
         self._next: Instant = 0
 
@@ -38,7 +38,7 @@ class Doubts:
         """What is told of a group that sleeps may not be so. Of one that was refused nothing is told: it waits for its
         pause to end, or for a newer view, whatever else is so."""
         asleep = self._queue.asleep.get(key)
-        if asleep is not None and asleep.why not in (Why.REFUSED, Why.BEHIND):
+        if asleep is not None and asleep.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
             known = self._doubted.get(key)
             if known is None or known[0] is not asleep:
                 self._doubted.pop(key, None)
@@ -57,13 +57,13 @@ class Doubts:
         """Let those be looked at who were doubted long enough ago."""
         if now < self._next:
             return
-        for key, (asleep, since) in list(islice(self._doubted.items(), DOUBTED_MAX)):
-            if since + DOUBT_MS > now:
+        for key, (asleep, since) in list(islice(self._doubted.items(), RECHECKED_MAX)):
+            if since + RECHECK_MS > now:
                 break
             del self._doubted[key]
             if self._queue.asleep.get(key) is asleep:
                 self._queue.look_again(key)
-                self._next = now + DOUBT_MS
+                self._next = now + RECHECK_MS
 
     def go_back(self) -> None:
         """Time is lower than it was said to be, and whoever was doubted is looked at for that."""

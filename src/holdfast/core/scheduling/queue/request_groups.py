@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from holdfast.core.ledger.partial import NAMED_MAX
+from holdfast.core.ledger.partial import PARTS_MAX
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.lifecycle import PENDING
 from holdfast.core.model.records.slots import SchedulingRequest
-from holdfast.core.model.values.bitsets import Blocks, blocks_of, each, lowest, masks, minus, shared, union
+from holdfast.core.model.values.bitsets import Bitset, bitset_of, each, lowest, masks, minus, shared, union
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.state.slot_kinds import block_kinds
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask, Kind
+from holdfast.core.scheduling.ask import AskKind, SlotAsk
 
 _PENDING = PENDING.value
 #: A request: its assignment and its template.
 RequestKey = tuple[Revision, str]
 #: What requests are equal by: urgency, tenant, kind, who pays, priority class.
-GroupKey = tuple[int, Instant, str, Kind, tuple[str, ...], str]
+GroupKey = tuple[int, Instant, str, AskKind, tuple[str, ...], str]
 #: Priority, highest first, and deadline.
 Level = tuple[int, Instant]
 Lane = tuple[Level, str]
 
 
-class Entry:
+class QueuedRequest:
     """One request in the queue: which ordinals wait, and which of them are proposed."""
 
     __slots__ = ("_known", "_seen", "_under_way", "charged", "group", "key", "proposed", "request", "waiting")
@@ -42,9 +42,9 @@ class Entry:
         self.proposed: set[int] = set()
         self._under_way: set[int] = set()
         #: With whom it waits.
-        self.group: Group | None = None
+        self.group: RequestGroup | None = None
         #: All open ordinals that this region may run, proposed or not, and the rows of which they hold.
-        self._known: Blocks = {}
+        self._known: Bitset = {}
         self._seen: tuple[SchedulingRequest | None, Assignment | None] = (None, None)
 
     @property
@@ -95,7 +95,7 @@ class Entry:
                 self._seen = row, assignment
                 self._known = self._find(state, assignment)
             open_ = minus(self._known, masks(self.proposed)) if self.proposed else self._known
-            first = lowest(open_, NAMED_MAX)
+            first = lowest(open_, PARTS_MAX)
             self.waiting = [*each(union((first, shared(open_, masks(self.charged)))) if self.charged else first)]
         return self.waiting
 
@@ -106,19 +106,19 @@ class Entry:
         if self.waiting is not None:
             self.waiting = [ordinal for ordinal in self.waiting if ordinal not in ordinals] or None
 
-    def _find(self, state: RegionState, assignment: Assignment | None) -> Blocks:
+    def _find(self, state: RegionState, assignment: Assignment | None) -> Bitset:
         """By the kinds of its assignment's slots: no slot is looked at."""
         self.charged = set()
         if assignment is None:
             return {}  # it has left a state that is newer than what was heard
         waits = self._pending(state)
         if assignment.exclusive:
-            rights = blocks_of(assignment.ordinals)
+            rights = bitset_of(assignment.ordinals)
             waits = [(account, shared(ordinals, rights)) for account, ordinals in waits]
         self.charged = {*each(union([ordinals for account, ordinals in waits if account]))}
         return union([ordinals for _, ordinals in waits])
 
-    def _pending(self, state: RegionState) -> list[tuple[str, Blocks]]:
+    def _pending(self, state: RegionState) -> list[tuple[str, Bitset]]:
         """Its ordinals that wait, block by block, by who pays for them already."""
         uid, template = self.key
         return [
@@ -134,13 +134,13 @@ class Entry:
         return self.request.since, self.key
 
 
-class Group:
+class RequestGroup:
     """Equal requests, oldest first. Whenever it may have become another one to whoever orders groups, it adds itself to
     `news`, once."""
 
     __slots__ = ("_entries", "_is_noted", "_is_ordered", "_news", "ask", "key", "lane", "listed", "resynced", "tries")
 
-    def __init__(self, key: GroupKey, ask: Ask, news: list[Group]) -> None:
+    def __init__(self, key: GroupKey, ask: SlotAsk, news: list[RequestGroup]) -> None:
         self.key = key
         self.ask = ask
         #: Among whom it is ordered by age alone: how urgent it is, and whose.
@@ -149,7 +149,7 @@ class Group:
         self.listed: object = None
         self._news = news
         self._is_noted = False
-        self._entries: OrderedDict[RequestKey, Entry] = OrderedDict()
+        self._entries: OrderedDict[RequestKey, QueuedRequest] = OrderedDict()
         self._is_ordered = True
         #: How often in a row what was proposed of it was in vain.
         self.tries = 0
@@ -193,18 +193,18 @@ class Group:
         return False
 
     @property
-    def entries(self) -> OrderedDict[RequestKey, Entry]:
+    def entries(self) -> OrderedDict[RequestKey, QueuedRequest]:
         """Its requests, oldest first. Put in order when they are looked at: many may come in any order before that."""
         if not self._is_ordered:
             self._entries = OrderedDict((one.key, one) for one in sorted(self._entries.values(), key=_age))
             self._is_ordered = True
         return self._entries
 
-    def get(self, key: RequestKey) -> Entry:
+    def get(self, key: RequestKey) -> QueuedRequest:
         """One of its requests."""
         return self._entries[key]
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: QueuedRequest) -> None:
         """One more request, in its place among the others."""
         if self._entries and next(reversed(self._entries.values())).age >= entry.age:
             self._is_ordered = False
@@ -212,7 +212,7 @@ class Group:
         entry.group = self
         self.note()
 
-    def remove(self, key: RequestKey) -> Entry:
+    def remove(self, key: RequestKey) -> QueuedRequest:
         """One request less."""
         self.note()
         entry = self._entries.pop(key)
@@ -224,5 +224,5 @@ class Group:
         return bool(self._entries)
 
 
-def _age(entry: Entry) -> tuple[Instant, RequestKey]:
+def _age(entry: QueuedRequest) -> tuple[Instant, RequestKey]:
     return entry.age

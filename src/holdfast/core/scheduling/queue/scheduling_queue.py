@@ -20,14 +20,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.model.records.slots import SchedulingRequest
-from holdfast.core.model.values.resources import NOTHING, Resources
+from holdfast.core.model.values.resources import ZERO, Resources
 from holdfast.core.model.values.structs import Duration, Instant, Revision
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask, ask_of
-from holdfast.core.scheduling.queue.backoff import Backoff
-from holdfast.core.scheduling.queue.blocked_groups import Sleepers
-from holdfast.core.scheduling.queue.fair_share import Turns, share, turns_at, urgency, used_by
-from holdfast.core.scheduling.queue.request_groups import Entry, Group, GroupKey, RequestKey
+from holdfast.core.scheduling.ask import SlotAsk, ask_of
+from holdfast.core.scheduling.queue.backoff import GroupBackoff
+from holdfast.core.scheduling.queue.blocked_groups import BlockedIndex
+from holdfast.core.scheduling.queue.fair_share import FairOrder, dominant_share, tenant_usage, turns_at, urgency
+from holdfast.core.scheduling.queue.request_groups import GroupKey, QueuedRequest, RequestGroup, RequestKey
 
 #: So many turns of deadlines that hold no more are left in their order, beside as many as do.
 STALE_TURNS_MAX = 64
@@ -35,7 +35,7 @@ STALE_TURNS_MAX = 64
 DUE_MAX = 1_000
 
 
-class Why(StrEnum):
+class BlockReason(StrEnum):
     """What a group waits for, asleep."""
 
     NODES = "nodes"
@@ -48,7 +48,7 @@ class Why(StrEnum):
     PLUGIN = "plugin"
 
 
-class Asleep(Struct, frozen=True):
+class BlockedGroup(Struct, frozen=True):
     """Why a group is not looked at, up to which revision it was, and when to look at it whatever happens.
 
     For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
@@ -57,7 +57,7 @@ class Asleep(Struct, frozen=True):
     often nodes had changed by then (`doubts`).
     """
 
-    why: Why
+    why: BlockReason
     examined: Revision
     until: Instant
     counts: tuple[object, ...] = ()
@@ -67,24 +67,24 @@ class Asleep(Struct, frozen=True):
     stirs: int = 0
 
 
-class Queue:
+class SchedulingQueue:
     """Every request of a region."""
 
     def __init__(self) -> None:
-        self.groups: dict[GroupKey, Group] = {}
-        self.asleep = Sleepers()
-        self.backoff = Backoff()
-        self._group_of: dict[RequestKey, Group] = {}
+        self.groups: dict[GroupKey, RequestGroup] = {}
+        self.asleep = BlockedIndex()
+        self.backoff = GroupBackoff()
+        self._group_of: dict[RequestKey, RequestGroup] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
         #: Assignments with a request of which something is not known here yet.
         self._unknown: set[Revision] = set()
         #: Those awake for no change that was heard: what is placed of them somebody should have been woken for.
         self._unprompted: dict[GroupKey, None] = {}
         #: Requests of which something waits no more that is under way, since somebody asked.
-        self._shown: dict[Entry, None] = {}
+        self._shown: dict[QueuedRequest, None] = {}
         #: Groups of which something is new since they were ordered; and all that have something to propose, in order.
-        self._news: list[Group] = []
-        self._turns = Turns(self._is_open)
+        self._news: list[RequestGroup] = []
+        self._turns = FairOrder(self._is_open)
         #: The time by which deadlines are judged; by assignment when its own is judged otherwise, and these in order,
         #: with some that hold no more.
         self._now: Instant = 0
@@ -94,16 +94,16 @@ class Queue:
     def __len__(self) -> int:
         return len(self._group_of)
 
-    def entry(self, key: RequestKey) -> Entry | None:
+    def entry(self, key: RequestKey) -> QueuedRequest | None:
         """A request that waits."""
         group = self._group_of.get(key)
         return group.get(key) if group is not None else None
 
-    def group(self, key: RequestKey) -> Group | None:
+    def group(self, key: RequestKey) -> RequestGroup | None:
         """With whom a request waits."""
         return self._group_of.get(key)
 
-    def groups_of(self, assignment: Revision) -> list[Group]:
+    def groups_of(self, assignment: Revision) -> list[RequestGroup]:
         """With whom the requests of an assignment wait."""
         keys = [(assignment, template) for template in self._by_assignment.get(assignment, ())]
         return [self._group_of[key] for key in keys if key in self._group_of]
@@ -138,7 +138,7 @@ class Queue:
         for request in requests:
             self._put(state, request)
 
-    def take_shown(self) -> list[Entry]:
+    def take_shown(self) -> list[QueuedRequest]:
         """Requests of which something waits no more that is under way, since this was asked last."""
         shown, self._shown = self._shown, {}
         return list(shown)
@@ -188,7 +188,7 @@ class Queue:
         self._now = max(self._now - step, state.facts.at)
         self.backoff.go_back(step)
         for key, asleep in list(self.asleep.items()):
-            if asleep.why in (Why.REFUSED, Why.BEHIND):
+            if asleep.why in (BlockReason.REFUSED, BlockReason.BEHIND):
                 self.asleep[key] = replace(asleep, until=asleep.until - step)
             else:
                 self.wake(key)
@@ -223,7 +223,7 @@ class Queue:
         else:
             entry = old.get(key) if old is not None else None
         if entry is None:
-            entry = Entry(request)
+            entry = QueuedRequest(request)
         since = entry.request.since
         entry.take(state, request)
         if entry.proposed and entry.has_shown:
@@ -237,24 +237,24 @@ class Queue:
         else:
             group.note()
 
-    def _join(self, place: tuple[GroupKey, Ask], entry: Entry) -> None:
+    def _join(self, place: tuple[GroupKey, SlotAsk], entry: QueuedRequest) -> None:
         """Put a request into its group. That is looked at, unless it was refused: so would this one be, its equal."""
         key, ask = place
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(key, ask, self._news)
+            group = self.groups[key] = RequestGroup(key, ask, self._news)
             left = self.backoff.come_back(key)
             if left is not None:
                 group.tries = left.tries
                 if left.until > self._now:
-                    self.asleep[key] = Asleep(Why.REFUSED, 0, left.until)
+                    self.asleep[key] = BlockedGroup(BlockReason.REFUSED, 0, left.until)
         group.add(entry)
         self._group_of[entry.key] = group
         asleep = self.asleep.get(key)
-        if asleep is not None and asleep.why is not Why.REFUSED:
+        if asleep is not None and asleep.why is not BlockReason.REFUSED:
             self.wake(key)
 
-    def _drop(self, key: RequestKey) -> Entry | None:
+    def _drop(self, key: RequestKey) -> QueuedRequest | None:
         group = self._group_of.pop(key, None)
         if group is None:
             return None
@@ -263,13 +263,13 @@ class Queue:
             self.groups.pop(group.key, None)
             asleep = self.asleep.pop(group.key, None)
             if group.tries:
-                pauses = asleep is not None and asleep.why is Why.REFUSED
+                pauses = asleep is not None and asleep.why is BlockReason.REFUSED
                 self.backoff.leave(group.key, group.tries, asleep.until if pauses else 0)
         return entry
 
     # Awake and asleep
 
-    def sleep(self, group: Group, asleep: Asleep) -> None:
+    def sleep(self, group: RequestGroup, asleep: BlockedGroup) -> None:
         """Do not look at a group until it is woken, or until its time."""
         if group.key in self.groups:
             self.asleep[group.key] = asleep
@@ -279,7 +279,7 @@ class Queue:
         group = self.groups.get(key)
         return group.tries if group is not None else self.backoff.tries(key)
 
-    def back_off(self, key: GroupKey, asleep: Asleep) -> None:
+    def back_off(self, key: GroupKey, asleep: BlockedGroup) -> None:
         """A group was refused once more: leave it alone for a while, also if it has left and comes back."""
         group, tries = self.groups.get(key), self.tries(key) + 1
         if group is not None:
@@ -351,12 +351,12 @@ class Queue:
                 self._turns.put(group)
         self._turns.begin(lambda tenant: _share(state, tenant, spent), len(self.groups))
 
-    def _is_open(self, group: Group) -> bool:
+    def _is_open(self, group: RequestGroup) -> bool:
         """Whether it is awake and has something to propose."""
         # Keys are long: one that need not be hashed is not.
         return group.has_open() and not (len(self.asleep) and group.key in self.asleep)
 
-    def take(self, state: RegionState) -> Group | None:
+    def take(self, state: RegionState) -> RequestGroup | None:
         """The next group, by what tenants have now; None: that was all."""
         while (group := self._turns.take()) is not None:
             group.note()  # whatever becomes of it in this look
@@ -364,14 +364,14 @@ class Queue:
                 return group
         return None
 
-    def _is_there(self, state: RegionState, group: Group) -> bool:
+    def _is_there(self, state: RegionState, group: RequestGroup) -> bool:
         """Let go of requests whose assignment has left a state that is newer than what was heard; if some are left."""
         for uid in [uid for uid, _ in group.entries if uid not in state.assignments]:
             self.update(state, uid)
         return bool(group)
 
     def place(
-        self, state: RegionState, group: Group, spent: Mapping[str, Resources] = MappingProxyType({})
+        self, state: RegionState, group: RequestGroup, spent: Mapping[str, Resources] = MappingProxyType({})
     ) -> tuple[int, Instant, int, Instant, RequestKey, GroupKey]:
         """Where a group stands in the order, by what tenants have now; `spent` is by account what is on its way."""
         priority, deadline, tenant, *_ = group.key
@@ -380,10 +380,10 @@ class Queue:
 
 
 def _share(state: RegionState, tenant: str, spent: Mapping[str, Resources]) -> int:
-    return share(state.sums, used_by(state, tenant, spent.get(f"quota/{tenant}", NOTHING)))
+    return dominant_share(state.sums, tenant_usage(state, tenant, spent.get(f"quota/{tenant}", ZERO)))
 
 
-def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, Ask] | None:
+def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, SlotAsk] | None:
     """With whom a request is equal, and what it asks for; None while something of it is not known here."""
     assignment = state.assignments.get(request.assignment)
     template = state.templates.get(request.template)

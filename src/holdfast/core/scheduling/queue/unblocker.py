@@ -20,22 +20,22 @@ from functools import partial
 
 import numpy as np
 
-from holdfast.core.ledger.builtin.overrides import in_force
-from holdfast.core.model.records.domains import REGION_WIDE, is_counted, scopes
+from holdfast.core.ledger.builtin.overrides import active_overrides
+from holdfast.core.model.records.domains import REGION_WIDE, domain_scopes, has_domain_rules
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.state.tables import RegionState
-from holdfast.core.scheduling.ask import Ask, Kind
-from holdfast.core.scheduling.framework import PluginError, Rulebook
-from holdfast.core.scheduling.nodes.domain_rules import Where, reach_of
+from holdfast.core.scheduling.ask import AskKind, SlotAsk
+from holdfast.core.scheduling.framework import PluginError, SchedulingProfile
+from holdfast.core.scheduling.nodes.domain_rules import DomainKey, reach_of
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
-from holdfast.core.scheduling.nodes.window import Window, whole
+from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
 from holdfast.core.scheduling.pending_reasons import NEVER_FITS, could_hold, domains_that_hold
-from holdfast.core.scheduling.queue.in_flight import Flight
-from holdfast.core.scheduling.queue.quota_gates import paying, unprotected
-from holdfast.core.scheduling.queue.rechecks import Doubts
-from holdfast.core.scheduling.queue.request_groups import Group
-from holdfast.core.scheduling.queue.scheduling_queue import Asleep, Queue, Why
-from holdfast.core.scheduling.selection import filtered
+from holdfast.core.scheduling.queue.in_flight import InFlight
+from holdfast.core.scheduling.queue.quota_gates import payer_gate, protected_gate
+from holdfast.core.scheduling.queue.rechecks import Rechecks
+from holdfast.core.scheduling.queue.request_groups import RequestGroup
+from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
+from holdfast.core.scheduling.selection import apply_filters
 
 #: More rows than so many are not picked out: all rows are asked.
 ROWS_MAX = 16
@@ -44,16 +44,16 @@ ASKED_MAX = 64
 
 
 def domain_counts(
-    state: RegionState, table: NodeTable, ask: Ask, mine: Mapping[Where, int], avoided: Collection[str]
+    state: RegionState, table: NodeTable, ask: SlotAsk, mine: Mapping[DomainKey, int], avoided: Collection[str]
 ) -> tuple[object, ...]:
     """What an ask's rules count over domains, over how many, and which of them count for spread rules."""
-    if not is_counted(ask.template):
+    if not has_domain_rules(ask.template):
         return ()
     # With all of the region: a member counts that stands where nothing may be placed.
     names = [(REGION_WIDE, ""), *(where for where, _ in state.domains.items())]
     found = [
         (state.members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
-        for scope, key in scopes(ask.template, ask.workload, ask.tenant)
+        for scope, key in domain_scopes(ask.template, ask.workload, ask.tenant)
         for kind, name in names
         if kind == key
     ]
@@ -67,7 +67,7 @@ class _Asking:
     def __init__(
         self,
         state: RegionState,
-        rules: Rulebook,
+        rules: SchedulingProfile,
         now: Instant,
         grown: Numbers,
         stirred: Numbers,
@@ -75,17 +75,17 @@ class _Asking:
     ) -> None:
         self.state, self.rules, self.now = state, rules, now
         self.grown, self.stirred, self.changed = grown, stirred, changed
-        self.avoided = tuple(sorted(in_force(state, now).zones))
-        self.would: dict[Kind, bool] = {}
-        self.could: dict[Kind, bool] = {}
+        self.avoided = tuple(sorted(active_overrides(state, now).zones))
+        self.would: dict[AskKind, bool] = {}
+        self.could: dict[AskKind, bool] = {}
         #: Which gates are shut for whom was asked last.
         self.shut: list[str] = []
 
 
-class Waking:
+class Unblocker:
     """Wakes groups of one queue."""
 
-    def __init__(self, table: NodeTable, queue: Queue, flight: Flight) -> None:
+    def __init__(self, table: NodeTable, queue: SchedulingQueue, flight: InFlight) -> None:
         self._table = table
         self._queue = queue
         self._flight = flight
@@ -93,7 +93,7 @@ class Waking:
         self._stirred: dict[Revision, None] = {}
         self._grown: dict[Revision, None] = {}
         self._changed: dict[Revision, None] = {}
-        self._doubts = Doubts(queue)
+        self._doubts = Rechecks(queue)
 
     def all(self) -> None:
         """Something changed that may cure anything."""
@@ -104,7 +104,7 @@ class Waking:
         """What is asked for is another thing than before, or other slots of it wait."""
         for group in self._queue.groups_of(assignment):
             asleep = self._queue.asleep.get(group.key)
-            if asleep is not None and asleep.why is Why.ASSIGNMENT:
+            if asleep is not None and asleep.why is BlockReason.ASSIGNMENT:
                 self._queue.wake(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:
@@ -127,7 +127,7 @@ class Waking:
             self._queue.wake(key)
         self._queue.backoff.granted(account)
 
-    def heard(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+    def heard(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
         changed, stirred, uids = self._table.changed(), self._table.stirred(), self._table.uids
         grown = self._table.grown()
@@ -142,7 +142,7 @@ class Waking:
         """Whether some who sleep were not asked yet whether what was heard cures them."""
         return self._queue.asleep.has_unasked()
 
-    def ask(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+    def ask(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
         """Ask those who sleep, the longest unasked first and not too many at once, whether what was heard cures them.
 
         Whoever is asked later is asked about all that was heard since anybody was left unasked.
@@ -154,7 +154,7 @@ class Waking:
             self._grown.clear()
             self._changed.clear()
 
-    def _ask_some(self, state: RegionState, rules: Rulebook, now: Instant) -> None:
+    def _ask_some(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
         rows = self._rows(self._grown), self._rows(self._stirred), self._rows(self._changed)
         asking = _Asking(state, rules, now, *rows)
         for _ in range(ASKED_MAX):
@@ -171,14 +171,14 @@ class Waking:
         rows = self._table.rows
         return np.array(sorted([rows[uid] for uid in nodes if uid in rows]), np.int64)
 
-    def _is_cured(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
+    def _is_cured(self, asking: _Asking, group: RequestGroup, asleep: BlockedGroup) -> bool:
         state, rules, avoided = asking.state, asking.rules, asking.avoided
-        if asleep.why is Why.BEHIND:
+        if asleep.why is BlockReason.BEHIND:
             return asleep.examined <= self._table.revision
-        if asleep.why is Why.GATE:
+        if asleep.why is BlockReason.GATE:
             asking.shut = self._shut(state, group, asking.now)
             return not asking.shut
-        if asleep.why is not Why.NODES:
+        if asleep.why is not BlockReason.NODES:
             return False
         kind = group.ask.kind
         if kind not in asking.would:
@@ -189,11 +189,11 @@ class Waking:
             or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
         )
 
-    def _is_doubtful(self, asking: _Asking, group: Group, asleep: Asleep) -> bool:
+    def _is_doubtful(self, asking: _Asking, group: RequestGroup, asleep: BlockedGroup) -> bool:
         """Whether what is told of it, which was just asked whether it is cured, may not be so any more."""
-        if asleep.why is Why.GATE:
+        if asleep.why is BlockReason.GATE:
             return asleep.reason not in asking.shut
-        if asleep.why is not Why.NODES:
+        if asleep.why is not BlockReason.NODES:
             return False
         if asleep.reason != NEVER_FITS:
             return self._table.stirs - asleep.stirs >= asleep.kept
@@ -201,13 +201,13 @@ class Waking:
             return True
         kind = group.ask.kind
         if kind not in asking.could:
-            asking.could[kind] = could_hold(Window(self._table, group.ask, asking.changed))
+            asking.could[kind] = could_hold(NodeWindow(self._table, group.ask, asking.changed))
         return asking.could[kind]
 
-    def _shut(self, state: RegionState, group: Group, now: Instant) -> list[str]:
+    def _shut(self, state: RegionState, group: RequestGroup, now: Instant) -> list[str]:
         """The codes of all gates that are shut for it."""
-        pay = paying(state, group.accounts, group.ask.template.need, now, self._flight.spent)
-        kept = unprotected(state, group.ask, self._flight.firm, self._flight.owed)
+        pay = payer_gate(state, group.accounts, group.ask.template.need, now, self._flight.spent)
+        kept = protected_gate(state, group.ask, self._flight.firm, self._flight.owed)
         shut = [gate for gate in (pay, kept) if not gate.most]
         if pay in shut:
             for entry in group.entries.values():
@@ -217,7 +217,7 @@ class Waking:
                     break
         return [gate.code.value for gate in shut if gate.code is not None]
 
-    def _shared(self, state: RegionState, ask: Ask, rows: Numbers) -> Numbers:
+    def _shared(self, state: RegionState, ask: SlotAsk, rows: Numbers) -> Numbers:
         """Which of the rows have a member that it must share a node with.
 
         Domains are too coarse for that: a member that went from one node to another may be in the same ones.
@@ -227,14 +227,14 @@ class Waking:
         found = [row for row, name in names if any(state.members.get((group, "node", name)) for group in groups)]
         return np.array(found, np.int64)
 
-    def _takes(self, ask: Ask, rows: Numbers, rules: Rulebook, avoided: tuple[str, ...]) -> bool:
+    def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:
         """Whether one of the rows would take such a slot by the filters."""
         table = self._table
         try:
             if not len(rows):
                 return False
             if len(rows) > ROWS_MAX:
-                return bool(filtered(rules, whole(table, ask, avoided), {})[rows].any())
-            return bool(filtered(rules, Window(table, ask, rows, avoided), {}).any())
+                return bool(apply_filters(rules, all_rows(table, ask, avoided), {})[rows].any())
+            return bool(apply_filters(rules, NodeWindow(table, ask, rows, avoided), {}).any())
         except PluginError:
             return True

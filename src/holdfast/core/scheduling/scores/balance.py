@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.core.scheduling.nodes.table import BEST, Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Balance:
+class BalanceScore:
     """How close together the used parts of processor and memory would be."""
 
     name, version = "balance", "1"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers:
+    def score(self, window: NodeWindow) -> Numbers:
         """`BEST` less the distance."""
         need = window.ask.template.need
         apart: Numbers = np.abs(window.used("cpu", need.cpu) - window.used("memory", need.memory))

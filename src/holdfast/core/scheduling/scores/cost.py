@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from holdfast.core.scheduling.nodes.table import BEST, Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Cost:
+class CostScore:
     """How cheap the pool of a node is, over the pools that the platform has told of."""
 
     name, version = "cost", "1"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers | None:
+    def score(self, window: NodeWindow) -> Numbers | None:
         """`BEST` for the cheapest pool, 0 for the dearest, and for one of which nothing is known."""
         costs = window.table.costs
         least, most = min(costs.values(), default=0), max(costs.values(), default=0)

@@ -11,16 +11,16 @@ from functools import partial
 import numpy as np
 
 from holdfast.core.scheduling.nodes.table import Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Evenness:
+class EvennessScore:
     """How few replicas stand in the domains of a node."""
 
     name, version = "evenness", "2"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers | None:
+    def score(self, window: NodeWindow) -> Numbers | None:
         """The mean over the spread rules: `BEST` in the emptiest domain that counts, 0 in the fullest.
 
         A pass that chooses several slots goes on from here: what it adds to a domain makes that less even (`filling`).

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from holdfast.core.scheduling.nodes.table import BEST, Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Load:
+class LoadScore:
     """How little of a node is used, of processor or memory, whichever is used more."""
 
     name, version = "load", "1"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers | None:
+    def score(self, window: NodeWindow) -> Numbers | None:
         """`BEST` where nothing is used, 0 where all is."""
         if not window.table.hints.any_load:
             return None

@@ -8,16 +8,16 @@ import numpy as np
 
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.scheduling.nodes.table import BEST, Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Near:
+class NearScore:
     """How many of the near rules hold on a node."""
 
     name, version = "near", "1"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers | None:
+    def score(self, window: NodeWindow) -> Numbers | None:
         """An equal part of `BEST` for each rule in whose domain there is a member."""
         domains, template = window.domains, window.ask.template
         if domains is None or not template.near:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.core.scheduling.nodes.table import Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Packing:
+class PackingScore:
     """How full a node would be, over the resources that are needed."""
 
     name, version = "packing", "1"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers:
+    def score(self, window: NodeWindow) -> Numbers:
         """The mean over the needed resources of what would be taken."""
         amounts = window.table.amounts(window.ask.template.need)
         total: Numbers = np.zeros(len(window), np.int64)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.core.scheduling.nodes.table import BEST, Numbers
-from holdfast.core.scheduling.nodes.window import Window
+from holdfast.core.scheduling.nodes.window import NodeWindow
 
 
-class Warm:
+class WarmScore:
     """How much of what the template uses lies ready on a node."""
 
     name, version = "warm", "1"
     is_plain = True
 
-    def score(self, window: Window) -> Numbers | None:
+    def score(self, window: NodeWindow) -> Numbers | None:
         """An equal part of `BEST` for each thing that is there."""
         uses = window.ask.template.uses
         if not uses:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import encode
 from holdfast.core.model.values.structs import Revision
-from holdfast.core.region.commands import Ship, Shipped
+from holdfast.core.region.commands import Ship, ShippedItem
 from holdfast.host.link.platform.content import Name, touched_by
-from holdfast.host.watch.changes import Changes
+from holdfast.host.watch.changes import ChangeBatch
 
 
 class _Touching(Struct, frozen=True):
@@ -21,7 +21,7 @@ class _Touching(Struct, frozen=True):
     names: tuple[Name, ...]
 
 
-class Cut(Struct, frozen=True):
+class StepCut(Struct, frozen=True):
     """Objects that changed in the first events, up to a revision, which is of this term."""
 
     names: tuple[Name, ...]
@@ -32,7 +32,7 @@ class Cut(Struct, frozen=True):
     is_all: bool
 
 
-class Gathered:
+class ChangeBuffer:
     """For one region. Whoever has told something drops it."""
 
     def __init__(self, region: str) -> None:
@@ -44,7 +44,7 @@ class Gathered:
         """How many objects are to be told of."""
         return len(self._names)
 
-    def hear(self, changes: Changes, after: Revision) -> None:
+    def hear(self, changes: ChangeBatch, after: Revision) -> None:
         """Take what a batch holds for the region, except up to `after`, which it has been told."""
         for change in changes.changes:
             names = tuple(touched_by(change.event, change.revision, self._region))
@@ -52,7 +52,7 @@ class Gathered:
                 self._events.append(_Touching(change.revision, changes.token.term, names))
                 self._names.update(dict.fromkeys(names))
 
-    def first(self, objects: int) -> Cut:
+    def first(self, objects: int) -> StepCut:
         """The events that came first, up to so many objects or the next one that touches more; at least one event."""
         names: dict[Name, None] = {}
         count, last = 0, self._events[0]
@@ -61,23 +61,23 @@ class Gathered:
                 break
             names.update(dict.fromkeys(event.names))
             count, last = count + 1, event
-        return Cut(tuple(names), last.revision, last.term, count, count == len(self._events))
+        return StepCut(tuple(names), last.revision, last.term, count, count == len(self._events))
 
-    def drop(self, cut: Cut) -> None:
+    def drop(self, cut: StepCut) -> None:
         """These are told."""
         for _ in range(cut.events):
             self._events.popleft()
         self._names = {name: None for event in self._events for name in event.names}
 
 
-def in_parts(whole: Ship, puts: Iterable[Shipped | None], objects: int, size_bytes: int) -> Iterator[Ship | None]:
+def list_parts(whole: Ship, puts: Iterable[ShippedItem | None], objects: int, size_bytes: int) -> Iterator[Ship | None]:
     """The list of these as shipments of at most so many objects and bytes each, at least one object; the last one says
     so.
 
     Each is cut when it is asked for: nobody waits until all of a large list is looked through. A None is handed on:
     others may have their turn.
     """
-    part: list[Shipped] = []
+    part: list[ShippedItem] = []
     number, size = 0, 0
     for put in puts:
         if put is None:

@@ -26,8 +26,8 @@ from holdfast.core.platform import watch as k
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region import commands as c
-from holdfast.core.region.state.shipped_objects import name_of
-from holdfast.host.watch.changes import Interest
+from holdfast.core.region.state.shipped_objects import shipped_name
+from holdfast.host.watch.changes import WatchFilter
 
 #: What an object is told apart by: its kind, and its key as text, as `shipping.name_of` gives them.
 Name = tuple[str, str]
@@ -46,9 +46,9 @@ _TELLING = (
 )  # fmt: skip
 
 
-def interest_of(region: str) -> Interest:
+def region_filter(region: str) -> WatchFilter:
     """What the platform's log holds for a region."""
-    return Interest(frozenset({(k.REGION, region), SETTINGS}), frozenset(k.SHIPPED_TO_ALL))
+    return WatchFilter(frozenset({(k.REGION, region), SETTINGS}), frozenset(k.SHIPPED_TO_ALL))
 
 
 def touched_by(event: Any, revision: Revision, region: str) -> Iterator[Name]:
@@ -75,7 +75,7 @@ def _is_known(event: Any, region: str) -> bool:
     return isinstance(event, e.GrantStored) and event.grant.acknowledged == event.grant.version
 
 
-def everything(state: PlatformState, region: str) -> Iterator[c.Shipped | None]:
+def everything(state: PlatformState, region: str) -> Iterator[c.ShippedItem | None]:
     """All that a region has a copy of, as it is: each object once, templates first.
 
     Now and then None: there may be very many, and whoever goes through them lets others have their turn then.
@@ -89,7 +89,7 @@ def everything(state: PlatformState, region: str) -> Iterator[c.Shipped | None]:
         if number % AT_ONCE == 0:
             yield None
     for number, digest in enumerate(sorted(digests), 1):
-        yield c.TemplateShipped(digest, state.templates[digest])
+        yield c.ShippedTemplate(digest, state.templates[digest])
         if number % AT_ONCE == 0:
             yield None
     for number, name in enumerate(_names(state, region, sorted(mine)), 1):
@@ -117,36 +117,36 @@ def _names(state: PlatformState, region: str, assignments: list[Revision]) -> li
 
 def changed(
     state: PlatformState, region: str, names: Iterable[Name]
-) -> tuple[tuple[c.Shipped, ...], tuple[c.Gone, ...]]:
+) -> tuple[tuple[c.ShippedItem, ...], tuple[c.RemovedObject, ...]]:
     """What these objects are, with what they need to be understood, and which of them are no more.
 
     Each is as it is in `state`, which may be ahead of the event that named it. That is safe: whatever it refers to that
     the region may not have heard of yet comes with it; and its last change names it again, so that the region ends
     with the last of everything.
     """
-    puts: dict[Name, c.Shipped] = {}
-    gone: list[c.Gone] = []
+    puts: dict[Name, c.ShippedItem] = {}
+    gone: list[c.RemovedObject] = []
     for name in dict.fromkeys(names):
         found = _copy(state, region, name)
         if found is not None:
-            puts |= {name_of(one): one for one in (*_needs(state, found), found)}
+            puts |= {shipped_name(one): one for one in (*_needs(state, found), found)}
         elif not _stays(state, name):
-            gone.append(c.Gone(*name))
-    ordered = sorted(puts.values(), key=lambda one: not isinstance(one, c.TemplateShipped))
+            gone.append(c.RemovedObject(*name))
+    ordered = sorted(puts.values(), key=lambda one: not isinstance(one, c.ShippedTemplate))
     return tuple(ordered), tuple(gone)
 
 
-def _needs(state: PlatformState, put: c.Shipped) -> list[c.Shipped]:
+def _needs(state: PlatformState, put: c.ShippedItem) -> list[c.ShippedItem]:
     """What the region must have to understand this object."""
     match put:
-        case c.AssignmentShipped(assignment):
+        case c.ShippedAssignment(assignment):
             digests = sorted({share.template for share in assignment.shares})
-            templates = [c.TemplateShipped(digest, state.templates[digest]) for digest in digests]
+            templates = [c.ShippedTemplate(digest, state.templates[digest]) for digest in digests]
             priority = state.priority_classes.get(assignment.priority_class)
-            return [*templates, *([c.ClassShipped(priority)] if priority is not None else ())]
-        case c.ValidityShipped(validity):
+            return [*templates, *([c.ShippedPriorityClass(priority)] if priority is not None else ())]
+        case c.ShippedValidity(validity):
             policy = state.policies.get(validity.revision)
-            return [c.PolicyShipped(policy)] if policy is not None else []
+            return [c.ShippedPolicy(policy)] if policy is not None else []
         case _:
             return []
 
@@ -160,49 +160,49 @@ def _stays(state: PlatformState, name: Name) -> bool:
     return kind == k.REGION or (kind == PRINCIPAL and key in state.principals)
 
 
-def _copy(state: PlatformState, region: str, name: Name) -> c.Shipped | None:
+def _copy(state: PlatformState, region: str, name: Name) -> c.ShippedItem | None:
     """The object as this region gets it; None: it is no more, or not for this region."""
     kind, key = name
     if kind in (k.REGION, k.NODE_POOL, k.VALIDITY, k.GRANT, k.ASSIGNMENT):
         return _copy_of_its_own(state, region, name)
     if kind == k.PRIORITY_CLASS:
         priority = state.priority_classes.get(key)
-        return c.ClassShipped(priority) if priority is not None else None
+        return c.ShippedPriorityClass(priority) if priority is not None else None
     if kind == PRINCIPAL:
         principal = state.principals.get(key)
-        return c.PrincipalShipped(principal) if principal and principal.meta.created_by != "ledger" else None
+        return c.ShippedPrincipal(principal) if principal and principal.meta.created_by != "ledger" else None
     if kind == k.TOKEN:
         token = state.tokens.get(key)
-        return c.TokenShipped(token) if token is not None else None
+        return c.ShippedToken(token) if token is not None else None
     if kind == k.POLICY:
         policy = state.policies.get(int(key))
-        return c.PolicyShipped(policy) if policy is not None else None
+        return c.ShippedPolicy(policy) if policy is not None else None
     if kind == OVERRIDE:
         override = state.overrides.get(int(key))
-        return c.OverrideShipped(override) if override and override.region in ("", region) else None
+        return c.ShippedOverride(override) if override and override.region in ("", region) else None
     if kind == SERVER:
         server = state.servers.get(key)
-        return c.ServerShipped(server) if server is not None else None
+        return c.ShippedServer(server) if server is not None else None
     assert kind == k.TEMPLATE, name
     return None
 
 
-def _copy_of_its_own(state: PlatformState, region: str, name: Name) -> c.Shipped | None:
+def _copy_of_its_own(state: PlatformState, region: str, name: Name) -> c.ShippedItem | None:
     kind, key = name
     if kind == k.REGION:
         place = state.regions.get(region)
         grace = state.facts.settings.grace
-        return c.RegionShipped(region, place.spec.jurisdiction, grace) if place is not None else None
+        return c.ShippedRegion(region, place.spec.jurisdiction, grace) if place is not None else None
     if kind == k.NODE_POOL:
         pool = state.pools.get(key)
-        return c.PoolShipped(key, pool.spec.cost) if pool and pool.spec.region == region else None
+        return c.ShippedPool(key, pool.spec.cost) if pool and pool.spec.region == region else None
     if kind == k.VALIDITY:
         validity = state.validities.get(validity_key(region, key))
-        return c.ValidityShipped(validity) if validity is not None else None
+        return c.ShippedValidity(validity) if validity is not None else None
     if kind == k.GRANT:
         grant = state.grants.get(grant_key(region, key))
         if grant is None:
             return None
-        return c.GrantShipped(grant.account, grant.version, grant.target, grant.ends, grant.protected)
+        return c.ShippedGrant(grant.account, grant.version, grant.target, grant.ends, grant.protected)
     assignment = state.assignments.get(int(key))
-    return c.AssignmentShipped(assignment) if assignment and assignment.region == region else None
+    return c.ShippedAssignment(assignment) if assignment and assignment.region == region else None

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import DIGITS_MAX, parse, show
+from holdfast.core.ledger.revision import DIGITS_MAX, format_revision, parse_revision
 from holdfast.core.ledger.state.ledger_state import LedgerState
 from holdfast.core.model.records.servers import ledger_of
 from holdfast.core.model.values.structs import Revision
-from holdfast.host.protocol.request_signatures import OwnToken, is_of, sign
+from holdfast.host.protocol.request_signatures import SigningToken, is_signed_by, sign
 
 #: Characters of a proof, at most.
 PROOF_MAX = 256
@@ -27,7 +27,7 @@ PROOF_MAX = 256
 _WHAT = "holdfast shipped 1"
 
 
-class Place(Struct, frozen=True):
+class LogPosition(Struct, frozen=True):
     """A place in a log, as a cursor names it."""
 
     log_id: str
@@ -35,21 +35,21 @@ class Place(Struct, frozen=True):
     cursor: Revision
 
 
-class Evidence:
+class PositionProofs:
     """What one server signs, and which regions it does not believe."""
 
-    def __init__(self, own: Callable[[], OwnToken | None] = lambda: None) -> None:
+    def __init__(self, own: Callable[[], SigningToken | None] = lambda: None) -> None:
         self._own = own
         #: By region: where it claims to have come to, which nobody has proven, since it was last shipped anything.
         self.doubted: dict[str, str] = {}
 
-    def sign(self, state: LedgerState, place: Place) -> str:
+    def sign(self, state: LedgerState, place: LogPosition) -> str:
         """The proof that this log is there; empty while the log does not know this server's key."""
         own = self._own()
         if own is None or own.name not in state.servers:
             return ""
         signature = base64.urlsafe_b64encode(sign(own, _signed(place, own.name))).decode()
-        return f"{place.term} {show(place.cursor)} {own.name} {signature}"
+        return f"{place.term} {format_revision(place.cursor)} {own.name} {signature}"
 
     def warnings(self, state: LedgerState) -> list[str]:
         """What operators should look at, region by region."""
@@ -57,24 +57,24 @@ class Evidence:
         return [self.doubted[region] for region in sorted(self.doubted) if region in known]
 
 
-def proven(state: LedgerState, log_id: str, proof: str) -> Place | None:
+def read_position_proof(state: LedgerState, log_id: str, proof: str) -> LogPosition | None:
     """The place that a server of this log has signed; None: that is no proof.
 
     A key counts for as long as the log remembers it: when it was signed with, it was good.
     """
     term, cursor, name, signature = [*proof.split(" "), "", "", ""][:4] if len(proof) <= PROOF_MAX else [""] * 4
-    token, at = state.servers.get(name), parse(cursor)
+    token, at = state.servers.get(name), parse_revision(cursor)
     if token is None or at is None or ledger_of(token.principal) != state.facts.ledger:
         return None
     if not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
         return None
-    place = Place(log_id, int(term), at)
+    place = LogPosition(log_id, int(term), at)
     try:
         raw = base64.urlsafe_b64decode(signature.encode())
     except (NotBase64, ValueError):
         return None
-    return place if is_of(token.hash, raw, _signed(place, name)) else None
+    return place if is_signed_by(token.hash, raw, _signed(place, name)) else None
 
 
-def _signed(place: Place, token: str) -> bytes:
+def _signed(place: LogPosition, token: str) -> bytes:
     return encode((_WHAT, place.log_id, place.term, place.cursor, token))

@@ -21,26 +21,26 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import encode
-from holdfast.core.ledger.revision import INDEX_MAX, Token, revision, seq_of, show
+from holdfast.core.ledger.revision import INDEX_MAX, RevisionToken, format_revision, pack_revision, seq_of
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.commands import Ship
 from holdfast.host.errors import ListAgain, NotLeading, NotProven, Unavailable
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.link.platform.batching import Gathered, in_parts
-from holdfast.host.link.platform.content import changed, everything, interest_of
-from holdfast.host.link.platform.position_proofs import Evidence, Place
-from holdfast.host.link.platform.request import Asked, find_since, read_asked, refuse
+from holdfast.host.link.platform.batching import ChangeBuffer, list_parts
+from holdfast.host.link.platform.content import changed, everything, region_filter
+from holdfast.host.link.platform.position_proofs import LogPosition, PositionProofs
+from holdfast.host.link.platform.request import ShipmentRequest, read_shipment_request, resume_after, session_problem
 from holdfast.host.ports.store import StoreError
-from holdfast.host.ports.transport import Flow, Framing, Reply, Request
-from holdfast.host.protocol.problem import problem
-from holdfast.host.protocol.shipments import Beat, Known, Message, Shipment, encode_message
+from holdfast.host.ports.transport import Framing, Reply, Request, StreamReply
+from holdfast.host.protocol.problem import problem_reply
+from holdfast.host.protocol.shipments import KnownPosition, LinkHeartbeat, Message, Shipment, encode_message
 from holdfast.host.runtime.deadlines import DeadlinePassed, within
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.streams.resume import proven
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.streams.resume import proven_leader
 from holdfast.host.watch.subscription import Subscription
 
 #: A region hears at least this often that nothing has changed.
-BEAT_MS = 1_000
+HEARTBEAT_MS = 1_000
 #: A step, or a part of a list, names at most so many objects, and has so many bytes: the record that it becomes has a
 #: most of 1 MiB, and the region does nothing else while it judges it. Only one event's objects are never parted.
 STEP_OBJECTS = PART_OBJECTS = 500
@@ -52,30 +52,35 @@ MARK_BATCHES = 1_024
 
 
 async def serve_shipments(
-    ledger: Ledger[PlatformState], request: Request, region: str, evidence: Evidence, part_objects: int = 0
-) -> Reply | Flow:
+    ledger: Ledger[PlatformState], request: Request, region: str, evidence: PositionProofs, part_objects: int = 0
+) -> Reply | StreamReply:
     """Answer `GET /v1/shipments` for the region that the sender has proven to be, with lists in parts of this size."""
-    asked = read_asked(request, region)
+    asked = read_shipment_request(request, region)
     if isinstance(asked, Reply):
         return asked
     try:
-        refused = refuse(ledger, region, asked.session)
+        refused = session_problem(ledger, region, asked.session)
         if refused is not None:
             return refused
-        since = await find_since(ledger, asked, evidence)
+        since = await resume_after(ledger, asked, evidence)
     except Unavailable as error:
-        return problem(503, error.code, str(error))
+        return problem_reply(503, error.code, str(error))
     if isinstance(since, Reply):
         return since
     evidence.doubted.pop(region, None)
-    return Flow(_Stream(ledger, asked, since, evidence, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
+    return StreamReply(_Stream(ledger, asked, since, evidence, part_objects or PART_OBJECTS).frames(), Framing.FRAMES)
 
 
 class _Stream:
     """One region's stream: how far it has told, and what it has heard since."""
 
     def __init__(
-        self, ledger: Ledger[PlatformState], asked: Asked, since: Token | None, evidence: Evidence, part_objects: int
+        self,
+        ledger: Ledger[PlatformState],
+        asked: ShipmentRequest,
+        since: RevisionToken | None,
+        evidence: PositionProofs,
+        part_objects: int,
     ) -> None:
         self._ledger = ledger
         self._evidence = evidence
@@ -84,9 +89,9 @@ class _Stream:
         self._session = asked.session
         self._since = since
         self._cursor = asked.cursor
-        self._gathered = Gathered(asked.region)
+        self._gathered = ChangeBuffer(asked.region)
         self._told_at = ledger.clock.boot()
-        self._journal = Journal("shipping", server=ledger.identity.server, region=asked.region)
+        self._journal = Logger("shipping", server=ledger.identity.server, region=asked.region)
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Every message, encoded, until this server leads no more or the region's session is over."""
@@ -107,20 +112,20 @@ class _Stream:
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
         try:
-            if refuse(self._ledger, self._region, self._session) is None:
+            if session_problem(self._ledger, self._region, self._session) is None:
                 status = self._ledger.durable.state.regions[self._region].status
-                yield Known(status.position, status.digest)
-            while refuse(self._ledger, self._region, self._session) is None:
+                yield KnownPosition(status.position, status.digest)
+            while session_problem(self._ledger, self._region, self._session) is None:
                 if self._since is None:
                     async with aclosing(self._full_list()) as parts:
                         async for part in parts:
                             yield part
-                            if refuse(self._ledger, self._region, self._session) is not None:
+                            if session_problem(self._ledger, self._region, self._session) is not None:
                                 return
                 assert self._since is not None
                 try:
-                    with await self._ledger.watch(interest_of(self._region), self._since) as subscription:
-                        while refuse(self._ledger, self._region, self._session) is None:
+                    with await self._ledger.watch(region_filter(self._region), self._since) as subscription:
+                        while session_problem(self._ledger, self._region, self._session) is None:
                             for message in await self._next(subscription):
                                 yield message
                 except ListAgain as error:
@@ -129,12 +134,12 @@ class _Stream:
         except (NotLeading, NotProven) as error:
             self._journal.info("leads-no-more", why=error)
             facts = self._ledger.durable.state.facts
-            yield Beat(facts.at, self._ledger.durable.token(), whole=False, leads=False)
+            yield LinkHeartbeat(facts.at, self._ledger.durable.token(), whole=False, leads=False)
 
     async def _next(self, subscription: Subscription) -> list[Message]:
         """What the region is told next. Nothing, while more is read that belongs to the same step."""
         try:
-            left_ms = self._told_at + BEAT_MS - self._ledger.clock.boot()
+            left_ms = self._told_at + HEARTBEAT_MS - self._ledger.clock.boot()
             changes = await within(self._ledger.clock, left_ms, subscription.__anext__())
             self._gathered.hear(changes, self._cursor)
         except DeadlinePassed:
@@ -142,27 +147,27 @@ class _Stream:
         except StopAsyncIteration:
             raise NotLeading("this server's watches have ended") from None
         # No turn of the loop passes from here on: what was told of and the state are of one moment.
-        leader, head = proven(self._ledger), self._ledger.durable.token()
+        leader, head = proven_leader(self._ledger), self._ledger.durable.token()
         steps = self._steps(head, has_heard_all=subscription.has_told_all)
-        if not steps and self._ledger.clock.boot() >= self._told_at + BEAT_MS:
-            return [Beat(leader.term.now(), head, subscription.has_told_all)]
+        if not steps and self._ledger.clock.boot() >= self._told_at + HEARTBEAT_MS:
+            return [LinkHeartbeat(leader.term.now(), head, subscription.has_told_all)]
         return steps
 
-    def _steps(self, head: Token, *, has_heard_all: bool) -> list[Message]:
+    def _steps(self, head: RevisionToken, *, has_heard_all: bool) -> list[Message]:
         steps: list[Message] = []
         while self._gathered and (has_heard_all or len(self._gathered) > STEP_OBJECTS):
             steps.append(self._step(head, has_heard_all=has_heard_all))
         if has_heard_all and head.seq - seq_of(self._cursor) >= MARK_BATCHES:
-            steps.append(self._shipment(Ship(head.log_id, head.term, self._cursor, revision(head.seq, INDEX_MAX))))
+            steps.append(self._shipment(Ship(head.log_id, head.term, self._cursor, pack_revision(head.seq, INDEX_MAX))))
         return steps
 
-    def _step(self, head: Token, *, has_heard_all: bool) -> Shipment:
+    def _step(self, head: RevisionToken, *, has_heard_all: bool) -> Shipment:
         """The next step: to the head if that is not too much at once, otherwise as far as it goes."""
         objects = STEP_OBJECTS
         while True:
             cut = self._gathered.first(objects)
             whole = has_heard_all and cut.is_all
-            to, term = (revision(head.seq, INDEX_MAX), head.term) if whole else (cut.to, cut.term)
+            to, term = (pack_revision(head.seq, INDEX_MAX), head.term) if whole else (cut.to, cut.term)
             puts, gone = changed(self._ledger.durable.state, self._region, cut.names)
             ship = Ship(head.log_id, term, self._cursor, to, puts, gone)
             if cut.events == 1 or len(cut.names) == 1 or len(encode(ship)) <= STEP_BYTES:
@@ -173,26 +178,26 @@ class _Stream:
     async def _full_list(self) -> AsyncGenerator[Shipment, None]:
         """Everything, in parts, from a fork of this moment: what changes meanwhile is heard of after it."""
         fork, head, clock = self._ledger.durable.state.fork(), self._ledger.durable.token(), self._ledger.clock
-        self._gathered, self._since = Gathered(self._region), head
+        self._gathered, self._since = ChangeBuffer(self._region), head
         self._ledger.meters.count("shipping_lists")
         cursor, objects = self._cursor, 0
-        whole = Ship(head.log_id, head.term, 0, revision(head.seq, INDEX_MAX), (), full=True)
+        whole = Ship(head.log_id, head.term, 0, pack_revision(head.seq, INDEX_MAX), (), full=True)
         puts = everything(fork, self._region)
-        for part in in_parts(whole, puts, self._part_objects, PART_BYTES):
+        for part in list_parts(whole, puts, self._part_objects, PART_BYTES):
             if part is None:
                 await clock.sleep(0)
             else:
                 objects += len(part.puts)
                 yield self._shipment(part, whole=part.last)
-        self._journal.info("full-list", objects=objects, seq=head.seq, cursor=show(cursor))
+        self._journal.info("full-list", objects=objects, seq=head.seq, cursor=format_revision(cursor))
         for _ in fork.let_go():
             await clock.sleep(0)
 
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
         self._cursor = ship.to
         if ship.last:
-            place = Place(ship.log_id, ship.term, ship.to)
+            place = LogPosition(ship.log_id, ship.term, ship.to)
             ship = replace(ship, proof=self._evidence.sign(self._ledger.durable.state, place))
         self._ledger.meters.count("shipping_steps")
         self._ledger.meters.count("shipping_objects", len(ship.puts) + len(ship.gone))
-        return Shipment(ship, proven(self._ledger).term.now(), self._ledger.durable.token(), whole)
+        return Shipment(ship, proven_leader(self._ledger).term.now(), self._ledger.durable.token(), whole)

@@ -20,12 +20,12 @@ from holdfast.core.region.watch import ASSIGNMENT, CURSOR, GRANT, WORKLOAD
 #: What is no progress is told so long after it was first noticed: mostly something else follows from it.
 CALM_MS = 100
 #: Within so long what is in the state was heard of.
-HEARD_MS = 1_000
+CHANGES_MS = 1_000
 #: The summary among what is looked at: its kind and key.
 SUMMARY = ("summary", "")
 
 
-class Noticed:
+class DirtyObjects:
     """Workloads, accounts, and whether the summary is old. Times are of the even clock."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Noticed:
 
     def take_caught(self, now: int) -> int:
         """Of how much that was news nobody has told all the while."""
-        caught = [key for key, since in self._suspects.items() if since + HEARD_MS <= now]
+        caught = [key for key, since in self._suspects.items() if since + CHANGES_MS <= now]
         for key in caught:
             del self._suspects[key]
         return len(caught)

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core.model.records.region_reports import Seen
+from holdfast.core.model.records.region_reports import WorkloadReport
 from holdfast.core.model.values.structs import Revision
 
 #: What was told lately of a shape is told anew after so long.
-AGAIN_MS = 30_000
+REPEAT_MS = 30_000
 
 Shape = tuple[object, ...]
 #: How many are given to agents, are ready, serve, and fail.
 Sums = tuple[int, ...]
 
 
-class _Told(NamedTuple):
+class _Reported(NamedTuple):
     """When something of a shape was told, and the least and most of each number since then."""
 
     since: int
@@ -30,42 +30,42 @@ class _Told(NamedTuple):
     most: Sums
 
 
-class Wavering:
+class FlapDamper:
     """By workload what was told lately. Times are of the even clock."""
 
     def __init__(self) -> None:
-        self._told: dict[Revision, dict[Shape, _Told]] = {}
+        self._told: dict[Revision, dict[Shape, _Reported]] = {}
 
-    def waits_until(self, seen: Seen, known: Seen | None, now: int) -> int:
+    def waits_until(self, seen: WorkloadReport, known: WorkloadReport | None, now: int) -> int:
         """When it is to be told; 0: now. `known` is what was told last, None: nothing."""
         if known is None or not (seen.failing or known.failing):
             return 0
         told = self._told.get(seen.workload, {}).get(_shape(seen))
-        if told is None or now >= told.since + AGAIN_MS:
+        if told is None or now >= told.since + REPEAT_MS:
             return 0
         sums = zip(told.least, _sums(seen), told.most, strict=True)
-        return told.since + AGAIN_MS if all(least <= one <= most for least, one, most in sums) else 0
+        return told.since + REPEAT_MS if all(least <= one <= most for least, one, most in sums) else 0
 
-    def tell(self, seen: Seen, now: int) -> None:
+    def tell(self, seen: WorkloadReport, now: int) -> None:
         """This is told."""
-        told = {shape: one for shape, one in self._told.pop(seen.workload, {}).items() if now < one.since + AGAIN_MS}
+        told = {shape: one for shape, one in self._told.pop(seen.workload, {}).items() if now < one.since + REPEAT_MS}
         if not seen.failing and not told:
             return
         shape, sums = _shape(seen), _sums(seen)
-        known = told.get(shape, _Told(now, sums, sums))
+        known = told.get(shape, _Reported(now, sums, sums))
         least = tuple(min(pair) for pair in zip(known.least, sums, strict=True))
         most = tuple(max(pair) for pair in zip(known.most, sums, strict=True))
-        told[shape] = _Told(known.since, least, most)
+        told[shape] = _Reported(known.since, least, most)
         self._told[seen.workload] = told
 
     def forget(self, now: int) -> None:
         """Drop what was told long ago."""
         for workload, told in list(self._told.items()):
-            if all(now >= one.since + AGAIN_MS for one in told.values()):
+            if all(now >= one.since + REPEAT_MS for one in told.values()):
                 del self._told[workload]
 
 
-def _shape(seen: Seen) -> Shape:
+def _shape(seen: WorkloadReport) -> Shape:
     return (
         seen.generation,
         tuple(count.template for count in seen.counts),
@@ -74,7 +74,7 @@ def _shape(seen: Seen) -> Shape:
     )
 
 
-def _sums(seen: Seen) -> Sums:
+def _sums(seen: WorkloadReport) -> Sums:
     counts = seen.counts
     return (
         sum(one.bound for one in counts), sum(one.ready for one in counts), sum(one.serving for one in counts),

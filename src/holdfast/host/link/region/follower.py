@@ -16,26 +16,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
-from holdfast.core.ledger.commit.draft import Landed
+from holdfast.core.ledger.commit.draft import Committed
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.revision import Token, seq_of, show
-from holdfast.core.model.values.settings import times_of
+from holdfast.core.ledger.revision import RevisionToken, format_revision, seq_of
+from holdfast.core.model.values.settings import agent_times
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.region.commands import Ship
-from holdfast.core.region.queries.assignments import is_told_before
+from holdfast.core.region.queries.assignments import has_stale_lease
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Diverged, Unavailable
-from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
-from holdfast.host.link.region.session import SessionOver, Speaker, ToldToStop, WentBack
-from holdfast.host.ports.store import StoreError, Trimmed
-from holdfast.host.ports.transport import Declined, Request, Transport, TransportError, named
+from holdfast.host.link.region.session import RegionLogMismatch, RegionSession, RetiredByPlatform
+from holdfast.host.ports.store import LogTrimmed, StoreError
+from holdfast.host.ports.transport import Request, StreamDeclined, Transport, TransportError, first_value
 from holdfast.host.protocol.commands import LEADER
 from holdfast.host.protocol.problem import read_problem
-from holdfast.host.protocol.shipments import SHIPMENTS, Beat, Known, Shipment, read_message
-from holdfast.host.runtime.clock_event import Signal
-from holdfast.host.runtime.telemetry import Journal
-from holdfast.host.streams.resume import close
+from holdfast.host.protocol.session_client import SessionLost
+from holdfast.host.protocol.shipments import SHIPMENTS, KnownPosition, LinkHeartbeat, Shipment, read_message
+from holdfast.host.runtime.clock_event import ClockEvent
+from holdfast.host.runtime.telemetry import Logger
+from holdfast.host.streams.resume import close_frames
 
 #: Who applies steps in the region's ledger.
 ACTOR = "controller/link"
@@ -45,31 +46,31 @@ IDLE_MS = 3_500
 OTHER_TIMES = "this region has other times than it has joined with"
 
 
-class Heard(Struct, frozen=True):
+class PlatformContact(Struct, frozen=True):
     """The last word of a platform that could show that it leads: when by our even clock, its time, its place, and by
     our even clock when this region last had everything there was for it; None: not yet."""
 
     boot: int
     at: Instant
-    token: Token
+    token: RevisionToken
     server: str
     whole: int | None
 
 
-class Outlook:
+class PlatformView:
     """What a region knows of the platform beside what is logged, and what is wrong between them."""
 
     def __init__(self) -> None:
         #: None: nothing was heard since this server started.
-        self.heard: Heard | None = None
+        self.heard: PlatformContact | None = None
         self.trouble = ""
         #: Set by every word of the platform, and by whoever has heard of something else to tell it.
-        self.wake = Signal()
+        self.wake = ClockEvent()
 
-    def hear(self, message: Shipment | Beat, server: str, boot: int) -> None:
+    def hear(self, message: Shipment | LinkHeartbeat, server: str, boot: int) -> None:
         """All is well: this came, and is applied."""
         before = self.heard.whole if self.heard is not None else None
-        self.heard = Heard(boot, message.at, message.token, server, boot if message.whole else before)
+        self.heard = PlatformContact(boot, message.at, message.token, server, boot if message.whole else before)
         self.trouble = ""
         self.wake.set()
 
@@ -78,11 +79,16 @@ class _Broken(Exception):
     """This stream cannot go on; the next one may."""
 
 
-class Following:
+class ShipmentFollower:
     """The streams of one session, one after the other."""
 
     def __init__(
-        self, leader: Leader[RegionState], speaker: Speaker, transport: Transport, outlook: Outlook, journal: Journal
+        self,
+        leader: Leader[RegionState],
+        speaker: RegionSession,
+        transport: Transport,
+        outlook: PlatformView,
+        journal: Logger,
     ) -> None:
         self._leader = leader
         self._speaker = speaker
@@ -116,38 +122,38 @@ class Following:
             return "ended"
         except _Broken as broken:
             return str(broken)
-        except Declined as declined:
+        except StreamDeclined as declined:
             return self._declined(server, declined)
         except TransportError as error:
             self._outlook.trouble = str(error)
             self._speaker.elsewhere(server)
             return "unreachable"
         finally:
-            await close(frames)
+            await close_frames(frames)
 
     def _request(self) -> Request:
         state = self._leader.term.durable.state
         place = state.place
-        wants_list = self._wants_list or place.listing is not None or is_told_before(state)
+        wants_list = self._wants_list or place.listing is not None or has_stale_lease(state)
         query = (
             ("region", self._speaker.region),
             ("log", place.platform_log),
             ("term", str(place.platform_term)),
-            ("cursor", show(place.cursor)),
-            ("session", show(self._speaker.session)),
+            ("cursor", format_revision(place.cursor)),
+            ("session", format_revision(self._speaker.session)),
             *([("proof", place.proof)] if place.proof else ()),
             *([("list", "yes")] if wants_list else ()),
         )
         return Request("GET", SHIPMENTS, query, self._speaker.headers())
 
-    def _declined(self, server: str, declined: Declined) -> str:
+    def _declined(self, server: str, declined: StreamDeclined) -> str:
         found = read_problem(declined.reply)
         if found.code == Code.NO_SESSION:
-            raise SessionOver(found.detail)
+            raise SessionLost(found.detail)
         if found.code == Code.TOMBSTONED:
-            raise ToldToStop(found.detail)
+            raise RetiredByPlatform(found.detail)
         self._outlook.trouble = f"{server} ships nothing: {found.detail} ({found.code})"
-        self._speaker.elsewhere(server, named(declined.reply.headers, LEADER))
+        self._speaker.elsewhere(server, first_value(declined.reply.headers, LEADER))
         return found.code
 
     async def _take(self, server: str, frame: bytes) -> None:
@@ -157,10 +163,10 @@ class Following:
             self._outlook.trouble = f"{server} ships what this version cannot read: {error}"
             self._journal.error("unreadable", why=error, platform=server)
             raise _Broken("unreadable") from error
-        if isinstance(message, Beat) and not message.leads:
+        if isinstance(message, LinkHeartbeat) and not message.leads:
             self._speaker.elsewhere(server)
             raise _Broken("not-leading")
-        if isinstance(message, Known):
+        if isinstance(message, KnownPosition):
             await self._compare(message)
             return
         if not self._is_known:
@@ -173,14 +179,14 @@ class Following:
             raise _Broken("list-unfinished")  # its sender believes that it has told everything
         self._outlook.hear(message, server, self._leader.term.clock.boot())
 
-    async def _compare(self, known: Known) -> None:
-        """`WentBack` unless this region's log has the batch that the platform knows or has trimmed it."""
+    async def _compare(self, known: KnownPosition) -> None:
+        """`RegionLogMismatch` unless this region's log has the batch that the platform knows or has trimmed it."""
         durable, seq = self._leader.term.durable, seq_of(known.position)
         if known.position:
-            held = Token(durable.state.facts.log_id, 0, seq, bytes.fromhex(known.digest))
+            held = RevisionToken(durable.state.facts.log_id, 0, seq, bytes.fromhex(known.digest))
             try:
                 await durable.check(held, self._leader.term.store)
-            except Trimmed:
+            except LogTrimmed:
                 pass
             except StoreError as error:
                 self._outlook.trouble = f"this region cannot look up its own batch {seq}: {error}"
@@ -188,19 +194,19 @@ class Following:
             except Diverged as error:
                 head = durable.state.facts.seq
                 here = f"ends at batch {head}" if head < seq else "has another batch there"
-                raise WentBack(f"it acknowledged batch {seq} ({known.digest}), and {here}") from error
+                raise RegionLogMismatch(f"it acknowledged batch {seq} ({known.digest}), and {here}") from error
         self._is_known = True
 
     async def _apply(self, server: str, shipment: Shipment) -> None:
         """Make a step part of the region's log, with its cursor; or break, and begin again where that is.
 
         A lease that comes with it is waited for by the times that this region has joined with (RULES 24)."""
-        if times_of(self._leader.term.durable.state.facts.settings) != self._speaker.times:
-            raise SessionOver(OTHER_TIMES)
+        if agent_times(self._leader.term.durable.state.facts.settings) != self._speaker.times:
+            raise SessionLost(OTHER_TIMES)
         ship, offset = shipment.ship, self._speaker.offset
         step = replace(ship, puts=tuple([offset.in_our_time(put) for put in ship.puts]))
         answer = await self._submit(step)
-        while isinstance(answer, Landed) and step.full and step.last and self._is_listing():
+        while isinstance(answer, Committed) and step.full and step.last and self._is_listing():
             answer = await self._submit(step)  # more was gone than one record holds
         if not isinstance(answer, Refused):
             self._wants_list = False
@@ -209,7 +215,7 @@ class Following:
         self._meters.count("link_steps", kind="list" if ship.full else "step")
         self._meters.count("link_objects", len(ship.puts) + len(ship.gone))
 
-    async def _submit(self, step: Ship) -> Answered:
+    async def _submit(self, step: Ship) -> CommandAnswer:
         try:
             return await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
         except Unavailable as error:

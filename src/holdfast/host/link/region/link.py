@@ -12,31 +12,32 @@ import asyncio
 from collections import deque
 
 from holdfast.core.ledger.answers import Code
-from holdfast.core.ledger.revision import parse, show
-from holdfast.core.model.values.settings import times_of
+from holdfast.core.ledger.revision import format_revision, parse_revision
+from holdfast.core.model.values.settings import agent_times
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.region.queries.fence import longest
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger
-from holdfast.host.ledger.reads import Level
-from holdfast.host.link.region.follower import OTHER_TIMES, Following, Heard, Outlook
-from holdfast.host.link.region.report_sender import Saying
-from holdfast.host.link.region.reporter import Reporting
-from holdfast.host.link.region.reports import Told
-from holdfast.host.link.region.session import Platform, SessionOver, Speaker, ToldToStop, WentBack
+from holdfast.host.ledger.reads import ReadLevel
+from holdfast.host.link.region.follower import OTHER_TIMES, PlatformContact, PlatformView, ShipmentFollower
+from holdfast.host.link.region.report_sender import ReportSender
+from holdfast.host.link.region.reporter import Reporter
+from holdfast.host.link.region.reports import ReportedState
+from holdfast.host.link.region.session import PlatformTarget, RegionLogMismatch, RegionSession, RetiredByPlatform
 from holdfast.host.link.region.stand_down import stand_down
 from holdfast.host.ports.clock import Clock
 from holdfast.host.ports.transport import Transport
-from holdfast.host.protocol.commands import Answered, Said
-from holdfast.host.runtime.deadlines import together
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.protocol.commands import CommandOutcome, CommandReply
+from holdfast.host.protocol.session_client import SessionLost
+from holdfast.host.runtime.deadlines import run_until_first
+from holdfast.host.runtime.telemetry import Logger
 
 #: A region that the platform does not take asks again after so long: a person has to do something first.
-REFUSED_MS = 5_000
+REJECTED_RETRY_MS = 5_000
 #: A server that cannot show that it leads its region looks again after so long.
-NOT_LEADING_MS = 500
+RETRY_MS = 500
 #: So many sessions of its own a server remembers: those that were opened and could not join, mostly.
 OWN_SESSIONS = 64
 
@@ -44,19 +45,21 @@ OWN_SESSIONS = 64
 class Link:
     """The link of one server. `run` it beside a leader, as `ledger.beside["link"]`."""
 
-    def __init__(self, ledger: Ledger[RegionState], transport: Transport, clock: Clock, platform: Platform) -> None:
+    def __init__(
+        self, ledger: Ledger[RegionState], transport: Transport, clock: Clock, platform: PlatformTarget
+    ) -> None:
         self._ledger = ledger
         self._transport = transport
         self._clock = clock
         self._platform = platform
-        self._outlook = Outlook()
-        self._speaker: Speaker | None = None
+        self._outlook = PlatformView()
+        self._speaker: RegionSession | None = None
         #: The last sessions in which this leader spoke for the region, or meant to.
         self._own: deque[Revision] = deque(maxlen=OWN_SESSIONS)
-        self._journal = Journal("link", server=ledger.identity.server, region=platform.region)
+        self._journal = Logger("link", server=ledger.identity.server, region=platform.region)
 
     @property
-    def heard(self) -> Heard | None:
+    def heard(self) -> PlatformContact | None:
         """The platform's last word; None: there was none since this server started."""
         return self._outlook.heard
 
@@ -71,30 +74,30 @@ class Link:
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """Keep the region up to date for as long as this server leads it."""
-        self._speaker = speaker = Speaker(self._transport, self._clock, self._platform, leader.term.now)
-        told = Told()
+        self._speaker = speaker = RegionSession(self._transport, self._clock, self._platform, leader.term.now)
+        told = ReportedState()
         self._own.clear()
         while True:
             try:
                 if await self._join(leader, speaker):
-                    told = Told()
-                following = Following(leader, speaker, self._transport, self._outlook, self._journal)
-                saying = Saying(leader, speaker, self._journal)
-                reporting = Reporting(leader, self._ledger.hub, self._outlook, told, saying, self._platform.region)
+                    told = ReportedState()
+                following = ShipmentFollower(leader, speaker, self._transport, self._outlook, self._journal)
+                saying = ReportSender(leader, speaker, self._journal)
+                reporting = Reporter(leader, self._ledger.hub, self._outlook, told, saying, self._platform.region)
                 alive = self._keep_alive(leader, speaker)
-                await together(alive, following.run(), reporting.listen(), reporting.speak())
-            except SessionOver as error:
+                await run_until_first(alive, following.run(), reporting.listen(), reporting.speak())
+            except SessionLost as error:
                 self._journal.info("session-over", why=error)
                 await speaker.pause(1)
-            except WentBack as error:
+            except RegionLogMismatch as error:
                 await self._went_back(leader, error)
-            except ToldToStop as error:
+            except RetiredByPlatform as error:
                 self._outlook.trouble = f"told to stop: {error}"
                 self._journal.error("told-to-stop", why=error)
                 await stand_down(leader, str(error), self._journal)
                 await asyncio.Event().wait()
 
-    async def _went_back(self, leader: Leader[RegionState], error: WentBack) -> None:
+    async def _went_back(self, leader: Leader[RegionState], error: RegionLogMismatch) -> None:
         """Say so, and return when it is time to try again. A deposed leader only lacks what its successor acknowledged,
         and never gets so far."""
         await self._must_lead(leader)
@@ -106,9 +109,9 @@ class Link:
         )
         self._ledger.meters.count("link_went_back")
         self._journal.error("went-back", why=why)
-        await self._clock.sleep(REFUSED_MS)
+        await self._clock.sleep(REJECTED_RETRY_MS)
 
-    async def _join(self, leader: Leader[RegionState], speaker: Speaker) -> bool:
+    async def _join(self, leader: Leader[RegionState], speaker: RegionSession) -> bool:
         """Return when this region speaks at the platform, in a session that has joined with its log; and whether
         somebody else spoke for it before: then what the platform knows of it is not what it was told here."""
         is_other = False
@@ -118,24 +121,24 @@ class Link:
             if speaker.session:
                 state, now = leader.term.durable.state, leader.term.now()
                 answered = await speaker.join(state.facts.log_id, state.facts.settings, longest(state, now))
-                if answered.said is Said.LANDED or answered.code == Code.ALREADY:
+                if answered.said is CommandOutcome.LANDED or answered.code == Code.ALREADY:
                     is_other = self._is_others(answered)
                     self._own.append(speaker.session)
                     break
                 self._own.append(speaker.session)
             self._outlook.trouble = f"the platform does not take this region: {answered.message} ({answered.code})"
             self._journal.warning("not-joined", code=answered.code, why=answered.message)
-            await self._clock.sleep(REFUSED_MS)
+            await self._clock.sleep(REJECTED_RETRY_MS)
         self._ledger.meters.count("link_sessions")
-        self._journal.info("joined", session=show(speaker.session), platform=speaker.server)
+        self._journal.info("joined", session=format_revision(speaker.session), platform=speaker.server)
         if is_other:
             self._ledger.meters.count("link_spoken_for")
             self._journal.warning("spoken-for", why="somebody else spoke for this region; it tells everything again")
         return is_other
 
-    def _is_others(self, joined: Answered) -> bool:
+    def _is_others(self, joined: CommandReply) -> bool:
         """Whether the session that spoke for this region before is none of this leader's, which had some."""
-        before = parse(joined.answer.decode(errors="replace"))
+        before = parse_revision(joined.answer.decode(errors="replace"))
         return before is not None and bool(self._own) and before not in self._own
 
     async def _must_lead(self, leader: Leader[RegionState]) -> None:
@@ -143,14 +146,14 @@ class Link:
         would end the one of its successor."""
         while True:
             try:
-                await self._ledger.read(Level.LINEAR)
+                await self._ledger.read(ReadLevel.LINEAR)
                 if self._ledger.leader is leader:
                     return
             except Unavailable as error:
                 self._outlook.trouble = str(error)
-            await self._clock.sleep(NOT_LEADING_MS)
+            await self._clock.sleep(RETRY_MS)
 
-    async def _keep_alive(self, leader: Leader[RegionState], speaker: Speaker) -> None:
+    async def _keep_alive(self, leader: Leader[RegionState], speaker: RegionSession) -> None:
         """Heartbeats: four in each lease, by whichever of the two ledgers has the shorter one."""
         attempt = 0
         while True:
@@ -162,6 +165,6 @@ class Link:
             attempt = 0
             self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
             settings = leader.term.durable.state.facts.settings
-            if times_of(settings) != speaker.times:
-                raise SessionOver(OTHER_TIMES)
+            if agent_times(settings) != speaker.times:
+                raise SessionLost(OTHER_TIMES)
             await self._clock.sleep(min(settings.session_lease, renewed.worth_ms) // 4)

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.model.values.ranges import runs_of, shown, size
+from holdfast.core.model.values.ranges import count_numbers, format_ranges, ranges_of
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import commands as p
 from holdfast.core.region.commands import ForgetAssignment
@@ -20,46 +20,46 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
 from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region.follower import ACTOR
-from holdfast.host.link.region.reports import OFFERS, Name, Word
-from holdfast.host.link.region.session import Speaker
-from holdfast.host.protocol.commands import Answered, Said
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.link.region.reports import OFFERS, Name, ReportCommand
+from holdfast.host.link.region.session import RegionSession
+from holdfast.host.protocol.commands import CommandOutcome, CommandReply
+from holdfast.host.runtime.telemetry import Logger
 
 #: So many are said before their answers are noted: fewer than a session may refuse in a row before it is used up.
-WORDS_AT_ONCE = 100
+REPORTS_MAX = 100
 
 #: Refusals that are the platform's word on the matter: saying it again would change nothing.
-_JUDGED = (
+_FINAL = (
     Code.ALREADY, Code.NOT_FOUND, Code.STALE, Code.NOT_OWNER, Code.WRONG_PHASE, Code.CONTRADICTORY, Code.TOO_EARLY,
 )  # fmt: skip
 #: Those that are to be expected.
 _USUAL = (Code.ALREADY, Code.STALE, Code.NOT_FOUND, Code.TOO_EARLY)
 
 
-class Saying:
+class ReportSender:
     """A region's words, in one session."""
 
-    def __init__(self, leader: Leader[RegionState], speaker: Speaker, journal: Journal) -> None:
+    def __init__(self, leader: Leader[RegionState], speaker: RegionSession, journal: Logger) -> None:
         self._leader = leader
         self._speaker = speaker
         self._journal = journal
         self._meters = leader.term.meters
 
-    async def say(self, words: Sequence[Word], told: dict[Name, Any]) -> bool:
+    async def say(self, words: Sequence[ReportCommand], told: dict[Name, Any]) -> bool:
         """Say words until each is answered, and note what counts as told. Whether all of it does.
 
         What was answered is noted before more is said: a session may end on the way, and the next one goes on there.
         """
         all_told = True
-        for first in range(0, len(words), WORDS_AT_ONCE):
-            all_told &= await self._say_some(words[first : first + WORDS_AT_ONCE], told)
+        for first in range(0, len(words), REPORTS_MAX):
+            all_told &= await self._say_some(words[first : first + REPORTS_MAX], told)
         return all_told
 
-    async def _say_some(self, words: Sequence[Word], told: dict[Name, Any]) -> bool:
+    async def _say_some(self, words: Sequence[ReportCommand], told: dict[Name, Any]) -> bool:
         answers = await self._speaker.send_many([word.command for word in words])
         all_told = True
         for word, answered in zip(words, answers, strict=True):
-            if answered.said is Said.LANDED:
+            if answered.said is CommandOutcome.LANDED:
                 self._landed(word.command)
                 told.update(word.told)
             elif await self._is_judged(word.command, answered):
@@ -83,9 +83,9 @@ class Saying:
                 self._meters.count("link_settled")
                 self._journal.info("grant-settled", account=account, version=version, settled=settled)
             case p.ReleaseRights(workload, ordinals):
-                self._meters.count("link_released", size(runs_of(ordinals)))
+                self._meters.count("link_released", count_numbers(ranges_of(ordinals)))
                 self._journal.info(
-                    "rights-released", workload=workload, ordinals=",".join(shown(runs_of(ordinals))[:8])
+                    "rights-released", workload=workload, ordinals=",".join(format_ranges(ranges_of(ordinals))[:8])
                 )
             case p.RemoveAssignment(assignment):
                 self._meters.count("link_removed")
@@ -94,7 +94,7 @@ class Saying:
                 self._meters.count("link_offered_back", count)
                 self._journal.info("offered-back", assignment=assignment, count=count, why=message)
 
-    async def _is_judged(self, command: Any, answered: Answered) -> bool:
+    async def _is_judged(self, command: Any, answered: CommandReply) -> bool:
         """Whether a refusal is the last word on a command."""
         self._meters.count("link_words_refused", code=answered.code)
         if answered.code not in _USUAL:
@@ -104,9 +104,9 @@ class Saying:
             return await self._forget(command.assignment)
         if isinstance(command, p.OfferBack) and answered.code == Code.STALE:
             return False  # it is offered again, as many as are asked for by then
-        return answered.code in _JUDGED
+        return answered.code in _FINAL
 
-    def _later(self, answered: Answered, otherwise: int) -> int:
+    def _later(self, answered: CommandReply, otherwise: int) -> int:
         """In our time, when it is not too early any more."""
         until, now = answered.facts.get("until", 0), self._leader.term.now()
         return min(otherwise, now + max(0, until - self._speaker.offset.theirs(now))) if until else otherwise

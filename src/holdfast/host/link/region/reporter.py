@@ -26,47 +26,53 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.core.ledger.commit.watch import BREACH
-from holdfast.core.ledger.revision import INDEX_MAX, revision, show_digest
+from holdfast.core.ledger.revision import INDEX_MAX, format_digest, pack_revision
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform import commands as p
-from holdfast.core.region.queries.region_summary import Pieces, summarising
-from holdfast.core.region.queries.workload_report import counting
+from holdfast.core.region.queries.region_summary import SummarisedNodes, summary_steps
+from holdfast.core.region.queries.workload_report import workload_report_steps
 from holdfast.core.region.state.lookups import assignments_here
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.region.watch import ASSIGNMENT, CURSOR, GRANT, NODE, WORKLOAD
 from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region import reports
-from holdfast.host.link.region.dirty_set import CALM_MS, SUMMARY, Noticed
-from holdfast.host.link.region.flap_damper import Wavering
-from holdfast.host.link.region.follower import Outlook
-from holdfast.host.link.region.report_sender import Saying
-from holdfast.host.link.region.reports import Told, Word
-from holdfast.host.runtime.deadlines import bit_by_bit
-from holdfast.host.watch.hub import Hub
+from holdfast.host.link.region.dirty_set import CALM_MS, SUMMARY, DirtyObjects
+from holdfast.host.link.region.flap_damper import FlapDamper
+from holdfast.host.link.region.follower import PlatformView
+from holdfast.host.link.region.report_sender import ReportSender
+from holdfast.host.link.region.reports import ReportCommand, ReportedState
+from holdfast.host.runtime.deadlines import run_in_steps
+from holdfast.host.watch.hub import WatchHub
 
 #: Between two looks, when something was told: at least, for each workload that was reported, and at most.
-LOOK_MS, LOOK_EACH_MS, LOOK_MOST_MS = 20, 10, 1_000
+POLL_MS, POLL_EACH_MS, POLL_MAX_MS = 20, 10, 1_000
 #: When there was nothing to tell: at least.
-LOOK_AGAIN_MS = 2
+POLL_AGAIN_MS = 2
 #: How many workloads are looked at before what was found is said, and how many without a stop.
-LOOKED_MAX, LOOKED_AT_ONCE = 5_000, 100
+EXAMINED_MAX, EXAMINE_CHUNK = 5_000, 100
 SUMMARY_MS = 1_000
 #: An acknowledgement comes so long after a step; and while none comes but the region's own log goes on.
 ACKNOWLEDGE_MS, ACKNOWLEDGE_IDLE_MS = 100, 5_000
 #: Everything is looked at again so often, in case a change was not heard of.
 RESYNC_MS = 60_000
 #: What the platform did not judge, for a reason that lies with the sender, is said again after so long.
-UNHEARD_MS = 5_000
+NO_CONTACT_MS = 5_000
 IDLE_MS = 5_000
 
 _KINDS = (WORKLOAD, ASSIGNMENT, NODE, GRANT, CURSOR, BREACH)
 
 
-class Reporting:
+class Reporter:
     """Of one session. `listen` and `speak` run side by side."""
 
     def __init__(
-        self, leader: Leader[RegionState], hub: Hub, outlook: Outlook, told: Told, saying: Saying, region: str
+        self,
+        leader: Leader[RegionState],
+        hub: WatchHub,
+        outlook: PlatformView,
+        told: ReportedState,
+        saying: ReportSender,
+        region: str,
     ) -> None:
         self._leader = leader
         self._clock = leader.term.clock
@@ -77,12 +83,12 @@ class Reporting:
         self._region = region
         #: The platform's last word before this session.
         self._before = outlook.heard
-        self._noticed = Noticed()
-        self._wavering = Wavering()
+        self._noticed = DirtyObjects()
+        self._wavering = FlapDamper()
         #: Accounts that are charged above their target, and assignments that wait for room.
         self._above: dict[str, None] = {}
         self._crowded: dict[Revision, None] = {}
-        self._pieces: Pieces = {}
+        self._pieces: SummarisedNodes = {}
         #: By the even clock: when to look, to summarise, and to look at everything again; when it was acknowledged.
         self._look_at = self._summary_at = self._acknowledged_at = 0
         self._resync_at = self._clock.boot() + RESYNC_MS
@@ -122,9 +128,9 @@ class Reporting:
                 told = self._told.of
                 words = await self._due()
                 if words and not await self._saying.say(words, told):
-                    await self._clock.sleep(UNHEARD_MS)
+                    await self._clock.sleep(NO_CONTACT_MS)
                     self._everything()
-            await self._clock.sleep(LOOK_AGAIN_MS)
+            await self._clock.sleep(POLL_AGAIN_MS)
 
     def _may_speak(self) -> bool:
         """Whether the platform was heard in this session, in the log that this region has a copy of."""
@@ -155,14 +161,14 @@ class Reporting:
             self._stepped_at = self._clock.boot()
         return self._stepped_at + ACKNOWLEDGE_MS
 
-    async def _due(self) -> list[Word]:
+    async def _due(self) -> list[ReportCommand]:
         now, words = self._clock.boot(), []
         self._leader.term.meters.count("reporting_caught", self._noticed.take_caught(now))
         if now >= self._resync_at:
             self._resync_at = now + RESYNC_MS
             self._noticed.resync(self._state, self._above)
             self._wavering.forget(now)
-            await bit_by_bit(reports.forgetting(self._state, self._told.of))
+            await run_in_steps(reports.forget_deleted(self._state, self._told.of))
         if now >= self._look_at:
             self._noticed.wake(now)
             words += await self._look(now) if self._noticed else []
@@ -171,44 +177,44 @@ class Reporting:
             words += [*self._offers(), *(await self._summary() if self._noticed.is_summary_old else ())]
         return words + self._acknowledgement()
 
-    async def _look(self, began: int) -> list[Word]:
+    async def _look(self, began: int) -> list[ReportCommand]:
         """Whatever is news of the workloads and accounts that changed."""
         told, position, at = self._told.of, self._position(), self._leader.term.now()
         accounts = dict.fromkeys((*self._noticed.accounts, *self._above))
-        workloads, self._noticed.accounts = self._noticed.take(LOOKED_MAX), {}
-        words: list[Word] = []
+        workloads, self._noticed.accounts = self._noticed.take(EXAMINED_MAX), {}
+        words: list[ReportCommand] = []
         for account in accounts:
             settled = list(reports.settled_grants(self._state, (account,), told))
             self._noticed.looked_at(GRANT, account, began, is_news=bool(settled))
             words += settled
         self._above = {account: None for account in accounts if reports.is_above_target(self._state, account)}
-        seen: list[reports.Sighting] = []
+        seen: list[reports.LinkWorkloadReport] = []
         for number, (workload, since) in enumerate(workloads, 1):
             released = list(reports.released(self._state, workload, told))
             words += released
             self._note_crowded(workload)
-            sight = await bit_by_bit(counting(self._state, workload, at))
+            sight = await run_in_steps(workload_report_steps(self._state, workload, at))
             if sight.until:
                 self._noticed.look_again(workload, self._clock.boot() + sight.until - at)
-            sighting = reports.sighted(self._state, sight.seen, told)
+            sighting = reports.workload_report(self._state, sight.seen, told)
             self._noticed.looked_at(WORKLOAD, workload, began, is_news=bool(released or sighting))
             is_recent = self._clock.boot() < since + CALM_MS
             if sighting is not None and is_recent and not reports.is_progress(sighting, told):
                 self._noticed.let_rest(workload, since)
             elif sighting is not None and self._is_due(sighting):
                 seen.append(sighting)
-            if number % LOOKED_AT_ONCE == 0:
+            if number % EXAMINE_CHUNK == 0:
                 await asyncio.sleep(0)
         words += reports.reports(self._region, position, at, seen)
-        rest_ms = min(LOOK_MOST_MS, max(LOOK_MS, LOOK_EACH_MS * len(seen))) if words else LOOK_AGAIN_MS
+        rest_ms = min(POLL_MAX_MS, max(POLL_MS, POLL_EACH_MS * len(seen))) if words else POLL_AGAIN_MS
         ended = self._clock.boot()
         self._look_at = ended + max(rest_ms, ended - began)
         return words
 
-    def _is_due(self, sighting: reports.Sighting) -> bool:
+    def _is_due(self, sighting: reports.LinkWorkloadReport) -> bool:
         """Whether it is to be told now; otherwise it is looked at again when it is."""
         now, seen = self._clock.boot(), sighting.seen
-        waits_until = self._wavering.waits_until(seen, reports.told_of(seen.workload, self._told.of), now)
+        waits_until = self._wavering.waits_until(seen, reports.last_reported(seen.workload, self._told.of), now)
         if waits_until:
             self._noticed.look_again(seen.workload, waits_until)
         else:
@@ -222,29 +228,29 @@ class Reporting:
             else:
                 self._crowded.pop(assignment.uid, None)
 
-    def _offers(self) -> list[Word]:
+    def _offers(self) -> list[ReportCommand]:
         state, now = self._state, self._leader.term.now()
         self._crowded = {uid: None for uid in sorted(self._crowded) if uid in state.assignments}
         return list(filter(None, (reports.offered_back(state, uid, now, self._told.of) for uid in self._crowded)))
 
-    async def _summary(self) -> list[Word]:
+    async def _summary(self) -> list[ReportCommand]:
         told, position = self._told.of, self._position()
         self._noticed.is_summary_old = False
-        summary = await bit_by_bit(summarising(self._state, self._pieces))
+        summary = await run_in_steps(summary_steps(self._state, self._pieces))
         self._noticed.looked_at(*SUMMARY, self._clock.boot(), is_news=told.get(reports.SUMMARY) != summary)
         if told.get(reports.SUMMARY) == summary:
             return []
-        return [Word(p.Report(self._region, position, (), summary), ((reports.SUMMARY, summary),))]
+        return [ReportCommand(p.Report(self._region, position, (), summary), ((reports.SUMMARY, summary),))]
 
-    def _acknowledgement(self) -> list[Word]:
+    def _acknowledgement(self) -> list[ReportCommand]:
         """How far this region's log is, and the platform's in it."""
         place, now = self._place(), self._clock.boot()
         if place == self._told_place() or now < self._acknowledge_at():
             return []
         self._acknowledged_at, self._stepped_at = now, None
         own = self._state.facts
-        command = p.Acknowledge(self._region, own.log_id, *place, show_digest(own.digest))
-        return [Word(command, ((reports.PLACE, place),))]
+        command = p.Acknowledge(self._region, own.log_id, *place, format_digest(own.digest))
+        return [ReportCommand(command, ((reports.PLACE, place),))]
 
     def _place(self) -> tuple[Revision, Revision]:
         return self._position(), self._state.place.cursor
@@ -254,4 +260,4 @@ class Reporting:
         return found
 
     def _position(self) -> Revision:
-        return revision(self._state.facts.seq, INDEX_MAX)
+        return pack_revision(self._state.facts.seq, INDEX_MAX)

@@ -15,25 +15,25 @@ from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.region.commands import ForgetAssignment, StandDown
 from holdfast.core.region.state.tables import RegionState
 from holdfast.host.errors import Unavailable
-from holdfast.host.leader.group_commit import Answered
+from holdfast.host.leader.group_commit import CommandAnswer
 from holdfast.host.leader.leader import Leader
 from holdfast.host.link.region.follower import ACTOR
 from holdfast.host.link.region.reports import is_over
-from holdfast.host.runtime.telemetry import Journal
+from holdfast.host.runtime.telemetry import Logger
 
 #: Between two looks at what is left, and before something is tried again.
-AGAIN_MS = 1_000
+RETRY_MS = 1_000
 REASON_MAX = 200
 
 
-async def stand_down(leader: Leader[RegionState], reason: str, journal: Journal) -> None:
+async def stand_down(leader: Leader[RegionState], reason: str, journal: Logger) -> None:
     """Return when nothing is assigned or granted here any more, and of what was, nothing is left."""
     while True:
         answer = await _submit(leader, StandDown(reason[:REASON_MAX]), journal)
         if isinstance(answer, Refused) and answer.code is Code.ALREADY:
             break
         if answer is None or isinstance(answer, Refused):
-            await leader.term.clock.sleep(AGAIN_MS)
+            await leader.term.clock.sleep(RETRY_MS)
     leader.term.meters.count("link_stood_down")
     journal.warning("stood-down", why=reason)
     while not leader.term.durable.state.assignments.is_empty():
@@ -42,10 +42,10 @@ async def stand_down(leader: Leader[RegionState], reason: str, journal: Journal)
             answer = await _submit(leader, ForgetAssignment(uid), journal)
             if answer is not None and not isinstance(answer, Refused):
                 leader.term.meters.count("link_forgotten")
-        await leader.term.clock.sleep(AGAIN_MS)
+        await leader.term.clock.sleep(RETRY_MS)
 
 
-async def _submit(leader: Leader[RegionState], command: Any, journal: Journal) -> Answered | None:
+async def _submit(leader: Leader[RegionState], command: Any, journal: Logger) -> CommandAnswer | None:
     """What the region's own ledger answers; None when it cannot now."""
     try:
         return await leader.submit(Envelope(ACTOR, command, leader.term.now()))

@@ -18,7 +18,7 @@ from holdfast.core.ledger.codec import Batch
 from holdfast.core.model.objects.topology import RegionHealth
 from holdfast.core.model.objects.workloads import Workload
 from holdfast.core.model.records.assignments import ACTIVE
-from holdfast.core.model.values.ranges import Runs, common, joined, size, without
+from holdfast.core.model.values.ranges import Ranges, common, count_numbers, with_numbers, without
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.sim.checks.assignment.surplus import serves
@@ -41,11 +41,11 @@ class _Said(NamedTuple):
 class _Identities(NamedTuple):
     """Which identities of a workload are asked back after they were to run, and which are to run."""
 
-    back: Runs = ()
-    listed: Runs = ()
+    back: Ranges = ()
+    listed: Ranges = ()
 
 
-class Careful:
+class MakeBeforeBreakCheck:
     """The judge of what the platform assigns. `state` is the audited one, as it is after a batch; `now` the world's."""
 
     def __init__(self, state: PlatformState, find: Callable[[Finding], None], now: Callable[[], int]) -> None:
@@ -105,18 +105,18 @@ class Careful:
         """Of those that are wanted still and that a region was told to run: what is beyond the wanted number may all go
         at once, and what was granted and never listed runs nowhere."""
         spec, uid, most = workload.spec, workload.meta.uid, max(1, workload.spec.disruption_max)
-        back: Runs = ()
-        listed: Runs = ()
+        back: Ranges = ()
+        listed: Ranges = ()
         for one in self._state.assignments.values():
             if one.workload == uid and one.stage is ACTIVE:
-                back, listed = joined(back, one.returning), joined(listed, one.ordinals)
+                back, listed = with_numbers(back, one.returning), with_numbers(listed, one.ordinals)
         known = self._identities.get(uid, _Identities())
         news = common(without(back, known.back), known.listed)
-        moving = joined(common(known.back, back), news)
+        moving = with_numbers(common(known.back, back), news)
         self._identities[uid] = _Identities(moving, listed)
         news, moving = (common(some, ((0, _wanted(said)),)) for some in (news, moving))
-        if news and size(moving) > most:
-            told = f"of {spec.replicas} identities {size(moving)} are asked back, and {most} may be gone"
+        if news and count_numbers(moving) > most:
+            told = f"of {spec.replicas} identities {count_numbers(moving)} are asked back, and {most} may be gone"
             self._find(Finding("few-at-once", f"platform batch {seq}: {workload.meta.name}: {told}"))
 
 

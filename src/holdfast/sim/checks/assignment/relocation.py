@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.topology import Region, RegionHealth
 from holdfast.core.model.objects.workloads import WorkloadSpec
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.assignment.surplus import serves
-from holdfast.sim.checks.deadlines import PROMPT_MS, Left
-from holdfast.sim.checks.placement.oracle import Oracle
+from holdfast.sim.checks.deadlines import PROMPT_MS, Unconverged
+from holdfast.sim.checks.placement.oracle import PlacementOracle
 
 #: What is told of whoever lacks room on nodes, and nothing else.
 FULL = (Code.CAPACITY, Code.DEVICE, Code.PORT)
@@ -31,9 +31,9 @@ FULL = (Code.CAPACITY, Code.DEVICE, Code.PORT)
 MOVED_MS = 110_000
 
 
-def not_moved(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Left]:
+def unrelocated_work(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Unconverged]:
     """Slots that wait for room, and could be placed in another region that has some of the same workload."""
-    oracles: dict[str, Oracle] = {}
+    oracles: dict[str, PlacementOracle] = {}
     for name, state in regions.items():
         for slot in [one for one in state.slots.values() if one.phase is Phase.PENDING]:
             if not _waits_for_room(state, slot):
@@ -42,16 +42,16 @@ def not_moved(platform: PlatformState, regions: Mapping[str, RegionState]) -> It
                 there = regions[other.region]
                 if other.uid not in there.assignments or slot.template not in there.templates:
                     continue
-                oracle = oracles.setdefault(other.region, Oracle(there, there.facts.at))
+                oracle = oracles.setdefault(other.region, PlacementOracle(there, there.facts.at))
                 node = oracle.verdict(replace(slot, assignment=other.uid, account="")).node
                 if node:
                     subject = f"{name} slot {slot.workload}/{slot.ordinal}"
                     told = f"waits for room, and {node} of {other.region} would take it"
-                    yield Left("moved", subject, told, MOVED_MS)
+                    yield Unconverged("moved", subject, told, MOVED_MS)
                     break
 
 
-def not_replaced(platform: PlatformState) -> Iterator[Left]:
+def unreplaced_work(platform: PlatformState) -> Iterator[Unconverged]:
     """Work of lost regions that the others are not asked for, though one of them could be. Not identities, nor what has
     room kept for it elsewhere: who takes these over is judged by what they serve."""
     health = {name: one.status.health for name, one in platform.regions.items()}
@@ -61,12 +61,12 @@ def not_replaced(platform: PlatformState) -> Iterator[Left]:
         if spec.exclusive or spec.batch or spec.recovery.budget or workload.meta.deletion is not None:
             continue
         mine = [one for one in platform.assignments.values() if one.workload == uid]
-        ending = {one.region for one in mine if one.stage is Stage.ENDED}
+        ending = {one.region for one in mine if one.stage is AssignmentStage.ENDED}
         able = [name for name in health if health[name] is RegionHealth.HEALTHY and name not in ending]
         asked = sum(share.count for one in mine if serves(one) and one.region not in lost for share in one.shares)
         if asked < spec.replicas and any(_may_be_in(spec, platform.regions[name]) for name in able):
             told = f"has {asked} of {spec.replicas} replicas assigned outside of {', '.join(lost)}"
-            yield Left("replaced", f"workload {workload.meta.name} {workload.meta.generation}", told, PROMPT_MS)
+            yield Unconverged("replaced", f"workload {workload.meta.name} {workload.meta.generation}", told, PROMPT_MS)
 
 
 def _may_be_in(spec: WorkloadSpec, region: Region) -> bool:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
-from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.topology import TaintEffect
 from holdfast.core.model.objects.workloads import OnDeadline, Workload
 from holdfast.core.model.records.assignments import ACTIVE
 from holdfast.core.model.records.lifecycle import Phase
-from holdfast.core.model.values.conditions import Truth
+from holdfast.core.model.values.conditions import ConditionStatus
 from holdfast.core.model.values.structs import Revision
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.deadlines import PROMPT_MS, Left
+from holdfast.sim.checks.deadlines import PROMPT_MS, Unconverged
 
 #: Whatever is to end has ended within this: its grace, the margin after it, and a fence where nobody answers.
 ENDING_MS = 45_000
@@ -27,7 +27,7 @@ PLACED = "Placed"
 ALLOWED = "region.allowed"
 
 
-def misreported(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Left]:
+def wrong_status(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Unconverged]:
     """What is said of workloads, and is not so."""
     for uid, workload in platform.workloads.items():
         phases = [one.phase for state in regions.values() for one in state.slots.values() if one.workload == uid]
@@ -37,14 +37,14 @@ def misreported(platform: PlatformState, regions: Mapping[str, RegionState]) -> 
                 yield from _miscounted(workload, phases.count(Phase.SERVING))
 
 
-def unmended(where: str, state: RegionState) -> Iterator[Left]:
+def overdue_breaches(where: str, state: RegionState) -> Iterator[Unconverged]:
     """What the world has broken in a region, and is not mended by its deadline; or is over, and nobody says so."""
     for (invariant, key), breach in state.breaches.items():
         subject = f"{where} {invariant} {key}"
         if breach.deadline <= state.facts.at:
-            yield Left("mended", subject, f"should have been mended by {breach.deadline}", ENDING_MS)
+            yield Unconverged("mended", subject, f"should have been mended by {breach.deadline}", ENDING_MS)
         elif invariant == ALLOWED and not any(_may_not_stay(state, int(key.removeprefix("node/")))):
-            yield Left("mended", subject, "is over, and said to be broken", PROMPT_MS)
+            yield Unconverged("mended", subject, "is over, and said to be broken", PROMPT_MS)
 
 
 def _may_not_stay(state: RegionState, uid: Revision) -> Iterator[bool]:
@@ -54,24 +54,24 @@ def _may_not_stay(state: RegionState, uid: Revision) -> Iterator[bool]:
     yield len(tenants) > 1 and not node.shares_user and Capability.USERS not in node.capabilities
     for slot in there:
         template, tenant = state.templates[slot.template], state.assignments[slot.assignment].tenant
-        for taint in [one for one in node.taints if one.effect is Effect.EVICT]:
+        for taint in [one for one in node.taints if one.effect is TaintEffect.EVICT]:
             yield not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate)
         yield bool(node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant)
         yield template.isolation is Isolation.STRICT and not set(STRICT) <= set(node.capabilities)
 
 
-def _miscounted(workload: Workload, serving: int) -> Iterator[Left]:
+def _miscounted(workload: Workload, serving: int) -> Iterator[Unconverged]:
     status, subject = workload.status, f"workload {workload.meta.name}"
     if (status.bound, status.ready, status.serving) != (serving, serving, serving):
         told = f"{status.bound} bound, {status.ready} ready and {status.serving} serving"
-        yield Left("status", subject, f"is said to have {told}, and {serving} serve")
-    is_placed = any(one.type == PLACED and one.status is Truth.TRUE for one in status.conditions)
+        yield Unconverged("status", subject, f"is said to have {told}, and {serving} serve")
+    is_placed = any(one.type == PLACED and one.status is ConditionStatus.TRUE for one in status.conditions)
     if not workload.spec.batch and is_placed is not (serving >= workload.spec.replicas):
         told = f"{serving} of {workload.spec.replicas} have a node"
-        yield Left("status", subject, f"is said to be{'' if is_placed else ' not'} placed, and {told}")
+        yield Unconverged("status", subject, f"is said to be{'' if is_placed else ' not'} placed, and {told}")
 
 
-def _late(platform: PlatformState, workload: Workload, there: int) -> Iterator[Left]:
+def _late(platform: PlatformState, workload: Workload, there: int) -> Iterator[Unconverged]:
     spec = workload.spec
     if not spec.deadline or spec.on_deadline is not OnDeadline.FAIL or workload.status.succeeded >= spec.replicas:
         return
@@ -80,4 +80,4 @@ def _late(platform: PlatformState, workload: Workload, there: int) -> Iterator[L
     active = sum(one.stage is ACTIVE for one in assigned)
     if late >= 0 and (there or active):
         told = f"was to fail {late} ms ago, and {active} assignments and {there} replicas are left"
-        yield Left("deadline", f"workload {workload.meta.name}", told, ENDING_MS)
+        yield Unconverged("deadline", f"workload {workload.meta.name}", told, ENDING_MS)

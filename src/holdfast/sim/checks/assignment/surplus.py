@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.workloads import Workload
-from holdfast.core.model.records.assignments import ACTIVE, Assignment, Purpose
+from holdfast.core.model.records.assignments import ACTIVE, Assignment, AssignmentPurpose
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.platform.state.tables import PlatformState
 from holdfast.core.region.state.tables import RegionState
@@ -19,7 +19,7 @@ from holdfast.core.region.state.tables import RegionState
 Regions = Mapping[str, RegionState]
 
 
-def moves(platform: PlatformState, regions: Regions, workload: Workload, more: int) -> bool:
+def is_moving(platform: PlatformState, regions: Regions, workload: Workload, more: int) -> bool:
     """Whether so many more are assigned since work moves of which no more may be gone now: where it goes to it waits,
     for a reason that is judged with that slot, and where it was it serves: all of it, or what a region offered back, or
     what holds the quota that the others wait for."""
@@ -46,7 +46,7 @@ def phases_of(regions: Regions, workload: Workload) -> Counter[Phase]:
 
 def serves(assignment: Assignment) -> bool:
     """Whether its replicas are among those that people asked for."""
-    return assignment.purpose is Purpose.SERVING and assignment.stage is ACTIVE
+    return assignment.purpose is AssignmentPurpose.SERVING and assignment.stage is ACTIVE
 
 
 def _offered_back(platform: PlatformState, regions: Regions, workload: Workload) -> int:

@@ -18,14 +18,14 @@ import msgspec
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.envelope import Envelope
-from holdfast.core.ledger.partial import Unmet
+from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.commands import Bind, Propose
 
 #: Of requests that are equal, and wait together: template and assignment's tenant and class, by whoever looks at them.
-Equals = tuple[str, str, str]
+WaitingGroup = tuple[str, str, str]
 #: A command by its sender, session and number.
-Number = tuple[str, Revision, int]
+CommandNumber = tuple[str, Revision, int]
 #: The pause after a first refusal, and the longest; each time it is twice as long.
 PAUSE_MS, PAUSE_MOST_MS = 200, 30_000
 #: For so much of the life of a proposal one is meant to be valid.
@@ -33,7 +33,7 @@ MEANT_OF_LIFE = 4, 5
 #: Whoever has an answer looks again within this.
 HEARD_MS = 200
 
-_unmet = msgspec.msgpack.Decoder(list[Unmet])
+_unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 
 
 class _Pause(NamedTuple):
@@ -44,25 +44,25 @@ class _Pause(NamedTuple):
     behind: Revision
 
 
-class Excused:
+class SchedulerExcuses:
     """What schedulers of one region said, and what became of it. `equals` says with whom a request waits, `clock` how
     much time has passed, whatever the ledger's own does."""
 
-    def __init__(self, equals: Callable[[Revision, str], Equals | None], clock: Callable[[], int]) -> None:
+    def __init__(self, equals: Callable[[Revision, str], WaitingGroup | None], clock: Callable[[], int]) -> None:
         self._equals = equals
         self._clock = clock
-        self._pauses: dict[tuple[str, Equals], _Pause] = {}
+        self._pauses: dict[tuple[str, WaitingGroup], _Pause] = {}
         #: By a command that was refused, all of it or parts: when that was, and whose pauses begin when it is heard.
-        self._unheard: dict[Number, tuple[int, dict[tuple[str, Equals], _Pause]]] = {}
+        self._unheard: dict[CommandNumber, tuple[int, dict[tuple[str, WaitingGroup], _Pause]]] = {}
         #: By a proposal that a scheduler apart has sent: until when it was meant to be valid.
-        self._valid: dict[Number, Instant] = {}
+        self._valid: dict[CommandNumber, Instant] = {}
         #: By scheduler and slot: until when a proposal that it sent can land.
         self._sent: dict[tuple[str, Revision, int, str], Instant] = {}
         #: By session of a scheduler apart its proposals in their order, which it numbers by: and those by their number.
         self._proposals: dict[tuple[str, Revision], list[Propose]] = {}
-        self._proposal: dict[Number, Propose] = {}
+        self._proposal: dict[CommandNumber, Propose] = {}
         #: By slot that is reserved: with whom it waited.
-        self._reserved: dict[SlotKey, Equals] = {}
+        self._reserved: dict[SlotKey, WaitingGroup] = {}
 
     def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
         """A scheduler apart sends something to its region, or has an answer to it."""
@@ -82,16 +82,16 @@ class Excused:
                     else:
                         self._sent[key] = command.valid_until
 
-    def made(self, by: Number, sent: Instant, life_ms: int) -> Instant:
+    def made(self, by: CommandNumber, sent: Instant, life_ms: int) -> Instant:
         """When a proposal was made: it may have waited on its way for others to be answered, and says until when it is
         meant to be valid. One from beside the leader waits for nobody."""
         return min(sent, self._valid.get(by, sent + life_ms) - life_ms * MEANT_OF_LIFE[0] // MEANT_OF_LIFE[1])
 
-    def sent(self, by: Number) -> Propose | None:
+    def sent(self, by: CommandNumber) -> Propose | None:
         """A proposal of a scheduler apart; of one from beside the leader nothing is known."""
         return self._proposal.get(by)
 
-    def beside(self, by: Number, in_flight: Iterable[int]) -> list[Propose]:
+    def beside(self, by: CommandNumber, in_flight: Iterable[int]) -> list[Propose]:
         """What a scheduler apart had on its way when it made a proposal, whatever became of it; what was answered
         before that was sent included. It numbers what it proposes in one session from 1 on."""
         known = self._proposals.get(by[:2], [])
@@ -101,7 +101,7 @@ class Excused:
         """The region refuses something as a whole, at a time of its own."""
         command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
         if isinstance(command, Propose):
-            parts = [Unmet(*one) for one in answer.facts.get("refused", ())]
+            parts = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
             behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
             named = [self._equals(group.assignment, group.template) for group in command.groups]
             self._pause(number, named, at, behind)
@@ -109,7 +109,7 @@ class Excused:
             self._pause(number, [self._reserved.pop(slot, None) for slot in command.slots], at)
 
     def met_in_part(
-        self, by: Number, groups: list[Equals | None], answer: bytes, at: Instant, *, bound: bool = True
+        self, by: CommandNumber, groups: list[WaitingGroup | None], answer: bytes, at: Instant, *, bound: bool = True
     ) -> None:
         """A proposal has landed but for some parts: whoever lost some may wait as if all had been refused. What is
         not `bound` is reserved: it has not come through before it is."""
@@ -122,7 +122,7 @@ class Excused:
             elif group is not None and bound:
                 self._come_through((by[0], group))
 
-    def reserved(self, slots: Iterable[SlotKey], group: Equals | None) -> None:
+    def reserved(self, slots: Iterable[SlotKey], group: WaitingGroup | None) -> None:
         """Slots of one request are reserved, and are bound later or given back."""
         if group is not None:
             self._reserved.update(dict.fromkeys(slots, group))
@@ -134,7 +134,7 @@ class Excused:
             if group is not None:
                 self._come_through((actor, group))
 
-    def _come_through(self, key: tuple[str, Equals]) -> None:
+    def _come_through(self, key: tuple[str, WaitingGroup]) -> None:
         """What was in vain before does not count any more. A pause that has begun ends when it was to."""
         known = self._pauses.get(key)
         if known is not None:
@@ -143,12 +143,14 @@ class Excused:
                 if mine.get(key) is known:
                     mine[key] = self._pauses[key]
 
-    def declined(self, by: Number, slots: Iterable[SlotKey], at: Instant) -> None:
+    def declined(self, by: CommandNumber, slots: Iterable[SlotKey], at: Instant) -> None:
         """Slots that were reserved are given back: whoever waits with them may wait a while. Who gives back knows."""
         self._pause(by, [self._reserved.pop(slot, None) for slot in slots], at)
         del self._unheard[by]
 
-    def _pause(self, by: Number, groups: Iterable[Equals | None], at: Instant, behind: Revision = 0) -> None:
+    def _pause(
+        self, by: CommandNumber, groups: Iterable[WaitingGroup | None], at: Instant, behind: Revision = 0
+    ) -> None:
         _, mine = self._unheard.get(by, (0, {}))
         self._unheard[by] = self._clock(), mine
         for key in dict.fromkeys((by[0], group) for group in groups if group is not None):
@@ -157,7 +159,7 @@ class Excused:
             until = at + min(PAUSE_MOST_MS, PAUSE_MS << min(times, 10)) + HEARD_MS
             self._pauses[key] = mine[key] = _Pause(times + 1, until, behind)
 
-    def _heard(self, by: Number) -> None:
+    def _heard(self, by: CommandNumber) -> None:
         """Whoever was refused knows by now: what it was to wait for begins here."""
         began, pauses = self._unheard.pop(by, (0, {}))
         for key, pause in pauses.items():
@@ -166,7 +168,7 @@ class Excused:
 
     def is_excused(
         self,
-        by: Number,
+        by: CommandNumber,
         in_flight: Iterable[int],
         request: tuple[Revision, str],
         ordinal: int,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from holdfast.core.ledger.codec import Record
+from holdfast.core.ledger.codec import LogRecord
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.records.decisions import Decision, Pass
+from holdfast.core.model.records.decisions import DecisionEvidence, SchedulingPass
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.placement.log_view import Followed
+from holdfast.sim.checks.placement.log_view import RegionLogView
 from holdfast.sim.checks.placement.usage import Amounts, amounts, grow
 
 WHOLE = 1_000_000
@@ -31,10 +31,10 @@ class _Turn(NamedTuple):
     taken: Amounts
 
 
-class TurnOrder:
+class FairShareCheck:
     """The judge of one region's turns. It looks after each batch, and judges with what it saw before."""
 
-    def __init__(self, state: RegionState, log: Followed) -> None:
+    def __init__(self, state: RegionState, log: RegionLogView) -> None:
         self._state = state
         self._log = log
         self._seq = 0
@@ -55,7 +55,7 @@ class TurnOrder:
             if account.startswith("quota/")
         }
 
-    def judge(self, record: Record[Any], decision: Decision) -> str:
+    def judge(self, record: LogRecord[Any], decision: DecisionEvidence) -> str:
         """What is wrong with the order of a proposal; empty: nothing, or nothing that can be said."""
         if decision.in_flight or seq_of(decision.view) != self._seq:
             return ""
@@ -68,7 +68,7 @@ class TurnOrder:
             grow(spent.setdefault(turn.tenant, {}), turn.taken)
         return ""
 
-    def _turn(self, one: Pass, record: Record[Any]) -> _Turn | None:
+    def _turn(self, one: SchedulingPass, record: LogRecord[Any]) -> _Turn | None:
         requests = [(uid, one.template) for uid, _ in one.requests]
         if any(self._log.assignments[uid].deadline or (uid, one.template) not in self._since for uid, _ in requests):
             return None
@@ -97,7 +97,7 @@ class TurnOrder:
         return max(parts, default=0)
 
 
-def _placed(record: Record[Any], requests: list[tuple[Revision, str]]) -> Iterator[SlotsPlaced]:
+def _placed(record: LogRecord[Any], requests: list[tuple[Revision, str]]) -> Iterator[SlotsPlaced]:
     for event in record.events:
         if isinstance(event, SlotsPlaced) and (event.assignment, event.template) in requests:
             yield event

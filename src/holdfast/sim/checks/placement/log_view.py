@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from holdfast.core.ledger.builtin.overrides import OverrideEnded, OverrideOpened
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.assignments import Assignment
 from holdfast.core.model.records.nodes import Node
@@ -19,7 +19,7 @@ from holdfast.core.region import events as e
 from holdfast.sim.checks.placement.usage import amounts, is_open, outlives_its_fence, place_of
 
 
-class Stood(NamedTuple):
+class SlotInLog(NamedTuple):
     """A slot on a node: which one, under which template, of which assignment."""
 
     node: Revision
@@ -27,7 +27,7 @@ class Stood(NamedTuple):
     assignment: Revision
 
 
-class Followed:
+class RegionLogView:
     """A region as its log tells it."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Followed:
         self.assignments: dict[Revision, Assignment] = {}
         self.priorities: dict[str, int] = {}
         self.validities: dict[str, Revision] = {}
-        self.stands: dict[SlotKey, Stood] = {}
+        self.stands: dict[SlotKey, SlotInLog] = {}
         #: Those that were opened here, and those of the platform: each ledger has uids of its own.
         self.overrides: dict[tuple[str, Revision], Override] = {}
 
@@ -47,15 +47,15 @@ class Followed:
                 self.nodes[node.uid] = node
             case e.NodeRemoved(uid):
                 self.nodes.pop(uid, None)
-            case e.TemplateStored(digest, template):
+            case e.TemplateReceived(digest, template):
                 self.templates[digest] = template
-            case e.AssignmentStored(assignment):
+            case e.AssignmentReceived(assignment):
                 self.assignments[assignment.uid] = assignment
-            case e.ClassStored(known):
+            case e.PriorityClassReceived(known):
                 self.priorities[known.meta.name] = known.spec.priority
-            case e.ValidityStored(validity):
+            case e.ValidityReceived(validity):
                 self.validities[validity.scope] = validity.revision
-            case e.OverrideStored(override):
+            case e.OverrideReceived(override):
                 self.overrides["platform", override.uid] = override
             case OverrideOpened(override):
                 self.overrides["here", override.uid] = override
@@ -64,16 +64,16 @@ class Followed:
             case e.SlotsReleased(releases):
                 for one in releases:
                     self.stands.pop(one.slot, None)
-            case e.ShippedGone(gone) if gone.kind == "override":
+            case e.ShippedObjectRemoved(gone) if gone.kind == "override":
                 self.overrides.pop(("platform", int(gone.key)), None)
-            case e.ShippedGone(gone) if gone.kind == "validity":
+            case e.ShippedObjectRemoved(gone) if gone.kind == "validity":
                 self.validities.pop(gone.key, None)
 
     def place(self, placed: e.SlotsPlaced, ordinal: int, node: Revision) -> None:
         """One slot stands on a node now."""
-        self.stands[placed.workload, ordinal] = Stood(node, placed.template, placed.assignment)
+        self.stands[placed.workload, ordinal] = SlotInLog(node, placed.template, placed.assignment)
 
-    def in_force(self, action: Action, at: Instant) -> set[str]:
+    def in_force(self, action: OverrideAction, at: Instant) -> set[str]:
         """What overrides of a kind aim at, of those that have not ended."""
         return {one.target for one in self.overrides.values() if one.action is action and one.ends > at}
 
@@ -92,7 +92,7 @@ class Followed:
 
     def domains(self, placed: e.SlotsPlaced, key: str, at: Instant, settings: Settings) -> set[str]:
         """The domains in which there is a node that is meant for such work and large enough, full or not."""
-        avoided, known = self.in_force(Action.AVOID_ZONE, at), self.assignments[placed.assignment]
+        avoided, known = self.in_force(OverrideAction.AVOID_ZONE, at), self.assignments[placed.assignment]
         nodes = [node for node in self.nodes.values() if is_open(node) and node.zone not in avoided]
         if known.exclusive:
             nodes = [node for node in nodes if not outlives_its_fence(node, settings)]

@@ -13,23 +13,23 @@ from collections.abc import Iterator
 
 from holdfast.core.model.objects.workloads import Template
 from holdfast.core.model.records.nodes import Node
-from holdfast.core.region.commands import Placement
-from holdfast.sim.checks.placement.log_view import Followed, Stood
+from holdfast.core.region.commands import SlotPlacement
+from holdfast.sim.checks.placement.log_view import RegionLogView, SlotInLog
 from holdfast.sim.checks.placement.usage import is_open, place_of
 
 #: A promise, and how it is broken.
 Broken = tuple[str, str]
 
 
-def misplaced(log: Followed, template: Template, tenant: str, one: Placement) -> Iterator[Broken]:
+def placement_errors(log: RegionLogView, template: Template, tenant: str, one: SlotPlacement) -> Iterator[Broken]:
     """What is wrong with a placement, which stands in the log already."""
     node = log.nodes[one.node]
-    yield from not_meant(log, template, tenant, node)
+    yield from broken_node_rules(log, template, tenant, node)
     yield from _not_given(template, node, one)
     yield from _among_others(log, template, tenant, node)
 
 
-def not_meant(log: Followed, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
+def broken_node_rules(log: RegionLogView, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
     """Whether a node takes such work at all."""
     if not is_open(node):
         yield "meant", f"{node.name} takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
@@ -38,7 +38,7 @@ def not_meant(log: Followed, template: Template, tenant: str, node: Node) -> Ite
         yield "meant", f"{node.name} is not for it: {why}"
 
 
-def _not_given(template: Template, node: Node, one: Placement) -> Iterator[Broken]:
+def _not_given(template: Template, node: Node, one: SlotPlacement) -> Iterator[Broken]:
     models = [node.devices[index].model for index in one.devices if index < len(node.devices)]
     wrong = [model for model in models if template.gpu_models and model not in template.gpu_models]
     if len(set(one.devices)) != template.gpus or len(models) != template.gpus or wrong:
@@ -49,7 +49,7 @@ def _not_given(template: Template, node: Node, one: Placement) -> Iterator[Broke
         yield "given", f"it asks for {template.ports} ports, and has {one.ports} of {node.name}: {node.ports}"
 
 
-def _among_others(log: Followed, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
+def _among_others(log: RegionLogView, template: Template, tenant: str, node: Node) -> Iterator[Broken]:
     for apart in template.apart:
         here = [one for one in _members(log, apart.group, tenant) if _is_in(log, one, node, apart.key)]
         if len(here) > apart.most:
@@ -61,7 +61,7 @@ def _among_others(log: Followed, template: Template, tenant: str, node: Node) ->
             yield "near", f"none of {near.group} is in {near.key} {place_of(node, near.key)}, and others are elsewhere"
 
 
-def _members(log: Followed, group: str, tenant: str) -> list[Stood]:
+def _members(log: RegionLogView, group: str, tenant: str) -> list[SlotInLog]:
     """All of a tenant's group: whose template names it."""
     found = []
     for one in log.stands.values():
@@ -72,5 +72,5 @@ def _members(log: Followed, group: str, tenant: str) -> list[Stood]:
     return found
 
 
-def _is_in(log: Followed, one: Stood, node: Node, key: str) -> bool:
+def _is_in(log: RegionLogView, one: SlotInLog, node: Node, key: str) -> bool:
     return place_of(log.nodes[one.node], key) == place_of(node, key)

@@ -6,6 +6,8 @@
 Of a slot it says which node would take it as it stands, without anybody making room; or every code that really keeps it
 from some node. A reason that somebody told is true if its code is among these. Of many that wait each is judged as if
 it were next.
+
+Size: every gate once more, written apart from those that it judges.
 """
 
 from __future__ import annotations
@@ -15,55 +17,63 @@ from typing import NamedTuple
 
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
-from holdfast.core.model.objects.policies import Action, Override
+from holdfast.core.model.objects.policies import Override, OverrideAction
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Stage
-from holdfast.core.model.records.grants import Allowance
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
+from holdfast.core.model.records.grants import AcceptedGrant
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.limits import NODE_SLOTS_MAX
 from holdfast.core.model.values.structs import Instant, SlotKey
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.placement.usage import Amounts, Counted, amounts, device, is_open, outlives_its_fence, place_of
+from holdfast.sim.checks.placement.usage import (
+    Amounts,
+    CountedRegion,
+    amounts,
+    device,
+    is_open,
+    outlives_its_fence,
+    place_of,
+)
 
 #: What is told of a slot that no node would take, were it empty and open.
 NEVER_FITS = "never-fits"
 
 
-class Verdict(NamedTuple):
+class OracleVerdict(NamedTuple):
     """The node that would take a slot, empty: none; and every code that keeps it from somewhere."""
 
     node: str
     shut: frozenset[str]
 
 
-class Oracle:
+class PlacementOracle:
     """What a region could place, at one moment of its ledger's time; were some slots of it not there."""
 
     def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
-        self.counted = Counted(state, at, without)
+        self.counted = CountedRegion(state, at, without)
         self._state, self._at = state, at
         self._overrides = [one for one in state.every_override() if one.ends > at]
-        self._avoided = {one.target for one in self._in_force(Action.AVOID_ZONE)}
+        self._avoided = {one.target for one in self._in_force(OverrideAction.AVOID_ZONE)}
 
-    def waiting(self) -> Iterator[tuple[Slot, Verdict]]:
+    def waiting(self) -> Iterator[tuple[Slot, OracleVerdict]]:
         """Every slot that waits, with what is to be said of it."""
         for slot in self.counted.slots.values():
             if slot.phase == "pending":
                 yield slot, self.verdict(slot)
 
-    def verdict(self, slot: Slot) -> Verdict:
+    def verdict(self, slot: Slot) -> OracleVerdict:
         """Whether a slot that waits could be placed now."""
         shut, nodes = {str(code) for code in self.shut(slot)}, self.counted.nodes.values()
         codes = set(shut)
         for node in nodes:
             mine = {str(code) for code in self.refusals(slot, node)}
             if not mine and not shut:
-                return Verdict(node.name, frozenset())
+                return OracleVerdict(node.name, frozenset())
             codes |= mine
         if all(self._never(slot, node) for node in nodes):
             codes.add(NEVER_FITS if nodes else Code.NODE_UNAVAILABLE.value)
-        return Verdict("", frozenset(codes))
+        return OracleVerdict("", frozenset(codes))
 
     # For all of it
 
@@ -71,13 +81,13 @@ class Oracle:
         """Every code for which a slot is placed on no node, whatever these say."""
         assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
         asked = [share for share in assignment.shares if share.template == slot.template and share.count > 0]
-        if not asked or assignment.stage is not Stage.ACTIVE or not self._has_right(assignment, slot):
+        if not asked or assignment.stage is not AssignmentStage.ACTIVE or not self._has_right(assignment, slot):
             yield Code.NOT_ASSIGNED
         if assignment.fails_late and 0 < assignment.deadline <= self._at:
             yield Code.DEADLINE_MISSED
         if assignment.jurisdictions and self._state.place.jurisdiction not in assignment.jurisdictions:
             yield Code.RESIDENCY
-        if {one.target for one in self._in_force(Action.PAUSE_SCHEDULING)} & {"", assignment.tenant}:
+        if {one.target for one in self._in_force(OverrideAction.PAUSE_SCHEDULING)} & {"", assignment.tenant}:
             yield Code.PAUSED
         if assignment.priority_class not in self._state.classes:
             yield Code.NOT_FOUND
@@ -85,7 +95,7 @@ class Oracle:
         if self._is_firm(assignment) and self._crowds_out(assignment.tenant, amounts(template.need)):
             yield Code.PROTECTED
 
-    def _in_force(self, action: Action) -> list[Override]:
+    def _in_force(self, action: OverrideAction) -> list[Override]:
         return [one for one in self._overrides if one.action is action]
 
     def _has_right(self, assignment: Assignment, slot: Slot) -> bool:
@@ -112,7 +122,7 @@ class Oracle:
         ended = all(one is not None and one.ends <= self._at for one in granted)
         yield Code.GRANT_ENDED if ended else Code.OVER_GRANT
 
-    def _pays(self, allowance: Allowance, need: Amounts) -> bool:
+    def _pays(self, allowance: AcceptedGrant, need: Amounts) -> bool:
         charged, target = self.counted.charged.get(allowance.account, {}), amounts(allowance.target)
         return all(charged.get(name, 0) + more <= target.get(name, 0) for name, more in need.items() if more)
 

@@ -17,18 +17,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.ledger.codec import Batch, Evidence, Record, read_evidence
-from holdfast.core.ledger.revision import revision, show
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.ledger.codec import Batch, Evidence, LogRecord, read_evidence
+from holdfast.core.ledger.revision import format_revision, pack_revision
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsBound, SlotsPlaced, SlotsReleased
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.sim.checks.placement.fair_share import TurnOrder
-from holdfast.sim.checks.placement.log_view import Followed
-from holdfast.sim.checks.placement.node_rules import misplaced, not_meant
-from holdfast.sim.checks.placement.queue_order import QueueOrder
+from holdfast.sim.checks.placement.fair_share import FairShareCheck
+from holdfast.sim.checks.placement.log_view import RegionLogView
+from holdfast.sim.checks.placement.node_rules import broken_node_rules, placement_errors
+from holdfast.sim.checks.placement.queue_order import QueueOrderCheck
 from holdfast.sim.checks.placement.usage import place_of
 
 PROPOSE = "propose"
@@ -38,7 +38,7 @@ REPAIR = "controller/repair"
 PAUSABLE = ("move", "stop", "drop-hold")
 
 
-class Placements:
+class PlacementCheck:
     """The judge of one region's placements. `state` is the audited one, as it is after a batch.
 
     The order of the queue is judged as long as schedulers hear of everything (`hears`): who is deaf passes whom it has
@@ -60,9 +60,9 @@ class Placements:
         self._where = where
         self._find = find
         self._state = state
-        self._log = Followed()
-        self.queue = QueueOrder(state, self._log, clock, past)
-        self._turns = TurnOrder(state, self._log)
+        self._log = RegionLogView()
+        self.queue = QueueOrderCheck(state, self._log, clock, past)
+        self._turns = FairShareCheck(state, self._log)
         #: How many placements were judged.
         self.judged = 0
 
@@ -70,7 +70,7 @@ class Placements:
         """The next batch; what its senders said besides is asked for only if something was placed."""
         proposals = any(record.command == PROPOSE for record in batch.records)
         said = {one.record: one.payload for one in evidence()} if proposals else {}
-        position = revision(batch.header.seq)
+        position = pack_revision(batch.header.seq)
         for where, told in self.queue.confirmed():
             if self._hears():
                 self._tell("queue-order", where, told)
@@ -100,7 +100,7 @@ class Placements:
             self._log.place(placed, one.ordinal, one.node)
             slot = placed.workload, one.ordinal
             self._judge_pause(slot, one.node, at, position)
-            for promise, why in misplaced(self._log, template, tenant, one):
+            for promise, why in placement_errors(self._log, template, tenant, one):
                 self._tell(promise, position, f"slot {slot}: {why}")
             for rule in template.spread:
                 counts = self._log.spread(placed.workload, rule.key)
@@ -116,46 +116,52 @@ class Placements:
         self._judge_pause(slot, node, at, position)
         stands = self._log.stands[slot]
         template, tenant = self._log.templates[stands.template], self._log.assignments[stands.assignment].tenant
-        for promise, why in not_meant(self._log, template, tenant, self._log.nodes[node]):
+        for promise, why in broken_node_rules(self._log, template, tenant, self._log.nodes[node]):
             self._tell(promise, position, f"slot {slot}: {why}")
 
     def _judge_pause(self, slot: SlotKey, node: Revision, at: Instant, position: Revision) -> None:
         tenant = self._log.assignments[self._log.stands[slot].assignment].tenant
-        if self._log.in_force(Action.PAUSE_SCHEDULING, at) & {"", tenant}:
+        if self._log.in_force(OverrideAction.PAUSE_SCHEDULING, at) & {"", tenant}:
             self._tell("paused", position, f"slot {slot} was placed while scheduling is paused for {tenant}")
         zone = self._log.nodes[node].zone
-        if zone in self._log.in_force(Action.AVOID_ZONE, at):
+        if zone in self._log.in_force(OverrideAction.AVOID_ZONE, at):
             self._tell("paused", position, f"slot {slot} was placed in zone {zone}, which is avoided")
 
-    def _judge_repair(self, record: Record[Any], position: Revision) -> None:
+    def _judge_repair(self, record: LogRecord[Any], position: Revision) -> None:
         """While people have paused repair it gives up nothing, and stops nothing."""
-        if record.actor == REPAIR and record.command in PAUSABLE and self._log.in_force(Action.PAUSE_REPAIR, record.at):
+        if (
+            record.actor == REPAIR
+            and record.command in PAUSABLE
+            and self._log.in_force(OverrideAction.PAUSE_REPAIR, record.at)
+        ):
             self._tell("paused", position, f"repair did {record.command} while it is paused")
 
-    def _judge_decided(self, record: Record[Any], decision: Decision, position: Revision) -> None:
+    def _judge_decided(self, record: LogRecord[Any], decision: DecisionEvidence, position: Revision) -> None:
         for code, _, count in [one for found in decision.passes for one in found.rejected]:
             self._acted[f"shut.{code}"] += count
         tenants = [self._log.assignments[one.assignment].tenant for one in _placed(record)]
         wrong = [tenant for tenant in tenants if decision.passes and decision.policy != self._log.valid(tenant)]
         if wrong:
-            told = f"{show(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
-            self._tell("policy-valid", position, f"it was decided by policy {show(decision.policy)}, and {told}")
+            told = f"{format_revision(self._log.valid(wrong[0]))} is valid for {wrong[0]}"
+            self._tell(
+                "policy-valid", position, f"it was decided by policy {format_revision(decision.policy)}, and {told}"
+            )
         wrongly = self.queue.take(record, decision, position) or self._turns.judge(record, decision)
         if wrongly and self._hears():
             self._tell("queue-order", position, wrongly)
 
     def _tell(self, promise: str, position: Revision, detail: str) -> None:
-        self._find(Finding(promise, f"{self._where} {show(position)}: {detail}"))
+        self._find(Finding(promise, f"{self._where} {format_revision(position)}: {detail}"))
 
 
-def _placed(record: Record[Any]) -> list[SlotsPlaced]:
+def _placed(record: LogRecord[Any]) -> list[SlotsPlaced]:
     return [event for event in record.events if isinstance(event, SlotsPlaced)]
 
 
-def _decision(payload: bytes) -> Decision:
+def _decision(payload: bytes) -> DecisionEvidence:
     """What the scheduler said; nothing when it said something else, or it was cut."""
     try:
         found = read_evidence(payload) if payload else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         found = None
-    return found if isinstance(found, Decision) else Decision(0, 0, ())
+    return found if isinstance(found, DecisionEvidence) else DecisionEvidence(0, 0, ())

@@ -16,20 +16,20 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.core.ledger.codec import Record
+from holdfast.core.ledger.codec import LogRecord
 from holdfast.core.ledger.revision import seq_of
-from holdfast.core.model.records.decisions import Decision
+from holdfast.core.model.records.decisions import DecisionEvidence
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.events import SlotsPlaced
 from holdfast.core.region.state.tables import RegionState
-from holdfast.sim.checks.placement.excuses import Equals, Excused, Number
-from holdfast.sim.checks.placement.log_view import Followed
-from holdfast.sim.checks.placement.oracle import Oracle
+from holdfast.sim.checks.placement.excuses import CommandNumber, SchedulerExcuses, WaitingGroup
+from holdfast.sim.checks.placement.log_view import RegionLogView
+from holdfast.sim.checks.placement.oracle import PlacementOracle
 
 
-class Waiting(NamedTuple):
+class WaitingSlot(NamedTuple):
     """A slot that waits and could be placed: of which assignment and template, and since which batch."""
 
     assignment: Revision
@@ -37,11 +37,11 @@ class Waiting(NamedTuple):
     since: int
 
 
-class Proposed(NamedTuple):
+class LandedProposal(NamedTuple):
     """A proposal that has landed: whose, what it was based on, what was placed, when it was made, where in the log."""
 
-    by: Number
-    decision: Decision
+    by: CommandNumber
+    decision: DecisionEvidence
     placed: tuple[SlotsPlaced, ...]
     made: Instant
     position: Revision
@@ -49,37 +49,37 @@ class Proposed(NamedTuple):
     beside: tuple[SlotsPlaced, ...]
 
 
-class Passed(NamedTuple):
+class PassedOverSlot(NamedTuple):
     """A slot that was passed over by a proposal, as far as is known."""
 
     slot: SlotKey
-    one: Waiting
-    by: Proposed
+    one: WaitingSlot
+    by: LandedProposal
 
 
-class QueueOrder:
+class QueueOrderCheck:
     """The judge of one region's queue."""
 
     def __init__(
-        self, state: RegionState, log: Followed, clock: Callable[[], int], past: Callable[[int], RegionState]
+        self, state: RegionState, log: RegionLogView, clock: Callable[[], int], past: Callable[[int], RegionState]
     ) -> None:
         self._state = state
         self._log = log
         #: The state after a batch, folded anew.
         self._past = past
-        self.excused = Excused(self._equals, clock)
-        self._could: dict[SlotKey, Waiting] = {}
+        self.excused = SchedulerExcuses(self._equals, clock)
+        self._could: dict[SlotKey, WaitingSlot] = {}
         #: By template: whether its slots are bound at once, as far as that was seen.
         self._binds: dict[str, bool] = {}
         #: Proposals of this batch, and who was passed over in the last one: a refusal is answered after its batch.
-        self._proposed: list[Proposed] = []
-        self._passed: list[Passed] = []
+        self._proposed: list[LandedProposal] = []
+        self._passed: list[PassedOverSlot] = []
         #: By scheduler: where in the log its proposals are, and what they placed.
         self._landed: dict[str, list[tuple[int, tuple[SlotsPlaced, ...]]]] = {}
         #: By batch: when it was written.
         self._written: dict[int, Instant] = {}
 
-    def _equals(self, assignment: Revision, template: str) -> Equals | None:
+    def _equals(self, assignment: Revision, template: str) -> WaitingGroup | None:
         known = self._log.assignments.get(assignment)
         return (template, known.tenant, known.priority_class) if known is not None else None
 
@@ -103,7 +103,7 @@ class QueueOrder:
                 found.append((by.position, f"slot {slot} {told}"))
         return found
 
-    def _had_room(self, slot: SlotKey, one: Waiting, by: Proposed) -> bool:
+    def _had_room(self, slot: SlotKey, one: WaitingSlot, by: LandedProposal) -> bool:
         """Whether a slot could be placed on the view of a proposal, beside what is as urgent in it, and beside all that
         was on its way: whether that was in its turn is asked when it lands."""
         mine = self.priority(one.assignment)
@@ -126,9 +126,9 @@ class QueueOrder:
         waits = state.slots.get(slot)
         if waits is None or waits.phase is not Phase.PENDING:
             return False
-        return bool(Oracle(state, self._written.get(seq, 0)).verdict(waits).node)
+        return bool(PlacementOracle(state, self._written.get(seq, 0)).verdict(waits).node)
 
-    def _named(self, by: Proposed, mine: int) -> list[SlotsPlaced]:
+    def _named(self, by: LandedProposal, mine: int) -> list[SlotsPlaced]:
         """The same of a scheduler apart by what it sent, as if all of it had landed: what was refused since, for it was
         withdrawn meanwhile or had another node by then, stood on that view as well."""
         known_here, itself = self._log.assignments, self.excused.sent(by.by)
@@ -148,7 +148,7 @@ class QueueOrder:
             )
         return found
 
-    def take(self, record: Record[Any], decision: Decision, position: Revision) -> str:
+    def take(self, record: LogRecord[Any], decision: DecisionEvidence, position: Revision) -> str:
         """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
         placed = tuple(event for event in record.events if isinstance(event, SlotsPlaced))
         requests = [(uid, one.template) for one in decision.passes for uid, _ in one.requests]
@@ -170,7 +170,7 @@ class QueueOrder:
             under_way = landed[-len(decision.in_flight) :] if decision.in_flight else []
             unseen = [events for seq, events in under_way if seq > seq_of(decision.view)]
             beside = tuple(event for events in unseen for event in events)
-            self._proposed.append(Proposed(by, decision, placed, made, position, beside))
+            self._proposed.append(LandedProposal(by, decision, placed, made, position, beside))
         landed.append((seq_of(position), placed))
         return ""
 
@@ -185,18 +185,18 @@ class QueueOrder:
             return
         for one in proposed:
             self._passed += self._passed_by(one, waiting, at)
-        oracle, seq, could = Oracle(self._state, at), self._state.facts.seq, {}
+        oracle, seq, could = PlacementOracle(self._state, at), self._state.facts.seq, {}
         for slot in waiting:
             key = slot.workload, slot.ordinal
             if oracle.verdict(slot).node:
-                could[key] = self._known(key, slot) or Waiting(slot.assignment, slot.template, seq)
+                could[key] = self._known(key, slot) or WaitingSlot(slot.assignment, slot.template, seq)
         self._could = could
 
-    def _known(self, key: SlotKey, slot: Slot) -> Waiting | None:
+    def _known(self, key: SlotKey, slot: Slot) -> WaitingSlot | None:
         known = self._could.get(key)
         return known if known is not None and known[:2] == (slot.assignment, slot.template) else None
 
-    def _passed_by(self, proposed: Proposed, waiting: list[Slot], at: Instant) -> list[Passed]:
+    def _passed_by(self, proposed: LandedProposal, waiting: list[Slot], at: Instant) -> list[PassedOverSlot]:
         """Who waited and could be placed all the while, and beside all that is as urgent."""
         urgent: dict[SlotKey, int] = {
             (event.workload, one.ordinal): self.priority(event.assignment)
@@ -204,7 +204,7 @@ class QueueOrder:
             for one in event.placements
         }
         lowest, highest, found = min(urgent.values()), max(urgent.values()), []
-        oracles: dict[int, Oracle] = {}
+        oracles: dict[int, PlacementOracle] = {}
         for slot in waiting:
             key, mine = (slot.workload, slot.ordinal), self.priority(slot.assignment)
             known = self._known(key, slot)
@@ -214,12 +214,12 @@ class QueueOrder:
                 continue
             if mine not in oracles:
                 lower = {key for key, theirs in urgent.items() if theirs < mine}
-                oracles[mine] = Oracle(self._state, at, without=lower)
+                oracles[mine] = PlacementOracle(self._state, at, without=lower)
             if oracles[mine].verdict(slot).node:
-                found.append(Passed(key, known, proposed))
+                found.append(PassedOverSlot(key, known, proposed))
         return found
 
-    def _is_of_its_kind(self, one: Waiting, other: SlotsPlaced) -> bool:
+    def _is_of_its_kind(self, one: WaitingSlot, other: SlotsPlaced) -> bool:
         """Whether it may be in the same proposal."""
         tenant, others = (self._log.assignments[uid].tenant for uid in (one.assignment, other.assignment))
         same = self._log.valid(tenant) == self._log.valid(others)

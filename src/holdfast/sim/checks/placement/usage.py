@@ -55,7 +55,7 @@ def place_of(node: Node, key: str) -> str:
     return {"zone": node.zone, "pool": node.pool, "node": node.name}[key]
 
 
-class OnNode:
+class CountedNode:
     """What a node has taken: by work that stays, by all work, by holds; devices by index; ports; who is there."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class OnNode:
         grow(self.all, everything)
 
 
-class Counted:
+class CountedRegion:
     """A region at one moment of its ledger's time, without some slots."""
 
     def __init__(self, state: RegionState, at: Instant, without: Collection[SlotKey] = ()) -> None:
@@ -80,7 +80,7 @@ class Counted:
         self.nodes = dict(state.nodes.items())
         self.slots = {key: slot for key, slot in state.slots.items() if key not in without}
         self.templates = dict(state.templates.items())
-        self.on = {uid: OnNode() for uid in self.nodes}
+        self.on = {uid: CountedNode() for uid in self.nodes}
         #: By account: what it is charged, and what firm work of that stands on nodes.
         self.charged: dict[str, Amounts] = {}
         self.placed: dict[str, Amounts] = {}
@@ -116,7 +116,7 @@ class Counted:
             if stands and slot.firm:
                 grow(self.placed.setdefault(slot.account, {}), need)
 
-    def _count_node(self, where: OnNode) -> None:
+    def _count_node(self, where: CountedNode) -> None:
         """A binding that waits for others takes, with them, the larger of what comes and what leaves."""
         for slot in where.slots:
             where.ports.update(slot.ports)

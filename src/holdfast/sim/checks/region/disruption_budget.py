@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.revision import revision, show
+from holdfast.core.ledger.revision import format_revision, pack_revision
 from holdfast.core.model.records.assignments import Assignment
-from holdfast.core.model.records.lifecycle import STOP_CAUSES, Kind, Phase
+from holdfast.core.model.records.lifecycle import STOP_CAUSES, Phase, StopKind
 from holdfast.core.model.values.structs import Revision, SlotKey
 from holdfast.core.region import events as e
 from holdfast.sim.checks.ledger_audit import Finding
 
 
-class Budgets:
+class DisruptionBudgetCheck:
     """The judge of one region's stops."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
@@ -33,7 +33,7 @@ class Budgets:
 
     def take(self, batch: Batch[Any]) -> None:
         """The next batch."""
-        position = revision(batch.header.seq)
+        position = pack_revision(batch.header.seq)
         for record in batch.records:
             for event in record.events:
                 self._take(event, position)
@@ -41,7 +41,7 @@ class Budgets:
 
     def _take(self, event: Any, position: Revision) -> None:
         match event:
-            case e.AssignmentStored(assignment):
+            case e.AssignmentReceived(assignment):
                 self._assignments[assignment.uid] = assignment
             case e.SlotsPlaced(assignment=uid, workload=workload, placements=placements):
                 self._of |= {(workload, one.ordinal): uid for one in placements}
@@ -63,11 +63,11 @@ class Budgets:
         (self._serving.add if serves else self._serving.discard)(slot)
 
     def _stop(self, slot: SlotKey, cause: str, position: Revision) -> None:
-        if slot in self._serving and STOP_CAUSES[cause].kind is Kind.VOLUNTARY:
+        if slot in self._serving and STOP_CAUSES[cause].kind is StopKind.VOLUNTARY:
             assignment = self._assignments[self._of[slot]]
             wanted, serving = sum(share.count for share in assignment.shares), self._count[assignment.uid]
             if serving - 1 < wanted - assignment.disruption:
                 told = f"{serving} of {wanted} serve, and {assignment.disruption} may be gone"
-                place = f"{self._where} {show(position)}"
+                place = f"{self._where} {format_revision(position)}"
                 self._find(Finding("budget", f"{place}: slot {slot} is stopped for {cause!r} while {told}"))
         self._serve(slot, serves=False)

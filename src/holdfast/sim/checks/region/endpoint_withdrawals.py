@@ -20,7 +20,7 @@ WITHDRAWN = "withdrawn"
 MOST_LEAST, TOGETHER_MS = 3, 2_000
 
 
-class Listed:
+class EndpointWithdrawalCheck:
     """The judge of one region's list. `state` is the audited one, as it is after a batch."""
 
     def __init__(self, where: str, state: RegionState, find: Callable[[Finding], None]) -> None:

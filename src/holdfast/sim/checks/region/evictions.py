@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.model.objects.policies import Action
-from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.policies import OverrideAction
+from holdfast.core.model.objects.topology import TaintEffect
 from holdfast.core.model.records.lifecycle import STOPPABLE
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
 from holdfast.core.region.state.tables import RegionState
@@ -31,7 +31,7 @@ class _Due(NamedTuple):
     late: int
 
 
-class Evictions:
+class EvictionCheck:
     """The judge of one region's taints. `state` is the audited one, as it is after a batch; `hears` says whether
     controllers are told of what happens."""
 
@@ -70,13 +70,13 @@ class Evictions:
         self._find(Finding("evicted", f"{self._where} batch {seq}: {told}"))
 
     def _is_paused(self, at: Instant) -> bool:
-        return any(one.action is Action.PAUSE_REPAIR and one.ends > at for one in self._state.every_override())
+        return any(one.action is OverrideAction.PAUSE_REPAIR and one.ends > at for one in self._state.every_override())
 
     def _evicted(self) -> Iterator[tuple[SlotKey, Revision, Revision]]:
         taints = {
             uid: evicting
             for uid, node in self._state.nodes.items()
-            if (evicting := [one for one in node.taints if one.effect is Effect.EVICT])
+            if (evicting := [one for one in node.taints if one.effect is TaintEffect.EVICT])
         }
         if not taints:
             return

@@ -8,27 +8,30 @@ from typing import Any, Protocol
 from holdfast.core.ledger.codec import Batch
 from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
-from holdfast.sim.checks.link_steps import Steps
-from holdfast.sim.checks.region.disruption_budget import Budgets
-from holdfast.sim.checks.region.endpoint_withdrawals import Listed
-from holdfast.sim.checks.region.evictions import Evictions
-from holdfast.sim.checks.region.replica_churn import Churn
-from holdfast.sim.checks.region.silent_node_rate import Damped
-from holdfast.sim.checks.region.stop_causes import Causes
+from holdfast.sim.checks.link_steps import LinkStepCheck
+from holdfast.sim.checks.region.disruption_budget import DisruptionBudgetCheck
+from holdfast.sim.checks.region.endpoint_withdrawals import EndpointWithdrawalCheck
+from holdfast.sim.checks.region.evictions import EvictionCheck
+from holdfast.sim.checks.region.replica_churn import ReplicaChurnCheck
+from holdfast.sim.checks.region.silent_node_rate import SilentNodeRateCheck
+from holdfast.sim.checks.region.stop_causes import StopCauseCheck
 
 
-class Judge(Protocol):
+class RegionLogCheck(Protocol):
     """Who is told of each batch, once it is part of the audited state."""
 
     def take(self, batch: Batch[Any]) -> None:
         """The next batch."""
 
 
-def regional(
+def region_checks(
     name: str, state: RegionState, find: Callable[[Finding], None], hears: Callable[[], bool]
-) -> tuple[Judge, ...]:
+) -> tuple[RegionLogCheck, ...]:
     """The judges of a region; `hears` says whether controllers there are told of what happens."""
     return (
-        Budgets(name, find), Causes(name, find), Churn(name, find), Steps(name, find),
-        Evictions(name, state, find, hears), Damped(name, state, find), Listed(name, state, find),
+        DisruptionBudgetCheck(name, find), StopCauseCheck(name, find), ReplicaChurnCheck(name, find),
+        LinkStepCheck(name, find),
+        EvictionCheck(name, state, find, hears), SilentNodeRateCheck(name, state, find), EndpointWithdrawalCheck(name,
+                                                                                                                 state,
+                                                                                                                 find),
     )  # fmt: skip

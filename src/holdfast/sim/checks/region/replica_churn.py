@@ -20,7 +20,7 @@ AT_FIRST, EACH = 4, 2
 WITHDRAWN = "withdrawn"
 
 
-class Churn:
+class ReplicaChurnCheck:
     """The judge of one region's replicas."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
@@ -40,11 +40,11 @@ class Churn:
 
     def _take(self, event: Any, command: str) -> None:
         match event:
-            case e.AssignmentStored(assignment):
+            case e.AssignmentReceived(assignment):
                 self._asked[assignment.workload] = self._asked.get(assignment.workload, 0) + 1
             case e.NodeStored() if command == "administer-node":
                 self._others += 1
-            case e.OverrideStored() | OverrideOpened():
+            case e.OverrideReceived() | OverrideOpened():
                 self._others += 1
             case e.SlotsStopping(cause, stops):
                 self._end([one.slot for one in stops], cause)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.model.objects.policies import Action
+from holdfast.core.model.objects.policies import OverrideAction
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.slots import Slot
 from holdfast.core.model.values.structs import Instant, Revision
@@ -25,7 +25,7 @@ FEW, PERCENT = 2, 20
 FENCED = "fenced"
 
 
-class Damped:
+class SilentNodeRateCheck:
     """The judge of whom repair gives up in one region. `state` is the audited one, as it is after a batch."""
 
     def __init__(self, where: str, state: RegionState, find: Callable[[Finding], None]) -> None:
@@ -39,7 +39,10 @@ class Damped:
     def take(self, batch: Batch[Any]) -> None:
         """The next batch."""
         for record in batch.records:
-            if any(one.action is Action.PAUSE_REPAIR and one.ends > record.at for one in self._state.every_override()):
+            if any(
+                one.action is OverrideAction.PAUSE_REPAIR and one.ends > record.at
+                for one in self._state.every_override()
+            ):
                 self._paused = record.at
             for event in record.events:
                 if isinstance(event, SlotsMoved):

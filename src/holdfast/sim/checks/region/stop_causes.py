@@ -19,11 +19,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.ledger.codec import Batch
-from holdfast.core.ledger.revision import revision, show
+from holdfast.core.ledger.revision import format_revision, pack_revision
 from holdfast.core.model.objects.isolation import STRICT, Capability, Isolation
-from holdfast.core.model.objects.topology import Effect
+from holdfast.core.model.objects.topology import TaintEffect
 from holdfast.core.model.objects.workloads import Template
-from holdfast.core.model.records.assignments import Assignment, Stage
+from holdfast.core.model.records.assignments import Assignment, AssignmentStage
 from holdfast.core.model.records.lifecycle import Phase
 from holdfast.core.model.records.nodes import Node
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
@@ -60,7 +60,7 @@ class _Slot(Struct, frozen=True):
         return self.phase not in (Phase.TERMINATING, Phase.RELEASED) or bool(self.next_template)
 
 
-class Causes:
+class StopCauseCheck:
     """The judge of one region's stops."""
 
     def __init__(self, where: str, find: Callable[[Finding], None]) -> None:
@@ -76,23 +76,23 @@ class Causes:
 
     def take(self, batch: Batch[Any]) -> None:
         """The next batch."""
-        position = revision(batch.header.seq)
+        position = pack_revision(batch.header.seq)
         for record in batch.records:
             for event in record.events:
-                self._take(event, record.at, f"{self._where} {show(position)}")
+                self._take(event, record.at, f"{self._where} {format_revision(position)}")
                 position += 1
 
     def _take(self, event: Any, at: Instant, place: str) -> None:  # long: a table of small cases
         match event:
-            case e.AssignmentStored(assignment):
+            case e.AssignmentReceived(assignment):
                 self._store(assignment, at)
-            case e.TemplateStored(digest, template):
+            case e.TemplateReceived(digest, template):
                 self._templates[digest] = template
             case e.NodeStored(node):
                 self._nodes[node.uid] = node
             case e.BreachOpened(breach) if breach.invariant != ALLOWED:
                 self._breaches.add(breach.key)
-            case e.BreachClosed(invariant, key) if invariant != ALLOWED:
+            case e.RegionBreachClosed(invariant, key) if invariant != ALLOWED:
                 self._breaches.discard(key)
             case e.SlotsOpened(assignment=uid, workload=workload, template=digest, ordinals=ordinals):
                 for first, after in ordinals:
@@ -135,7 +135,7 @@ class Causes:
     def _change(self, slot: SlotKey, **named: Any) -> None:
         self._slots[slot] = replace(self._slots[slot], **named)
 
-    def _release(self, one: e.Released, at: Instant) -> None:
+    def _release(self, one: e.SlotRelease, at: Instant) -> None:
         if not one.next_template:
             del self._slots[one.slot]
             return
@@ -163,7 +163,7 @@ class Causes:
             case "scaled-down" | "superseded":
                 return self._not_surplus(key, slot, assignment, at)
             case "deleted" | "deadline-missed":
-                return "" if assignment.stage is Stage.ENDED else "its assignment has not ended"
+                return "" if assignment.stage is AssignmentStage.ENDED else "its assignment has not ended"
             case "right-lapsed":
                 return "" if assignment.right_until else "it runs by no lease"
             case "grant-ended":
@@ -176,7 +176,7 @@ class Causes:
         return [one for one in self._slots.values() if one.assignment == assignment and one.stays]
 
     def _not_surplus(self, key: SlotKey, slot: _Slot, assignment: Assignment, at: Instant) -> str:
-        if assignment.batch or assignment.stage is not Stage.ACTIVE or assignment.right_until:
+        if assignment.batch or assignment.stage is not AssignmentStage.ACTIVE or assignment.right_until:
             return ""  # what is over is asked for no more, and what has lapsed is not counted
         asked, mine = sum(share.count for share in assignment.shares), self._of(slot.assignment)
         if assignment.exclusive:
@@ -196,7 +196,7 @@ class Causes:
         about = (f"node/{slot.node}/", f"assignment/{slot.assignment}/")
         if any(f"{key}/".startswith(about) for key in self._breaches):
             return ""
-        for taint in [one for one in node.taints if one.effect is Effect.EVICT]:
+        for taint in [one for one in node.taints if one.effect is TaintEffect.EVICT]:
             if not any(one.key == taint.key and one.value in ("", taint.value) for one in template.tolerate):
                 return ""
         kept = (node.tenancy and tenant not in node.tenancy) or node.tenant not in ("", tenant)
