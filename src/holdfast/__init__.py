@@ -23,6 +23,7 @@ Imports point one way, from the top of this map to the bottom; `make check` fail
       platform, region                 the two ledgers
       ledger                           what both ledgers share
       model                            what exists
+    examples    the workloads of the example platform; imports nothing of Holdfast
 """
 
 __version__ = "0.1.0"

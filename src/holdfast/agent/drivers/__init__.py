@@ -1,6 +1,6 @@
 """What starts and ends runs. A driver must not know sessions or ledgers.
 
-- `driver`     the port: `RunSpec`, `RunStatus`, `StartFailed`, `Driver`
+- `driver`     the port: `RunSpec`, `RunStatus`, `CannotStart`, `Driver`
 - `isolation`  which limits between tenants a driver enforces
 - `simulated`  no processes, any clock
 - `process`    real processes

@@ -9,5 +9,5 @@
 - `authorization`  the command is known, its sender may send it, its session is open
 - `watch`          watch keys: types, and the kinds that both ledgers share
 - `definition`     `LedgerDefinition`; `decide`, `evolve`
-- `draft`          `BatchDraft`: add, seal, commit; `fold`
+- `draft`          `BatchDraft`: commands are considered, sealed, landed; `fold`
 """
