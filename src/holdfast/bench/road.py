@@ -3,7 +3,7 @@
 One platform and three regions, each a server of its own. First one workload is changed again and again while nothing
 else happens: how long until the change is in every region's log. Then a thousand workloads are applied at once: how
 long until all is assigned to three regions and acknowledged from their logs, and how much the platform's log has grown.
-The latter is done anew in several platforms, one after the other. At last a million replicas, in `standing`.
+The latter is done anew in several platforms, one after the other. At last a million replicas, in `road_million`.
 """
 
 from __future__ import annotations

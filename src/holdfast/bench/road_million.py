@@ -3,7 +3,7 @@
     apply ──▶ assigned ──▶ shipped ──▶ opened, placed ──▶ reported ──▶ statuses, until they say that all are bound
     platform  platform     link        each region        link         platform
 
-The servers are those of `holdfast dev`, durable on SQLite. The nodes are one more process: see `standing_load`.
+The servers are those of `holdfast dev`, durable on SQLite. The nodes are one more process: see `load.node_load`.
 """
 
 from __future__ import annotations

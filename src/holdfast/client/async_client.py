@@ -248,7 +248,7 @@ class AsyncClient:
 
 
 class AsyncMachineSession:
-    """A machine that speaks in sessions (`client.speaker`)."""
+    """A machine that speaks in sessions (`client.machine_session`)."""
 
     def __init__(self, client: AsyncClient, inner: machine_session.MachineSession) -> None:
         self._client = client

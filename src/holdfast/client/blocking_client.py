@@ -262,7 +262,7 @@ class Client:
 
 
 class BlockingMachineSession:
-    """A machine that speaks in sessions (`client.speaker`)."""
+    """A machine that speaks in sessions (`client.machine_session`)."""
 
     def __init__(self, client: Client, inner: machine_session.MachineSession) -> None:
         self._client = client

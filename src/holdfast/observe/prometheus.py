@@ -1,6 +1,6 @@
 """The numbers of one process for whoever collects them, at `GET /metrics`, in the text form that Prometheus reads.
 
-Names are those of the table (`metrics`), behind `holdfast_`; timings are distributions of milliseconds. What is told is
+Names are those of the table (`catalog`), behind `holdfast_`; timings are distributions of milliseconds. What is told is
 bounded: labels are words of ours, and should some of them be many all the same, the rest is counted and left out.
 """
 

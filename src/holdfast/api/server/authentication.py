@@ -1,8 +1,9 @@
 """Who asks: a bearer token or a client's certificate, judged by the server's own copy of principals and tokens.
 
 A server acts for others and asks for nothing in its own name: what it sends is signed with its own token, for one
-address, and names whom it acts for (`host.acting`). That principal is then judged as if it had asked itself. From the
-platform a region takes the word for people and tenants alone, and from its own servers for machines, too.
+address, and names whom it acts for (`host.protocol.request_signatures`). That principal is then judged as if it had
+asked itself. From the platform a region takes the word for people and tenants alone, and from its own servers for
+machines, too.
 
 A region has its copy from the platform's log and judges by it while it is cut off. So a revocation reaches it only when
 it hears from the platform again: that is why every token has an end.

@@ -1,4 +1,4 @@
-"""`holdfast get`: list objects, show some by name, or watch them. What it does is in `getting`."""
+"""`holdfast get`: list objects, show some by name, or watch them. What it does is in `listing`."""
 
 from __future__ import annotations
 

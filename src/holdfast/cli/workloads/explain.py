@@ -1,5 +1,5 @@
 """`holdfast explain`: why a workload waits, or why a slot went where it is. Elsewhere the word means help for fields;
-here that is `schema`. What it says is in `explained`.
+here that is `schema`. What it says is in `output.explanation`.
 """
 
 from __future__ import annotations

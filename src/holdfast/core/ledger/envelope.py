@@ -23,8 +23,9 @@ class Envelope(Struct, Generic[C], frozen=True, array_like=True, forbid_unknown_
     first sent, and stays the same in a repeat. `view` and `policy` are the revisions it was based on; `evidence` is
     kept beside the log and never folded. `expect` is the revision at which the sender read the object that the command
     changes or follows from, `ABSENT` or `PRESENT`; 0: whatever is there. The ledger judges it with the command (see
-    `expectations`). `via` is the server that acted for the actor; empty: the actor itself asked. The server that takes
-    an envelope says so, never its sender. It makes no difference to what is decided, and a repeat may come another way.
+    `commit.preconditions`). `via` is the server that acted for the actor; empty: the actor itself asked. The server
+    that takes an envelope says so, never its sender. It makes no difference to what is decided, and a repeat may come
+    another way.
     """
 
     actor: str

@@ -1,6 +1,6 @@
 """What the platform's ledger can be asked.
 
-Each command has one rule in `book`: its owners, its side effect, what undoes it.
+Each command has one rule in `definition`: its owners, its side effect, what undoes it.
 
 Size: one list of everything that can be asked, in one place.
 """

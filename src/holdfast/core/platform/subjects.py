@@ -1,7 +1,7 @@
 """Which object a command changes or follows from on the platform, and at which revision that object is.
 
-What a sender expects is judged against it (see `ledger.expectations`). The revision is the one that reading the object
-shows.
+What a sender expects is judged against it (see `ledger.commit.preconditions`). The revision is the one that reading the
+object shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a region's ledger can be asked. Each command has one rule in `book`: owners, side effect, what undoes it.
+"""What a region's ledger can be asked. Each command has one rule in `definition`: owners, side effect, what undoes it.
 
 Size: one list of everything that can be asked, in one place.
 """

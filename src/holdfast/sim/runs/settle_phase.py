@@ -1,7 +1,7 @@
 """After the faults: the world is calm, and everything comes to rest; soon, where somebody is woken for it.
 
 calm ──▶ a look every two seconds: what is left? ──▶ nothing, and nothing changes any more ──▶ settled
-                     └──▶ left for longer than it may be (`judges.patience`) ──▶ late
+                     └──▶ left for longer than it may be (`checks.deadlines`) ──▶ late
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from holdfast.host.ports.store import StoreError, StoreInUse
 
-#: More than twice what the write-ahead log holds (`writer`): emptying it comes before trimming.
+#: More than twice what the write-ahead log holds (`log_writer`): emptying it comes before trimming.
 BALLAST_BYTES = 16 << 20
 
 #: Where locks and fsync are promises of somebody else. A server behind one of these can lose what it acknowledged.

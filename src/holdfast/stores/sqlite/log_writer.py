@@ -1,6 +1,6 @@
 """What the one thread that owns the database does, and what it makes of errors.
 
-An append that meets an error is `WriteUnknown`. Its repeat opens the files again first (`recovery`), and finds either
+An append that meets an error is `WriteUnknown`. Its repeat opens the files again first (`reopening`), and finds either
 that its own digest is in the head or that it can be written (RULES 2). Only for a full disk is the opening done at
 once: with the write-ahead log emptied, what is not in the head cannot appear later, and the answer can be a plain
 `WriteFull`.

@@ -1,6 +1,6 @@
 """The embedded store: one folder, one process, SQLite.
 
-    event loop --> log thread       appends, trims, reads: `writer`, on the one connection to log.db (`recovery`)
+    event loop --> log thread       appends, trims, reads: `log_writer`, on the one connection to log.db (`reopening`)
                --> snapshot thread  `chunks`, so that no commit waits behind one
 
 Nothing that was acknowledged is lost when the process or the machine ends at any instant: a commit is synced before it

@@ -5,7 +5,8 @@
     DATA/work/gone/         what processes have left, until it is removed; root's alone
 
 Those of tenants own what is in their folders, and may have filled them in any way: what they left is moved away in one
-step, and removed by whoever has the time (`removal`). What is above it is root's, so that no name leads elsewhere.
+step, and removed by whoever has the time (`folder_removal`). What is above it is root's, so that no name leads
+elsewhere.
 
 The folder of a binding is made before anything else, and once: a second start of the same binding finds it there. While
 it has no record nothing was begun in it, and removing it keeps a guard that is still on its way from beginning.

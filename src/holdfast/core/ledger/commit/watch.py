@@ -5,7 +5,7 @@ watch that is filtered while events happen and one that is resumed from the log 
 closed list for each ledger. A kind promises: whoever watches it is told of every event that changes what its sentence
 names; it may be told of more.
 
-Here are the kinds that both ledgers have. What a repeat is answered (`answered`, `keys`, a session's highest number)
+Here are the kinds that both ledgers have. What a repeat is answered (`answered`, `watch`, a session's highest number)
 is bookkeeping of the records, which no event names and nobody watches.
 """
 

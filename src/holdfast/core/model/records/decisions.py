@@ -6,8 +6,8 @@ command to lie beside, so they come in records of their own (`ledger.denials`), 
 
 Decisions as they are kept: what a scheduler found for requests of one tenant, and what became of it.
 
-They are told from the log (`region.decided`) and outlive what they are about. Which ordinals went to which nodes is
-packed: a decision may place a thousand.
+They are told from the log (`region.queries.decisions`) and outlive what they are about. Which ordinals went to which
+nodes is packed: a decision may place a thousand.
 """
 
 from __future__ import annotations

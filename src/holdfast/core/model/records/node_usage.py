@@ -22,7 +22,7 @@ class DeviceUsage(Row, frozen=True):
 
 
 class NodeUsage(Row, frozen=True):
-    """What is taken of a node. Always the sum over its slots and reservations; see `region.rooms`.
+    """What is taken of a node. Always the sum over its slots and reservations; see `region.state.node_usage`.
 
     `firm` counts work that stays, `all` also reclaimable work, `held` what reservations keep for later. Firm work fits
     while firm + held and all stay within capacity; reclaimable work fits while all does: it borrows what is held.

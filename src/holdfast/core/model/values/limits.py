@@ -1,7 +1,7 @@
 """How long a text and how many entries a list may be that anybody sends: one name for each most.
 
-`ledger.bounds` says which field has which, and refuses what is more. What a kind of object may have besides, such as
-how many workloads a tenant, stands with that kind.
+`ledger.commit.size_limits` says which field has which, and refuses what is more. What a kind of object may have
+besides, such as how many workloads a tenant, stands with that kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OfferGrant: spending power is lent, and comes back only from the region's log (RULES 7; see `settling`).
+"""OfferGrant: spending power is lent, and comes back only from the region's log (RULES 7; see `grant_settlement`).
 
 The platform charges a grant at the largest value that its region may be acting on: what it last settled on, and every
 target offered after that. A shrink therefore returns nothing when it is offered, only when it is acknowledged; a

@@ -1,6 +1,6 @@
 """What must hold in every state of the platform.
 
-Each is written once, over the places where it is looked at (see `invariants_places`): all of the platform, or what lies
+Each is written once, over the places where it is looked at (see `scan`): all of the platform, or what lies
 near a batch. None uses the functions that decide, so that a mistake there is found here. *Always* ones hold after every
 commit. *At commit* ones hold, or a breach is open that has an owner and a deadline and is at least as large as what is
 wrong (RULES 18).

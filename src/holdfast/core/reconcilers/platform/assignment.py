@@ -2,10 +2,10 @@
 
     workload, regions, what they say ──▶ sites ──▶ how many each is to have ──▶ Assign, EndAssignment, GrantRight
 
-The parts: `sites` (what is known of each region), `splitting` (how many where), `exclusive` (which identity where) and
-`disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not counted.
-Batch work that is done is not done again: it stays where it was done, and only the rest is split.
-Work that was to fail at its deadline and has missed it is ended everywhere: what waits is withdrawn, what runs stopped.
+The parts: `sites` (what is known of each region), `assignment_split` (how many where), `exclusive` (which identity
+where) and `disruption` (who may disrupt how many). Here they become commands. What failover runs is its own and is not
+counted. Batch work that is done is not done again: it stays where it was done, and only the rest is split. Work that
+was to fail at its deadline and has missed it is ended everywhere: what waits is withdrawn, what runs stopped.
 """
 
 from __future__ import annotations

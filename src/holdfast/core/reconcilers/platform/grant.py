@@ -1,8 +1,8 @@
 """The grant controller: every account is lent to regions as they need it, and called back when they do not (RULES 7).
 
-It looks at one account at a time. How much each region should have is said in `lending`; here is what is offered, and
-when. Regions that are not heard are offered less when the account has less, and never more; so is a region that has not
-answered the last offer. A grant is renewed when half of its life is over.
+It looks at one account at a time. How much each region should have is said in `grant_targets`; here is what is offered,
+and when. Regions that are not heard are offered less when the account has less, and never more; so is a region that has
+not answered the last offer. A grant is renewed when half of its life is over.
 """
 
 from __future__ import annotations

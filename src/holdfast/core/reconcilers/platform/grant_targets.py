@@ -1,6 +1,6 @@
 """What each region should be lent of an account now, and what it is lent.
 
-quota/T         by demand, with some ease; what is left stays at home (see `slices`)
+quota/T         by demand, with some ease; what is left stays at home (see `grant_slices`)
 recovery/B      all of it in each region that it names
 reclaimable/T   the share of the region's room, as the region last told, once that is another by a twentieth
 emergency/UID   to its region, or evenly to all that are well, until it ends

@@ -4,8 +4,8 @@
                                  succeeded, terminating ──fenced──▶ released
 
 Not before the fence is past (see `core.region.fence`): by then every guard has ended what is exclusive (RULES 4).
-Where many nodes are gone, what would be replaced waits for its node's turn (see `noded`). An agent that came back in
-time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
+Where many nodes are gone, what would be replaced waits for its node's turn (see `mass_loss`). An agent that came back
+in time alone knows what it kept; one that came back late is given a lease to say so, for what still runs there need not
 end. What the world has broken is mended, too (see `breaches`). An override can pause all of it.
 """
 

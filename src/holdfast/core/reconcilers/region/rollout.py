@@ -3,7 +3,7 @@
     does not serve, and will not soon ──▶ at once: it costs nothing
     serves ──▶ as many as serve beyond the wanted number, once the surge does
            ──▶ where no surge can help (identities, or no room for it): as many as the disruption share leaves,
-               of those whose end makes room (`making_room`); without a share, or where no end of theirs does, it
+               of those whose end makes room (`rollout_candidates`); without a share, or where no end of theirs does, it
                waits, and the workload's condition `Updated` says what for
 
 What the replica controller wants is computed here too, so that nothing is stopped for a template that is over already,

@@ -6,7 +6,7 @@ for ever, and everything would wait for it. What is free is not asked for: a ful
 and waiting for it is what the rule says.
 
 Of kinds there are few and of nodes many. Labels are counted beside them, one by one, for there may be as many as nodes.
-Sizes are coarse, and exact amounts are counted beside them (`node_sizes`). A proposal is judged without a walk over
+Sizes are coarse, and exact amounts are counted beside them (`node_kinds`). A proposal is judged without a walk over
 nodes, unless it takes one to tell whether any of them has several labels, or just enough of several resources, at once.
 
 Spread, apart and near: the gates that count who else stands in a node's domain.

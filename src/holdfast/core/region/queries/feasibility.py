@@ -35,7 +35,7 @@ class Infeasible(NamedTuple):
 
 def admits(node: Node, template: Template, tenant: str, there: tuple[str, ...] = ()) -> Infeasible | None:
     """Whether the node is there for such work at all. `there` is whose work is on a node that takes one tenant at a
-    time (see `occupancy`)."""
+    time (see `node_tenants`)."""
     if node.health is not READY or not node.session or node.cordoned or node.draining:
         return Infeasible(Code.NODE_UNAVAILABLE, _why_unavailable(node))
     for taint in node.taints:

@@ -4,7 +4,7 @@
     refuse_node     may it be placed on this node?   what the node is for, not in a zone that is avoided
 
 A command that takes room asks both, whatever else it asks: so none of them can forget one. Repair asks
-`refuse_repair`. What overrides say comes from `in_force`, once for each command.
+`refuse_repair`. What overrides say comes from `active_overrides`, once for each command.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Slots by kind: which ordinals of an assignment are in one phase, of one template, to become one, and paid for by one.
 
 What is wanted of slots follows from their kind, so whoever looks at an assignment looks at kinds, of which there are
-few, and at no slot. Ordinals are bits in blocks (`model.blocks`), a row for each block: a slot that comes, goes or
-changes costs the copy of one block, in whatever order they do, and an assignment of any size is looked at block by
+few, and at no slot. Ordinals are bits in blocks (`model.values.bitsets`), a row for each block: a slot that comes, goes
+or changes costs the copy of one block, in whatever order they do, and an assignment of any size is looked at block by
 block.
 """
 

@@ -1,7 +1,7 @@
 """Spread, apart and near, as a pass sees them: which domains take one more slot, counted on as slots are chosen.
 
-The ledger judges each placement after those before it (`region.spreading`); here the same is counted in advance, over
-the state and over what was proposed and not answered.
+The ledger judges each placement after those before it (`region.queries.domains`); here the same is counted in advance,
+over the state and over what was proposed and not answered.
 """
 
 from __future__ import annotations

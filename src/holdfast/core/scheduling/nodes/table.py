@@ -85,7 +85,7 @@ class NodeTable:
         #: How long at most what is exclusive lives on there after its lease, and how long it may.
         self.overrun: Numbers = np.zeros(0, np.int64)
         self.overrun_most = 0
-        #: About which this view and the ledger do not agree: see `shunned`.
+        #: About which this view and the ledger do not agree: see `quarantine`.
         self.shunned: Truths = np.zeros(0, np.bool_)
         self.uids: Numbers = np.zeros(0, np.int64)
         self._latest: list[Revision] = []

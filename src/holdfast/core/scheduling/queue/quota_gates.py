@@ -1,7 +1,7 @@
 """What a whole group may do before any node is looked at: who pays, what is kept for others, what people paused.
 
-The same functions as the ledger's (`region.charging`), asked once for all slots of a group; what this scheduler has
-proposed and not heard of counts as spent.
+The same functions as the ledger's (`region.queries.accounts`), asked once for all slots of a group; what this scheduler
+has proposed and not heard of counts as spent.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class BlockedGroup(Struct, frozen=True):
     For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
     count over them. With `resync` its time is nothing that is known to cure it: whatever does should have woken it.
     `reason` is the code that is told first, borne out by `kept` nodes, or as many as are left of these: `stirs` is how
-    often nodes had changed by then (`doubts`).
+    often nodes had changed by then (`rechecks`).
     """
 
     why: BlockReason

@@ -7,7 +7,7 @@
     assignment    what the platform asks for has changed, or other slots of it wait
     behind   the view has the revision that the ledger named
     refused  what an account of it was granted has changed; or by time
-    any      what is told of it may not be so any more (`doubts`)
+    any      what is told of it may not be so any more (`rechecks`)
     paused, stale, plugin    by time; and all of them by any change of policies, overrides, classes
 
 Whatever is missed is caught by the resync, and counted there.

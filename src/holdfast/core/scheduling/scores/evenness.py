@@ -23,7 +23,7 @@ class EvennessScore:
     def score(self, window: NodeWindow) -> Numbers | None:
         """The mean over the spread rules: `BEST` in the emptiest domain that counts, 0 in the fullest.
 
-        A pass that chooses several slots goes on from here: what it adds to a domain makes that less even (`filling`).
+        A pass that chooses several slots goes on from here: what it adds to a domain makes that less even (`fill`).
         """
         domains, rules = window.domains, window.ask.template.spread
         if domains is None or not rules:

@@ -10,8 +10,8 @@ One task says everything, in one order. It listens, it looks, it speaks; what ch
   the next look waits 10 ms for each workload that it named: not less than 20 ms, not more than a second. One that had
   nothing to tell does not hold up the next: mostly it saw how something began that will be told. Whatever changes, no
   more than half of the time goes into looking.
-- Of a workload whose replicas fail the same is told once in 30 s, however they come and go (`wavering`). What takes too
-  long is told when it does.
+- Of a workload whose replicas fail the same is told once in 30 s, however they come and go (`flap_damper`). What takes
+  too long is told when it does.
 - A summary comes at most once a second; offers back are looked for as often. How far the region is: 100 ms after a
   step, with what was reported of it; now and then without one.
 

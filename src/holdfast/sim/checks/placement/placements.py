@@ -2,11 +2,11 @@
 
 - spread: it does not make its workload more uneven over domains than its rule allows
 - policy-valid: it was decided under the one policy that is valid here for its tenant
-- meant, given, apart, near: the node is one that its template takes (`meant`)
+- meant, given, apart, near: the node is one that its template takes (`node_rules`)
 - paused: nobody had paused its tenant's scheduling, and nobody avoids the zone that it went to; nor is anything mended
   while repair is paused
 - queue-order: nobody who could have been placed is passed over by somebody of lower priority (`queue_order`), or in
-  one proposal by an equal who has more, or waits for less long (`turns`)
+  one proposal by an equal who has more, or waits for less long (`fair_share`)
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     after each batch: who waits and could be placed, since when?      (the oracle, where several priorities wait)
     a proposal: what it says of its view ──▶ who could be placed there all the while, still waits, and could be placed
-                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excused`),
+                beside all of it that is as urgent, while lower ones were ──▶ passed over, unless excused (`excuses`),
                 or what is as urgent in it and all that its scheduler had on its way left no room on that view
 
 A proposal is made under one policy, and either binds or reserves: who is of another kind than what is as urgent in it
