@@ -108,7 +108,7 @@ def test_what_ends_by_itself_is_started_again_and_given_up_in_the_end() -> None:
         for number in range(4):
             await world.until(lambda: restarts(region, 0) == number)  # noqa: B023 (it is waited for here)
         await world.until(lambda: phases(region) == {0: "pending"})
-        assert node.meters.counted("agent_starts", result="started") == 4
+        assert node.metrics.counted("agent_starts", result="started") == 4
 
     told(story)
 
@@ -156,7 +156,7 @@ def test_batch_work_that_is_done_is_collected_and_not_started_again() -> None:
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {})
         await world.clock.sleep(5_000)
-        assert node.meters.counted("agent_starts", result="started") == 1
+        assert node.metrics.counted("agent_starts", result="started") == 1
 
     told(story, batch=True)
 
@@ -203,7 +203,7 @@ def test_an_agent_that_comes_back_goes_on_with_what_runs() -> None:
         assert phases(region) == {0: "ready", 1: "ready"}, "nobody said that it is unknown"
         await unknown(region, 0, 1)
         await world.until(lambda: phases(region) == {0: "ready", 1: "ready"})
-        assert node.meters.counted("agent_starts", result="started") == 2, "nothing was started again"
+        assert node.metrics.counted("agent_starts", result="started") == 2, "nothing was started again"
 
     told(story)
 
@@ -255,7 +255,7 @@ def test_leased_work_ends_when_the_agent_is_cut_off_and_other_work_goes_on() -> 
 
 def test_a_lease_counts_from_when_the_heartbeat_was_sent_however_long_its_answer_took() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        ask, sent = node.line.ask, 0
+        ask, sent = node.line.call, 0
 
         async def slow(peer: str, request: Request, timeout_ms: int) -> Reply:
             nonlocal sent
@@ -266,7 +266,7 @@ def test_a_lease_counts_from_when_the_heartbeat_was_sent_however_long_its_answer
                 sent = began
             return reply
 
-        node.line.ask = slow  # type: ignore[method-assign]
+        node.line.call = slow  # type: ignore[method-assign]
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         await world.clock.sleep(20_000)
@@ -319,8 +319,8 @@ def test_what_waits_for_its_turn_and_is_not_bound_any_more_is_not_started(monkey
         await region.submit(REPLICA, c.WithdrawSlots(UID, (0, 1)))
         await region.submit(REPLICA, c.Stop(((1, 0), (1, 1)), "scaled-down"))
         await world.until(lambda: phases(region) == {})
-        assert node.meters.counted("agent_starts", result="started") == 1
-        assert node.meters.counted("agent_starts", result=StartFault.DRIVER) == 0
+        assert node.metrics.counted("agent_starts", result="started") == 1
+        assert node.metrics.counted("agent_starts", result=StartFault.DRIVER) == 0
 
     told(story)
 
@@ -368,7 +368,7 @@ def test_what_is_being_started_when_a_session_ends_is_ended_before_it_is_release
         await world.until(lambda: phases(region) == {})
         assert world.clock.boot() >= began + 8_000, "it was released before it had begun"
         assert node.running() == []
-        assert node.meters.counted("agent_stops") == 1
+        assert node.metrics.counted("agent_stops") == 1
 
     told(story)
 
@@ -411,14 +411,14 @@ def test_a_stream_that_says_that_the_session_is_over_is_believed_though_no_heart
     the stream was told that the session is over, went elsewhere, and the heartbeats never heard of it."""
 
     async def story(world: World, region: Part, node: Node) -> None:
-        ask, session = node.line.ask, region.state.nodes[node.uid].session
+        ask, session = node.line.call, region.state.nodes[node.uid].session
 
         async def unheard(peer: str, request: Request, timeout_ms: int) -> Reply:
             if request.path == RENEWALS:
                 raise NoAnswer("it went to a server that does not lead")
             return await ask(peer, request, timeout_ms)
 
-        node.line.ask = unheard  # type: ignore[method-assign]
+        node.line.call = unheard  # type: ignore[method-assign]
         await region.submit(HEALTH, EndSession(session, "silent"))
         await world.until(lambda: region.state.nodes[node.uid].session > session)
 
@@ -523,7 +523,7 @@ def test_a_message_that_cannot_be_understood_breaks_the_stream_and_not_the_agent
         node.line.fate = lambda _: [frame]
         await bind(region, node, 1)
         await world.clock.sleep(5_000)
-        assert 1 < node.meters.counted("agent_streams_broken") < 30
+        assert 1 < node.metrics.counted("agent_streams_broken") < 30
         node.line.fate = lambda message: [message]
         await world.until(lambda: phases(region) == {0: "ready", 1: "ready"})
 
@@ -727,13 +727,13 @@ def reported(region: Part, node: Node) -> tuple[int, int, tuple[str, ...]]:
 
 def test_an_agent_with_nothing_to_tell_writes_nothing_and_its_stream_stays() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
-        await world.until(lambda: region.ledger.meters.counted("bindings_told") == 1)
+        await world.until(lambda: region.ledger.metrics.counted("bindings_told") == 1)
         await world.until(region.is_known)
         seq = region.state.facts.seq
         await world.clock.sleep(60_000)
         assert region.state.facts.seq == seq
-        assert node.meters.counted("agent_streams_broken") == 0
-        assert region.ledger.meters.counted("bindings_told") == 1
+        assert node.metrics.counted("agent_streams_broken") == 0
+        assert region.ledger.metrics.counted("bindings_told") == 1
 
     told(story)
 
@@ -748,14 +748,14 @@ def test_an_agent_with_nothing_to_do_plans_nothing_until_it_looks_at_everything_
         await world.until(lambda: set(phases(region).values()) == {"ready"})
         await world.clock.sleep(1_000)
 
-        def counted(sight: AgentView) -> AgentSteps:
+        def counted(view: AgentView) -> AgentSteps:
             plans.append(world.clock.boot())
-            return plan(sight)
+            return plan(view)
 
         monkeypatch.setattr(sync_loop, "plan", counted)
         await world.clock.sleep(10 * sync_loop.RESYNC_MS)
         assert 9 <= len(plans) <= 11
-        assert node.meters.counted("agent_caught") == 0
+        assert node.metrics.counted("agent_caught") == 0
 
     told(story)
 
@@ -771,7 +771,7 @@ def test_what_a_driver_did_not_say_is_found_when_everything_is_looked_at_again_a
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         await world.until(lambda: restarts(region, 0) == 1, 2 * sync_loop.RESYNC_MS)
-        assert node.meters.counted("agent_caught") >= 1
+        assert node.metrics.counted("agent_caught") >= 1
 
     monkeypatch.setattr(SimulatedDriver, "changed", never)
     told(story)

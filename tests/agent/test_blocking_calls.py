@@ -145,7 +145,7 @@ async def test_a_table_of_users_that_hangs_fails_the_replica_that_needs_it(
     async with yard.driver(answer_ms=300) as driver, heartbeats():
         with pytest.raises(CannotStart, match="looking up its user: no answer within 300 ms"):
             await driver.start(a_work("true", user=user))
-        assert driver.lives() == []
+        assert driver.runs() == []
 
 
 @in_a_loop
@@ -260,7 +260,7 @@ async def test_a_name_that_is_not_looked_up_fails_the_probe_and_no_heartbeat(
     one = BoundSlot((1, 0), 1, Phase.RUNNING, "", "t", "w", "acme", 1, 1, ports=(9,))
     probe, loop = Probe(tcp=TcpProbe(), timeout=200), asyncio.get_running_loop()
     async with heartbeats():
-        whys = await asyncio.gather(*(real.ask(one, Template(command=("serve",), ports=1), probe) for _ in range(40)))
+        whys = await asyncio.gather(*(real.probe(one, Template(command=("serve",), ports=1), probe) for _ in range(40)))
         assert all("no answer" in why for why in whys)
         await asyncio.wait_for(loop.getaddrinfo("localhost", 80), HANGS_S / 2)
     await real.close()

@@ -58,7 +58,7 @@ async def test_a_process_is_asked_at_its_nodes_address_of_either_kind(host: str,
     if host == "::1" and not has_ipv6():
         pytest.skip("this machine has no IPv6")
     async with served(host) as one, asking(host) as real:
-        assert await real.ask(one, TEMPLATE, probe) == ""
+        assert await real.probe(one, TEMPLATE, probe) == ""
 
 
 def has_ipv6() -> bool:
@@ -74,7 +74,7 @@ def has_ipv6() -> bool:
 @in_a_loop
 async def test_an_agent_without_a_descriptor_left_does_not_say_that_others_fail(probe: Probe) -> None:
     async with served("127.0.0.1") as one, asking("127.0.0.1") as real:
-        assert await real.ask(one, TEMPLATE, probe) == ""
+        assert await real.probe(one, TEMPLATE, probe) == ""
         with no_descriptors(), pytest.raises(ProbeNotRun):
-            await real.ask(one, TEMPLATE, probe)
-        assert await real.ask(one, TEMPLATE, probe) == ""
+            await real.probe(one, TEMPLATE, probe)
+        assert await real.probe(one, TEMPLATE, probe) == ""

@@ -208,12 +208,12 @@ def _files() -> Iterator[tuple[str, Path]]:
 # The tables
 
 
-def unsent_commands(code: Production, book: LedgerDefinition[Any], by_people: Iterable[type]) -> Iterator[Gap]:
+def unsent_commands(code: Production, definition: LedgerDefinition[Any], by_people: Iterable[type]) -> Iterator[Gap]:
     """Commands that nobody sends: neither people by the API, nor any code."""
     people = set(by_people)
-    for command in book.rules:
+    for command in definition.rules:
         if command not in code.called and command not in people:
-            yield Gap("command", f"{book.name} {command.__name__}", "a sender")
+            yield Gap("command", f"{definition.name} {command.__name__}", "a sender")
 
 
 def unsent_causes(code: Production, edges: Iterable[PhaseEdge]) -> Iterator[Gap]:

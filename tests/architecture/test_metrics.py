@@ -18,7 +18,7 @@ def used() -> dict[str, set[tuple[str, tuple[str, ...]]]]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             owner = ast.unparse(node.func.value)
-            if node.func.attr not in METHODS or not owner.endswith("meters"):
+            if node.func.attr not in METHODS or not owner.endswith("metrics"):
                 continue
             name = node.args[0]
             assert isinstance(name, ast.Constant), f"{module}:{node.lineno}: a metric's name is written out"

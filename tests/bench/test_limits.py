@@ -39,13 +39,13 @@ def test_the_table_of_limits_tells_of_each_how_long_its_end_takes_and_what_holds
 def test_the_table_of_limits_notices_a_callback_that_holds_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    land = BatchDraft.land
+    land = BatchDraft.commit
 
     def slowly(draft: BatchDraft[Any]) -> None:
         _work(table.STALL_MS + 20)
         land(draft)
 
-    monkeypatch.setattr(BatchDraft, "land", slowly)
+    monkeypatch.setattr(BatchDraft, "commit", slowly)
     (_, stall) = _measured(tmp_path, "node")
     assert (stall.name, stall.met) == ("limits.node_stall_ms", False)
 

@@ -14,7 +14,7 @@ def _by_the_scheduler(region: BenchRegion) -> bytes:
     """The evidence of the scheduler itself for what waits there."""
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(region.state)
-    attempt, _ = scheduler.look(SchedulerView(region.state, region.at))
+    attempt, _ = scheduler.run_cycle(SchedulerView(region.state, region.at))
     assert attempt is not None
     return encode(attempt.decision)
 

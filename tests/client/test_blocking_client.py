@@ -49,7 +49,7 @@ class Replies:
         self.then = then or Unreachable("refused")
         self.asked: list[tuple[str, Request]] = []
 
-    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         self.asked.append((peer, request))
         if self.replies:
             return self.replies.pop(0)
@@ -124,7 +124,7 @@ def test_a_wait_ends_when_it_holds_or_in_time() -> None:
 
 def test_a_stream_where_one_answer_was_expected_is_a_refusal() -> None:
     class Streams(BlockingDocumentServer):
-        def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
             return super().ask(peer, Request("GET", "/v1/tenants", (("watch", "true"),)), timeout_ms)
 
     with pytest.raises(RefusedError, match="answered with a stream"):

@@ -94,7 +94,7 @@ def seqs(page: DecisionPage) -> list[int]:
 @in_a_loop
 async def test_nothing_was_read_where_nothing_was_kept(opening: Opening) -> None:
     async with opening() as kept:
-        assert await kept.place() == IndexPosition()
+        assert await kept.position() == IndexPosition()
         assert (await kept.find(DecisionQuery())).items == ()
         assert (await kept.find(DecisionQuery(workload="w1", node="n1", since=5, until=6))).items == ()
 
@@ -105,7 +105,7 @@ async def test_what_was_kept_is_there_when_it_is_opened_again_with_how_far_the_l
         await add(kept, a_decision(5, a_part(1, (0, 1), (1, 2))))
         await kept.add(DecisionBatch(), IndexPosition("log", 9, b"e", 1))
     async with opening() as kept:
-        assert await kept.place() == IndexPosition("log", 9, b"e", 1)
+        assert await kept.position() == IndexPosition("log", 9, b"e", 1)
         (one,) = (await kept.find(DecisionQuery(workload="w1"))).items
         assert (one.placed, one.requests, one.parts[0].placed) == (2, 1, 2)
         assert one.placements == ((uid(101), 0, uid(1)), (uid(101), 1, uid(2)))
@@ -268,7 +268,7 @@ async def test_what_is_older_than_it_is_kept_goes_and_from_when_on_nothing_is_mi
         await add(kept, *[a_decision(seq, a_part(seq, (0, seq))) for seq in range(1, 8)])
         await kept.tidy(4_000, 1 << 30)
         page = await kept.find(DecisionQuery())
-        assert (seqs(page), page.place.since) == ([7, 6, 5, 4], 4_000)
+        assert (seqs(page), page.position.since) == ([7, 6, 5, 4], 4_000)
         assert seqs(await kept.find(DecisionQuery(workload="w3"))) == []
 
 
@@ -296,7 +296,7 @@ async def test_the_oldest_go_when_all_takes_too_much_room(opening: Opening) -> N
         page = await kept.find(DecisionQuery(limit=500))
         assert seqs(page) == list(range(199, 199 - len(page.items), -1))
         assert page.items
-        assert page.place.since > 1
+        assert page.position.since > 1
         assert await kept.tidy(0, 0) > 0  # empty tables take room, too
         assert (await kept.find(DecisionQuery())).items == ()
 
@@ -316,10 +316,10 @@ async def test_beginning_anew_drops_everything(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1))))
         await kept.begin(IndexPosition("other", 3))
-        assert await kept.place() == IndexPosition("other", 3)
+        assert await kept.position() == IndexPosition("other", 3)
         assert (await kept.find(DecisionQuery())).items == ()
         await kept.add(DecisionBatch(), IndexPosition("other", 4, b"", 7))
-        assert (await kept.place()).since == 7
+        assert (await kept.position()).since == 7
 
 
 @in_a_loop
@@ -327,7 +327,7 @@ async def test_a_place_never_goes_back(opening: Opening) -> None:
     async with opening() as kept:
         await add(kept, a_decision(5, a_part(1, (0, 1))))
         await add(kept, a_decision(4, a_part(1, (0, 1))))
-        assert (await kept.place()).seq == 5
+        assert (await kept.position()).seq == 5
         assert seqs(await kept.find(DecisionQuery())) == [5]
 
 

@@ -51,9 +51,9 @@ async def test_a_snapshot_without_a_manifest_is_a_leftover(opening: Opening) -> 
         await store.put_chunk(9, "chunk", b"")
         await store.put_chunk(7, "chunk", b"")
         assert await store.manifests() == []
-        assert await store.leftovers() == [7, 9]
+        assert await store.unfinished() == [7, 9]
         await store.put_manifest(7, b"")
-        assert await store.leftovers() == [9]
+        assert await store.unfinished() == [9]
 
 
 @in_a_loop
@@ -75,7 +75,7 @@ async def test_a_dropped_snapshot_is_gone_and_the_others_stay(opening: Opening) 
         await store.drop_snapshot(11)
         await store.drop_snapshot(12)
         assert await store.manifests() == [(9, b"m")]
-        assert await store.leftovers() == []
+        assert await store.unfinished() == []
         assert await store.get_chunk(9, "chunk") == b"raw"
         with pytest.raises(StoreCorrupt):
             await store.get_chunk(7, "chunk")
@@ -100,4 +100,4 @@ async def test_a_chunk_for_which_there_is_no_room_is_refused_and_leaves_nothing(
     async with opening(limit_bytes=2 * MIB) as store:
         with pytest.raises(StoreError, match=r"no room for 3,145,728 bytes of chunk big of snapshot 7(.|\n)*hint:"):
             await store.put_chunk(7, "big", bytes(3 * MIB))
-        assert await store.leftovers() == []
+        assert await store.unfinished() == []

@@ -79,7 +79,7 @@ class Two:
         raise ValueError("a fault of the handler")
 
     async def ask(self, path: str, body: bytes = b"", timeout_ms: int = 2_000) -> Reply:
-        return await self.a.ask(self.name_of_b, Request("POST", path, body=body), timeout_ms)
+        return await self.a.call(self.name_of_b, Request("POST", path, body=body), timeout_ms)
 
     async def read(
         self, path: str, body: bytes = b"", idle_ms: int = 2_000, query: Pairs = ()
@@ -136,7 +136,7 @@ def tell(request: pytest.FixtureRequest) -> Tell:
 def test_an_answer_comes_from_the_peer_that_was_asked(tell: Tell) -> None:
     async def story(two: Two) -> None:
         assert (await two.ask("/echo", b"hello")).body == b"hello"
-        mine = await two.b.ask(two.name_of_b, Request("POST", "/echo", body=b"myself"), 2_000)
+        mine = await two.b.call(two.name_of_b, Request("POST", "/echo", body=b"myself"), 2_000)
         assert (mine.status, mine.body) == (200, b"myself")
 
     tell(story)
@@ -151,7 +151,7 @@ def test_a_request_arrives_as_it_was_sent(tell: Tell) -> None:
             (("content-type", "application/json"), ("x-note", "naïve"), ("x-note", "twice")),
             b"\x00\xff\r\n",
         )
-        await two.a.ask(two.name_of_b, sent, 2_000)
+        await two.a.call(two.name_of_b, sent, 2_000)
         (came,) = two.asked
         assert (came.verb, came.path, came.query, came.body) == (sent.verb, sent.path, sent.query, sent.body)
         assert [pair for pair in came.headers if pair in sent.headers] == list(sent.headers)
@@ -187,7 +187,7 @@ def test_a_body_of_any_size_up_to_a_mebibyte_is_carried_both_ways(tell: Tell, si
 
 def test_nobody_proves_who_they_are_by_saying_so(tell: Tell) -> None:
     async def story(two: Two) -> None:
-        await two.a.ask(two.name_of_b, Request("GET", "/echo", proven="person/root"), 2_000)
+        await two.a.call(two.name_of_b, Request("GET", "/echo", proven="person/root"), 2_000)
         assert two.asked[0].proven == ""
 
     tell(story)
@@ -209,7 +209,7 @@ def test_a_peer_that_serves_nothing_says_so(tell: Tell) -> None:
         with pytest.raises(StreamDeclined) as declined:
             async for _ in two.b.stream(two.name_of_a, Request("GET", "/count"), 2_000):
                 pass
-        replies = [await two.b.ask(two.name_of_a, Request("GET", "/echo"), 2_000), declined.value.reply]
+        replies = [await two.b.call(two.name_of_a, Request("GET", "/echo"), 2_000), declined.value.reply]
         assert [reply.status for reply in replies] == [404, 404]
 
     tell(story)
@@ -218,7 +218,7 @@ def test_a_peer_that_serves_nothing_says_so(tell: Tell) -> None:
 def test_an_unknown_peer_is_unreachable(tell: Tell) -> None:
     async def story(two: Two) -> None:
         with pytest.raises(Unreachable):
-            await two.a.ask(two.nobody, Request("GET", "/echo"), 2_000)
+            await two.a.call(two.nobody, Request("GET", "/echo"), 2_000)
         with pytest.raises(Unreachable):
             async for _ in two.a.stream(two.nobody, Request("GET", "/count"), 2_000):
                 pass
@@ -401,7 +401,7 @@ def test_a_name_that_was_left_can_be_taken_again(kind: str) -> None:
         wire = make()
         name, first = await wire.join("b")
         (_, asker), question = await wire.join("a"), Request("GET", "/who")
-        assert (await asker.ask(name, question, 2_000)).status == 404
+        assert (await asker.call(name, question, 2_000)).status == 404
         await first.close()
         again, second = await wire.join("b")
 
@@ -411,7 +411,7 @@ def test_a_name_that_was_left_can_be_taken_again(kind: str) -> None:
         second.serve(answer)
         await first.close()
         assert again == name
-        assert (await asker.ask(name, question, 2_000)).body == b"second"
+        assert (await asker.call(name, question, 2_000)).body == b"second"
         await asker.close()
         await second.close()
 

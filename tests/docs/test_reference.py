@@ -18,9 +18,9 @@ def test_the_reference_is_what_the_tables_say() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `make reference`"
 
 
-@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
-def test_every_command_names_its_side_effect_and_what_undoes_it(book: LedgerDefinition[Any]) -> None:
-    for rule in book.rules.values():
+@pytest.mark.parametrize("definition", BOOKS, ids=lambda definition: definition.name)
+def test_every_command_names_its_side_effect_and_what_undoes_it(definition: LedgerDefinition[Any]) -> None:
+    for rule in definition.rules.values():
         assert rule.owners, rule.command
         assert len(rule.side_effect) > 10, rule.command
         assert len(rule.undone) > 4, rule.command
@@ -28,18 +28,18 @@ def test_every_command_names_its_side_effect_and_what_undoes_it(book: LedgerDefi
 
 
 @pytest.mark.parametrize(
-    ("book", "commands", "events"),
+    ("definition", "commands", "events"),
     [(BOOKS[0], PlatformCommand, PlatformEvent), (BOOKS[1], RegionCommand, RegionEvent)],
     ids=["platform", "region"],
 )
 def test_every_command_has_a_rule_and_every_event_is_applied(
-    book: LedgerDefinition[Any], commands: Any, events: Any
+    definition: LedgerDefinition[Any], commands: Any, events: Any
 ) -> None:
-    assert set(get_args(commands)) == set(book.rules)
-    assert set(get_args(events)) == set(book.apply)
+    assert set(get_args(commands)) == set(definition.rules)
+    assert set(get_args(events)) == set(definition.apply)
 
 
-@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
-def test_invariants_have_unique_ids_and_sentences(book: LedgerDefinition[Any]) -> None:
-    assert len({i.id for i in book.invariants}) == len(book.invariants)
-    assert all(i.id.startswith(f"{book.name}.") and i.sentence.endswith(".") for i in book.invariants)
+@pytest.mark.parametrize("definition", BOOKS, ids=lambda definition: definition.name)
+def test_invariants_have_unique_ids_and_sentences(definition: LedgerDefinition[Any]) -> None:
+    assert len({i.id for i in definition.invariants}) == len(definition.invariants)
+    assert all(i.id.startswith(f"{definition.name}.") and i.sentence.endswith(".") for i in definition.invariants)

@@ -78,7 +78,7 @@ def lives(pid: int) -> bool:
 def test_agents_of_each_region_run_what_is_applied_and_it_serves(dev: Dev) -> None:
     dev.until_said("ready after", 60)
     assert "1 in each region, each with an agent" in dev.text()
-    assert choose_run_as().trouble == "" or "will not run" in dev.text()
+    assert choose_run_as().last_error == "" or "will not run" in dev.text()
     until(lambda: serving(dev) == 3, dev)
     assert len(processes(dev)) == 3
     if os.geteuid() == 0:

@@ -99,7 +99,7 @@ class Platform:
     def ask(self, request: Request, shows: TlsConfig) -> Reply:
         with closing(BlockingHttpTransport(shows)) as transport:
             try:
-                return transport.ask(self.url, request, 30_000)
+                return transport.call(self.url, request, 30_000)
             except StreamDeclined as error:
                 return error.reply
 

@@ -51,11 +51,11 @@ def platform_log(seed: int) -> Log:
     return program.bench.log
 
 
-def looked_at(book: LedgerDefinition[Any], state: LedgerState, log: Log) -> LedgerState:
+def looked_at(definition: LedgerDefinition[Any], state: LedgerState, log: Log) -> LedgerState:
     """Fold a log with a look at each batch, near and in full; neither may find anything."""
     for raw, digest in log:
-        batch = book.batches.read(raw, state.facts.digest, digest)
-        assert found_after(book, state, batch) == ([], []), batch
+        batch = definition.batches.read(raw, state.facts.digest, digest)
+        assert found_after(definition, state, batch) == ([], []), batch
     return state
 
 
@@ -86,10 +86,10 @@ def spoil(state: LedgerState, chance: random.Random) -> str:
     return f"{what} of {name} {key}"
 
 
-def spoilt(book: LedgerDefinition[Any], state: LedgerState, chance: random.Random) -> None:
+def spoilt(definition: LedgerDefinition[Any], state: LedgerState, chance: random.Random) -> None:
     overlay = state.overlay()
     story = [spoil(overlay, chance) for _ in range(chance.choice([1, 1, 2]))]
-    near, full = check_batch(state, overlay, book.invariants), check(overlay.fork(), book.invariants)
+    near, full = check_batch(state, overlay, definition.invariants), check(overlay.fork(), definition.invariants)
     assert bool(near) == bool(full), (story, near, full)
     assert set(told(full)) <= set(names(near)), (story, near, full)
 

@@ -395,9 +395,9 @@ async def someone_leads(cluster: Cluster) -> Server:
     while True:
         for seat in cluster.seats:
             leader = seat.server.ledger.leader
-            if leader is not None and leader.term.proof.is_young(DEFAULTS) and not seat.paused:
+            if leader is not None and leader.term.proof.is_fresh(DEFAULTS) and not seat.paused:
                 return seat.server
-        assert now_ms() < deadline, [seat.server.ledger.trouble() for seat in cluster.seats]
+        assert now_ms() < deadline, [seat.server.ledger.degraded_reason() for seat in cluster.seats]
         await asyncio.sleep(0.1)
 
 
@@ -433,7 +433,7 @@ def judge(cluster: Cluster) -> None:
     for batch in batches:
         fold(REGION, state, batch)
     for seat in cluster.seats:
-        assert seat.server.ledger.role is not Role.STOPPED, seat.server.ledger.trouble()
+        assert seat.server.ledger.role is not Role.STOPPED, seat.server.ledger.degraded_reason()
         assert seat.server.state.facts == state.facts
         assert state_digest(seat.server.state) == state_digest(state)
 

@@ -96,27 +96,27 @@ def a_platform(seed: int) -> tuple[Sent, Log]:
 class Followed:
     """A ledger, and another that follows its log."""
 
-    def __init__(self, book: LedgerDefinition[Any], small: type[LedgerState], log: Log) -> None:
-        self.book = book
+    def __init__(self, definition: LedgerDefinition[Any], small: type[LedgerState], log: Log) -> None:
+        self.book = definition
         self.small = small
         self.state, self.follower = small(), small()
         for raw, digest in log:
             for state in (self.state, self.follower):
-                fold(book, state, book.batches.read(raw, state.facts.digest, digest))
+                fold(definition, state, definition.batches.read(raw, state.facts.digest, digest))
         self.accepted = 0
 
     def give(self, at: int, *envelopes: Envelope[Any]) -> None:
         """One batch of those that are accepted."""
         draft = BatchDraft(self.book, self.state)
         for envelope in envelopes:
-            self.accepted += isinstance(draft.consider(envelope, at), Committed)
+            self.accepted += isinstance(draft.add(envelope, at), Committed)
         if not len(draft):
             return
         raw, digest = draft.seal()
         told, read = draft.batch(), self.book.batches.read(raw, self.follower.facts.digest, digest)
         assert told == read
         assert shape(told.records) == shape(read.records)
-        draft.land()
+        draft.commit()
         fold(self.book, self.follower, read)
         must_be_alike(self.state, self.follower)
         if self.accepted % RESTORED_EVERY == 0:
@@ -139,10 +139,10 @@ def must_be_alike(state: LedgerState, other: LedgerState) -> None:
 @pytest.mark.parametrize("ledger", ["region", "platform"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_log_whose_level_is_raised_in_a_batch_is_followed_and_restored_row_by_row(ledger: str, seed: int) -> None:
-    book: LedgerDefinition[Any] = REGION if ledger == "region" else PLATFORM
+    definition: LedgerDefinition[Any] = REGION if ledger == "region" else PLATFORM
     small = region_program.SmallState if ledger == "region" else platform_program.SmallState
     sent, log = a_region(seed) if ledger == "region" else a_platform(seed)
-    ours = Followed(book, small, log)
+    ours = Followed(definition, small, log)
     raised = random.Random(seed).randrange(len(sent) // 4, len(sent) // 2)
     for envelope, at in sent[:raised]:
         ours.give(at, envelope)
@@ -153,4 +153,4 @@ def test_a_log_whose_level_is_raised_in_a_batch_is_followed_and_restored_row_by_
     for envelope, at in sent[raised + 2 :]:
         ours.give(at, envelope)
     assert ours.accepted > len(sent) // 4
-    assert check(ours.state, book.invariants) == []
+    assert check(ours.state, definition.invariants) == []

@@ -62,11 +62,11 @@ PACES = st.builds(QueueOptions, st.just(10), st.just(100), st.sampled_from((5, 1
 class Run:
     """One program on one queue, with everything that happened."""
 
-    def __init__(self, jobs: list[Job], pace: QueueOptions) -> None:
+    def __init__(self, jobs: list[Job], options: QueueOptions) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
-        self.queue = WorkQueue(self.clock, "tested", pace=pace)
+        self.queue = WorkQueue(self.clock, "tested", options=options)
         self.jobs = iter(jobs)
         self.events: list[Event] = []
 
@@ -84,7 +84,7 @@ class Run:
             self.note("due", key, self.queue.retry(key))
         else:
             self.note("add", key)
-            (self.queue.add if verb == "add" else self.queue.patrol)(key)
+            (self.queue.add if verb == "add" else self.queue.add_resync)(key)
 
     async def work(self) -> None:
         while True:
@@ -100,9 +100,9 @@ class Run:
             self.queue.done(key)
 
 
-def happened(steps: list[Step], jobs: list[Job], pace: QueueOptions, workers: int) -> list[Event]:
+def happened(steps: list[Step], jobs: list[Job], options: QueueOptions, workers: int) -> list[Event]:
     async def story() -> list[Event]:
-        run = Run(jobs, pace)
+        run = Run(jobs, options)
         tasks = [asyncio.create_task(run.work()) for _ in range(workers)]
         for step in steps:
             if step.pause_ms:
@@ -158,11 +158,11 @@ def lost(events: list[Event]) -> list[Event]:
     ]
 
 
-def too_fast(events: list[Event], pace: QueueOptions) -> bool:
+def too_fast(events: list[Event], options: QueueOptions) -> bool:
     """Whether more keys were taken in some stretch of time than a burst and the pace allow."""
     taken = [event.at for event in events if event.verb == "take"]
     return any(
-        later - earlier < (count - pace.burst) * 1_000 // pace.per_second
+        later - earlier < (count - options.burst) * 1_000 // options.per_second
         for first, earlier in enumerate(taken)
         for count, later in enumerate(taken[first:], start=1)
     )
@@ -170,12 +170,12 @@ def too_fast(events: list[Event], pace: QueueOptions) -> bool:
 
 @given(STEPS, JOBS, PACES, st.integers(1, 3))
 def test_no_key_is_lost_none_is_worked_on_twice_at_a_time_and_the_pace_is_kept(
-    steps: list[Step], jobs: list[Job], pace: QueueOptions, workers: int
+    steps: list[Step], jobs: list[Job], options: QueueOptions, workers: int
 ) -> None:
-    events = happened(steps, jobs, pace, workers)
+    events = happened(steps, jobs, options, workers)
     assert lost(events) == []
     assert worked_on_twice_at_a_time(events) == []
-    assert not too_fast(events, pace)
+    assert not too_fast(events, options)
     verbs = Counter((event.verb, event.key) for event in events)
     for key in KEYS:
         assert verbs["take", key] <= verbs["add", key] + verbs["due", key]
@@ -183,9 +183,9 @@ def test_no_key_is_lost_none_is_worked_on_twice_at_a_time_and_the_pace_is_kept(
 
 @given(STEPS, JOBS, PACES, st.integers(1, 3))
 def test_the_same_program_gives_the_same_run(
-    steps: list[Step], jobs: list[Job], pace: QueueOptions, workers: int
+    steps: list[Step], jobs: list[Job], options: QueueOptions, workers: int
 ) -> None:
-    assert happened(steps, jobs, pace, workers) == happened(steps, jobs, pace, workers)
+    assert happened(steps, jobs, options, workers) == happened(steps, jobs, options, workers)
 
 
 def test_the_judges_find_what_they_are_there_to_find() -> None:

@@ -164,7 +164,7 @@ def test_a_recording_is_the_same_file_under_every_hash_seed() -> None:
 def test_a_log_is_recorded_with_one_digest_for_each_event_and_that_of_its_state() -> None:
     bench = region_story()
     ledger = recorded(bench.log)
-    assert (ledger.name, ledger.book, ledger.start) == ("region/eu", "region", None)
+    assert (ledger.name, ledger.definition, ledger.start) == ("region/eu", "region", None)
     assert [(entry.raw, entry.digest) for entry in ledger.entries] == bench.log
     assert ledger.state == state_digest(bench.state)
     previous = b""

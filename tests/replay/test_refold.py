@@ -71,7 +71,7 @@ def a_batch_of(log: Log, *envelopes: Envelope[Any]) -> Log:
         previous = digest
     under_way = BatchDraft(REGION, state)
     for envelope in envelopes:
-        answer = under_way.consider(envelope, max(T0, state.facts.at))
+        answer = under_way.add(envelope, max(T0, state.facts.at))
         assert isinstance(answer, Committed), answer
     return [*log, under_way.seal()]
 

@@ -21,7 +21,7 @@ S = TypeVar("S", bound=LedgerState)
 Wrong = Callable[[Any], None]
 
 
-def planted(book: LedgerDefinition[S], wrong: Wrong) -> LedgerDefinition[S]:
+def planted(definition: LedgerDefinition[S], wrong: Wrong) -> LedgerDefinition[S]:
     """The same ledger, in which an event that should change nothing does what is wrong."""
 
     def apply(state: S, _event: StateDigested, _stamp: Stamp) -> None:
@@ -29,7 +29,7 @@ def planted(book: LedgerDefinition[S], wrong: Wrong) -> LedgerDefinition[S]:
         wrong(broken)
         copy_rows(broken, state)
 
-    return replace(book, apply={**book.apply, StateDigested: apply})
+    return replace(definition, apply={**definition.apply, StateDigested: apply})
 
 
 def copy_rows(source: LedgerState, target: LedgerState) -> None:
@@ -58,19 +58,21 @@ def next_batch(state: LedgerState) -> Batch[Any]:
     )
 
 
-def found_both_ways(book: LedgerDefinition[S], state: S, wrong: Wrong) -> tuple[list[Violation], list[Violation]]:
+def found_both_ways(definition: LedgerDefinition[S], state: S, wrong: Wrong) -> tuple[list[Violation], list[Violation]]:
     """What is found near the batch in which this goes wrong, and then in full."""
-    assert check(state, book.invariants) == []
-    return found_after(planted(book, wrong), state, next_batch(state))
+    assert check(state, definition.invariants) == []
+    return found_after(planted(definition, wrong), state, next_batch(state))
 
 
-def found_after(book: LedgerDefinition[S], state: S, batch: Batch[Any]) -> tuple[list[Violation], list[Violation]]:
+def found_after(
+    definition: LedgerDefinition[S], state: S, batch: Batch[Any]
+) -> tuple[list[Violation], list[Violation]]:
     """Fold one more batch: what is found near it, and then in full."""
     overlay = state.overlay()
-    fold(book, overlay, batch)
-    near = check_batch(state, overlay, book.invariants)
+    fold(definition, overlay, batch)
+    near = check_batch(state, overlay, definition.invariants)
     state.merge(overlay)
-    return near, check(state, book.invariants)
+    return near, check(state, definition.invariants)
 
 
 def names(violations: list[Violation]) -> list[str]:

@@ -104,9 +104,9 @@ def test_nothing_is_kept_of_those_who_left_however_often_they_are_told_to() -> N
     assert [places._strangers, places._of_address, places._of_caller] == [{}, {}, {}]
 
 
-def weighed(places: ConnectionRegistry, place: ConnectionSlot, coming: int, going: int = 0) -> None:
-    place.coming, place.going = coming, going
-    places.weigh(place)
+def weighed(places: ConnectionRegistry, slot: ConnectionSlot, coming: int, going: int = 0) -> None:
+    slot.coming, slot.going = coming, going
+    places.weigh(slot)
 
 
 def test_who_keeps_us_waiting_for_longest_leaves_where_strangers_send_more_than_is_kept_of_them() -> None:
@@ -284,7 +284,7 @@ async def test_a_handshake_that_does_not_go_on_counts_too(tmp_path: Path) -> Non
         asker = HttpTransport(SystemClock(), tls=authority.client("holdfast:agent/n1"))
         await asker.start()
         try:
-            found = await asker.ask(transport.address, Request("GET", "/"), 20_000)
+            found = await asker.call(transport.address, Request("GET", "/"), 20_000)
         finally:
             await asker.close()
         assert found.body == b"heard"

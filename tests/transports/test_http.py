@@ -113,7 +113,7 @@ async def asking(tls: TlsConfig | None = None) -> AsyncIterator[HttpTransport]:
 
 async def asked(served: Served, request: Request, tls: TlsConfig | None = None) -> Reply:
     async with asking(tls) as transport:
-        return await transport.ask(served.address, request, 30_000)
+        return await transport.call(served.address, request, 30_000)
 
 
 async def until_ended(served: Served, what: str) -> None:
@@ -163,7 +163,7 @@ def strangers(tmp_path: Path) -> Authority:
 async def test_tls_carries_requests_and_streams(authority: Authority) -> None:
     async with serving(authority.server()) as served, asking(authority.client()) as client:
         assert served.address.startswith("https://")
-        assert (await client.ask(served.address, HELLO, 30_000)).body == b"hello"
+        assert (await client.call(served.address, HELLO, 30_000)).body == b"hello"
         request = Request("GET", "/count", body=b"3")
         assert [line async for line in client.stream(served.address, request, 30_000)] == [b"0", b"1", b"2"]
         assert served.asked[0].proven == ""
@@ -197,9 +197,9 @@ async def test_a_request_on_a_kept_connection_is_nobodys_once_the_certificate_ha
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(authority.server()) as served, asking(authority.client("holdfast:agent/n1")) as client:
-        await client.ask(served.address, HELLO, 30_000)
+        await client.call(served.address, HELLO, 30_000)
         monkeypatch.setattr(http_connection, "wall", lambda: time.time() + 2 * 86_400)
-        await client.ask(served.address, HELLO, 30_000)
+        await client.call(served.address, HELLO, 30_000)
         assert [one.proven for one in served.asked] == ["agent/n1", ""]
 
 
@@ -229,7 +229,7 @@ async def test_a_server_of_another_authority_is_unreachable_and_asked_nothing(
         with pytest.raises(Unreachable):
             await asked(served, HELLO, authority.client())
         with pytest.raises(Unreachable):
-            await aside(lambda: BlockingHttpTransport(authority.client()).ask(served.address, HELLO, 30_000))
+            await aside(lambda: BlockingHttpTransport(authority.client()).call(served.address, HELLO, 30_000))
         assert served.asked == []
 
 
@@ -247,7 +247,7 @@ async def test_why_a_peer_is_not_believed_is_told_in_words(authority: Authority,
         with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
             await asked(served, HELLO, authority.client())
         with pytest.raises(Unreachable, match=r": its certificate is not believed: [a-z -]+$"):
-            await aside(lambda: BlockingHttpTransport(authority.client()).ask(served.address, HELLO, 30_000))
+            await aside(lambda: BlockingHttpTransport(authority.client()).call(served.address, HELLO, 30_000))
     with pytest.raises(Unreachable, match=r"refused|Connect call failed") as told:
         await asked(served, HELLO, authority.client())
     assert "SSLContext" not in str(told.value)
@@ -276,12 +276,12 @@ async def test_a_client_of_another_authority_or_without_a_certificate_is_not_ser
 @in_a_loop
 async def test_a_body_that_is_too_large_is_refused_and_the_connection_goes_on(size: int) -> None:
     async with serving() as served, asking() as client:
-        reply = await client.ask(served.address, Request("POST", "/echo", body=b"x" * size), 30_000)
+        reply = await client.call(served.address, Request("POST", "/echo", body=b"x" * size), 30_000)
         problem = json.loads(reply.body)
         assert (reply.status, problem["type"]) == (413, "urn:holdfast:problem:too-large")
         assert first_value(reply.headers, "content-type") == "application/problem+json"
         assert served.asked == []
-        assert (await client.ask(served.address, Request("POST", "/", body=b"x" * 100_000), 30_000)).status == 200
+        assert (await client.call(served.address, Request("POST", "/", body=b"x" * 100_000), 30_000)).status == 200
 
 
 @in_a_loop
@@ -380,7 +380,7 @@ async def test_an_answer_without_a_body_has_none(status: int) -> None:
     async with serving() as served, asking() as client:
         served.answer = Reply(status, body=b"left out")
         for _ in range(2):
-            assert await client.ask(served.address, HELLO, 30_000) == Reply(status)
+            assert await client.call(served.address, HELLO, 30_000) == Reply(status)
 
 
 @in_a_loop
@@ -461,7 +461,7 @@ async def test_a_source_that_never_waits_leaves_others_their_turn() -> None:
 
         reading = asyncio.create_task(read())
         for _ in range(10):
-            assert (await client.ask(served.address, HELLO, 1_000)).status == 200
+            assert (await client.call(served.address, HELLO, 1_000)).status == 200
         assert not reading.done()
         reading.cancel()
         await asyncio.wait([reading])
@@ -508,9 +508,9 @@ async def test_a_request_is_sent_once_and_without_a_whole_answer_there_is_none(v
     async with a_server_that(PARTS[part]) as (address, heads), asking() as client:
         request = Request(verb, "/x", body=b"body" if verb in ("PUT", "POST") else b"")
         with pytest.raises(NoAnswer):
-            await client.ask(f"http://{address}", request, 2_000)
+            await client.call(f"http://{address}", request, 2_000)
         with pytest.raises(NoAnswer):
-            await aside(lambda: BlockingHttpTransport().ask(f"http://{address}", request, 2_000))
+            await aside(lambda: BlockingHttpTransport().call(f"http://{address}", request, 2_000))
         assert [head.split()[0].decode() for head in heads] == [verb, verb]
 
 
@@ -559,7 +559,7 @@ async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asking_module, "MESSAGE_MAX_BYTES", most)
         async with asking() as client:
-            for asked in (client.ask(address, HELLO, 60_000), anext(client.stream(address, HELLO, 60_000))):
+            for asked in (client.call(address, HELLO, 60_000), anext(client.stream(address, HELLO, 60_000))):
                 told = 0
                 with pytest.raises(NoAnswer, match="an answer of more than"):
                     await asked
@@ -567,7 +567,7 @@ async def test_an_answer_without_an_end_is_not_gathered(head: str) -> None:
         patch.setattr(plain_module, "MESSAGE_MAX_BYTES", most)
         told = 0
         with pytest.raises(NoAnswer, match="an answer of more than"):
-            await aside(lambda: BlockingHttpTransport().ask(address, HELLO, 60_000))
+            await aside(lambda: BlockingHttpTransport().call(address, HELLO, 60_000))
         assert told < 50 * most
     server.close()
     await server.wait_closed()
@@ -592,7 +592,7 @@ async def test_a_peer_that_many_ask_at_a_time_cannot_fill_our_memory_with_its_an
     async with asking() as client, serving() as other:
         client._client().arriving = PeerBuffers(3 * each)
         streams = [client.stream(address, HELLO, 60_000) for _ in range(asks)]
-        answers = (client.ask(address, HELLO, 60_000) if media.endswith("/json") else anext(one) for one in streams)
+        answers = (client.call(address, HELLO, 60_000) if media.endswith("/json") else anext(one) for one in streams)
         waiting = [asyncio.ensure_future(one) for one in answers]
         broken: set[asyncio.Future[Any]] = set()
         while len(broken) < asks - 3:
@@ -601,7 +601,7 @@ async def test_a_peer_that_many_ask_at_a_time_cannot_fill_our_memory_with_its_an
         for one in broken:
             with pytest.raises(NoAnswer, match="bytes at a time"):
                 one.result()
-        assert (await client.ask(other.address, HELLO, 20_000)).status == 200, "others are heard as before"
+        assert (await client.call(other.address, HELLO, 20_000)).status == 200, "others are heard as before"
         for one in waiting:
             one.cancel()
         await asyncio.wait(waiting)
@@ -615,13 +615,13 @@ async def test_a_deadline_that_passes_while_connecting_promises_that_nothing_was
     async with a_server_that(None) as (address, _), asking() as client:
         # The connection stands, and the handshake never ends: nothing of the request can have gone out.
         with pytest.raises(Unreachable):
-            await client.ask(f"https://{address}", HELLO, 200)
+            await client.call(f"https://{address}", HELLO, 200)
         with pytest.raises(Unreachable):
-            await aside(lambda: BlockingHttpTransport().ask(f"https://{address}", HELLO, 200))
+            await aside(lambda: BlockingHttpTransport().call(f"https://{address}", HELLO, 200))
         with pytest.raises(NoAnswer):
-            await client.ask(f"http://{address}", HELLO, 200)
+            await client.call(f"http://{address}", HELLO, 200)
         with pytest.raises(NoAnswer):
-            await aside(lambda: BlockingHttpTransport().ask(f"http://{address}", HELLO, 200))
+            await aside(lambda: BlockingHttpTransport().call(f"http://{address}", HELLO, 200))
 
 
 @in_a_loop
@@ -631,9 +631,9 @@ async def test_plain_http_beyond_loopback_is_refused_before_a_connection_is_made
         elsewhere, connections = served.address.replace("127.0.0.1", "0.0.0.0"), served.transport._crowd.connections
         plain = BlockingHttpTransport()
         for refused in (
-            client.ask(elsewhere, HELLO, 30_000),
+            client.call(elsewhere, HELLO, 30_000),
             anext(client.stream(elsewhere, HELLO, 30_000)),
-            aside(lambda: plain.ask(elsewhere, HELLO, 30_000)),
+            aside(lambda: plain.call(elsewhere, HELLO, 30_000)),
             aside(lambda: list(plain.stream(elsewhere, HELLO, 30_000))),
         ):
             with pytest.raises(Unreachable, match="plain http and not on this machine"):
@@ -641,19 +641,19 @@ async def test_plain_http_beyond_loopback_is_refused_before_a_connection_is_made
         assert (served.asked, len(connections)) == ([], 0)
         insisting = HttpTransport(SystemClock(), insecure=True)
         await insisting.start()
-        assert (await insisting.ask(elsewhere, HELLO, 30_000)).body == b"hello"
+        assert (await insisting.call(elsewhere, HELLO, 30_000)).body == b"hello"
         await insisting.close()
         with closing(BlockingHttpTransport(insecure=True)) as plainly:
-            assert (await aside(lambda: plainly.ask(elsewhere, HELLO, 30_000))).body == b"hello"
+            assert (await aside(lambda: plainly.call(elsewhere, HELLO, 30_000))).body == b"hello"
 
 
 @in_a_loop
 async def test_a_redirect_is_an_answer_and_not_followed() -> None:
     async with serving() as away, serving() as served, asking() as client:
         served.answer = Reply(307, (("location", f"{away.address}/echo"),))
-        assert (await client.ask(served.address, HELLO, 30_000)).status == 307
+        assert (await client.call(served.address, HELLO, 30_000)).status == 307
         with closing(BlockingHttpTransport()) as plain:
-            assert (await aside(lambda: plain.ask(served.address, HELLO, 30_000))).status == 307
+            assert (await aside(lambda: plain.call(served.address, HELLO, 30_000))).status == 307
         assert (len(served.asked), away.asked) == (2, [])
 
 
@@ -662,15 +662,17 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
 async def test_nobody_there_is_unreachable(peer: str) -> None:
     async with asking() as client:
         with pytest.raises(Unreachable):
-            await client.ask(peer, HELLO, 5_000)
+            await client.call(peer, HELLO, 5_000)
         with pytest.raises(Unreachable):
-            await aside(lambda: BlockingHttpTransport().ask(peer, HELLO, 5_000))
+            await aside(lambda: BlockingHttpTransport().call(peer, HELLO, 5_000))
 
 
 @in_a_loop
 async def test_what_is_under_way_is_answered_before_a_server_has_closed() -> None:
     async with serving(limits=ConnectionLimits(drain_ms=2_000)) as served, asking() as client:
-        under_way = asyncio.create_task(client.ask(served.address, Request("GET", "/slow", body=b"x" * 90_000), 30_000))
+        under_way = asyncio.create_task(
+            client.call(served.address, Request("GET", "/slow", body=b"x" * 90_000), 30_000)
+        )
         while not served.asked:
             await asyncio.sleep(0.01)
         await served.transport.close()
@@ -687,7 +689,7 @@ async def test_a_plain_transport_sends_and_hears_the_same() -> None:
     )
     async with serving() as served:
         plain = BlockingHttpTransport()
-        reply = await aside(lambda: plain.ask(served.address, sent, 30_000))
+        reply = await aside(lambda: plain.call(served.address, sent, 30_000))
         (came,) = served.asked
         assert (came.verb, came.path, came.query, came.body) == (sent.verb, sent.path, sent.query, sent.body)
         assert [pair for pair in came.headers if pair in sent.headers] == list(sent.headers)
@@ -707,7 +709,7 @@ async def test_a_plain_transport_reads_streams(framing: Framing) -> None:
             await aside(lambda: list(plain.stream(served.address, HELLO, 30_000)))
         assert declined.value.reply.body == b"hello"
         with pytest.raises(StreamDeclined):
-            await aside(lambda: plain.ask(served.address, count, 30_000))
+            await aside(lambda: plain.call(served.address, count, 30_000))
         plain.close()
 
 
@@ -725,10 +727,10 @@ async def test_a_plain_reader_that_has_enough_ends_the_stream_and_an_idle_one_is
 async def test_a_plain_transport_keeps_its_connection() -> None:
     async with serving() as served:
         plain = BlockingHttpTransport()
-        await aside(lambda: plain.ask(served.address, HELLO, 30_000))
+        await aside(lambda: plain.call(served.address, HELLO, 30_000))
         (kept,) = plain._kept.values()
         for question in (Request("POST", "/empty"), Request("GET", "/"), HELLO):
-            await aside(lambda question=question: plain.ask(served.address, question, 30_000))  # type: ignore[misc]
+            await aside(lambda question=question: plain.call(served.address, question, 30_000))  # type: ignore[misc]
             assert list(plain._kept.values()) == [kept]
         plain.close()
 
@@ -737,10 +739,10 @@ async def test_a_plain_transport_keeps_its_connection() -> None:
 async def test_a_plain_transport_makes_a_new_connection_when_the_kept_one_was_closed() -> None:
     async with serving(limits=ConnectionLimits(idle_ms=50)) as served:
         plain = BlockingHttpTransport()
-        await aside(lambda: plain.ask(served.address, HELLO, 30_000))
+        await aside(lambda: plain.call(served.address, HELLO, 30_000))
         (kept,) = plain._kept.values()
         await aside(lambda: select.select([kept.sock], [], [], 30))  # readable: the server has closed it
-        assert (await aside(lambda: plain.ask(served.address, HELLO, 30_000))).body == b"hello"
+        assert (await aside(lambda: plain.call(served.address, HELLO, 30_000))).body == b"hello"
         assert list(plain._kept.values()) != [kept]
         plain.close()
 
@@ -750,7 +752,7 @@ async def test_a_plain_transport_shows_its_certificate(authority: Authority) -> 
     async with serving(authority.server(require_client=True)) as served:
         plain = BlockingHttpTransport(authority.client("holdfast:person/me"))
         for _ in range(2):
-            reply = await aside(lambda: plain.ask(served.address, HELLO, 30_000))
+            reply = await aside(lambda: plain.call(served.address, HELLO, 30_000))
             assert first_value(reply.headers, "x-proven") == "person/me"
         plain.close()
 

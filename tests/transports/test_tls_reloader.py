@@ -36,9 +36,9 @@ class Made:
         for name in ("ours", "theirs"):
             new_authority(folder / name, name, AUTHORITY_LIFE, NOW)
 
-    def files(self, name: str, wish: CertificateOptions, by: str = "ours", believes: str = "ours") -> TlsConfig:
+    def files(self, name: str, options: CertificateOptions, by: str = "ours", believes: str = "ours") -> TlsConfig:
         """Files by this name, new or in the place of those that are there."""
-        made = issue(self._folder / by, self._folder, name, wish, NOW, force=True)
+        made = issue(self._folder / by, self._folder, name, options, NOW, force=True)
         trust = self._folder / f"{name}.trust"
         shutil.copy(self._folder / believes / "authority.pem", trust.with_suffix(".new"))
         trust.with_suffix(".new").replace(trust)
@@ -80,7 +80,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def asked(client: HttpTransport, server: HttpTransport) -> str:
     """The principal that the server knows the client by; `none` when they do not believe each other."""
     try:
-        return (await client.ask(server.address, HELLO, 10_000)).body.decode()
+        return (await client.call(server.address, HELLO, 10_000)).body.decode()
     except TransportError:
         return "none"
 
@@ -192,10 +192,10 @@ def test_bad_files_leave_the_last_good_ones_and_are_warned_of_once(
     with caplog.at_level(logging.WARNING):
         assert looked.look(5)
     assert [record.getMessage().split()[0] for record in caplog.records] == ["certificates-not-read"]
-    assert "are not good" in looked.files.trouble()
+    assert "are not good" in looked.files.last_error()
     made.files("server", SERVER)
     assert not looked.look()
-    assert looked.files.trouble() == ""
+    assert looked.files.last_error() == ""
 
 
 def test_a_certificate_that_has_ended_does_not_take_the_place_of_one_that_has_not(made: Made) -> None:
@@ -204,7 +204,7 @@ def test_a_certificate_that_has_ended_does_not_take_the_place_of_one_that_has_no
     looked.now += 10 * DAY_MS
     made.files("server", CertificateOptions(hosts=("127.0.0.1",), life=timedelta(days=5)))
     assert looked.look(5)
-    assert "are not good" in looked.files.trouble()
+    assert "are not good" in looked.files.last_error()
 
 
 def test_a_key_and_its_certificate_may_be_replaced_one_after_the_other(
@@ -229,10 +229,10 @@ def test_that_a_certificate_ends_is_said_two_weeks_before_and_once_a_day(
     with caplog.at_level(logging.WARNING):
         looked.now += 75 * DAY_MS
         looked.look()
-        assert (caplog.records, looked.files.trouble()) == ([], "")
+        assert (caplog.records, looked.files.last_error()) == ([], "")
         looked.now += 2 * DAY_MS
         looked.look(10)
-        assert looked.files.trouble() == "the certificate ends in 13 days"
+        assert looked.files.last_error() == "the certificate ends in 13 days"
         looked.now += DAY_MS
         looked.look(10)
         looked.now += 13 * DAY_MS
@@ -240,7 +240,7 @@ def test_that_a_certificate_ends_is_said_two_weeks_before_and_once_a_day(
     said = [record.getMessage() for record in caplog.records]
     assert [line.split()[0] for line in said] == ["certificate-ends"] * 3
     assert "days=13" in said[0]
-    assert looked.files.trouble() == "the certificate has ended"
+    assert looked.files.last_error() == "the certificate has ended"
 
 
 def test_a_key_that_every_user_can_read_is_warned_of_until_it_is_closed(
@@ -251,10 +251,10 @@ def test_a_key_that_every_user_can_read_is_warned_of_until_it_is_closed(
     with caplog.at_level(logging.WARNING):
         looked = Looked(tls)
     assert [record.getMessage().split()[0] for record in caplog.records] == ["key-open"]
-    assert looked.files.trouble() == "every user of its machine can read its key"
+    assert looked.files.last_error() == "every user of its machine can read its key"
     Path(tls.key).chmod(0o600)
     assert not looked.look()
-    assert looked.files.trouble() == ""
+    assert looked.files.last_error() == ""
 
 
 def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(made: Made) -> None:

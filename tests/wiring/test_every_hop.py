@@ -65,8 +65,8 @@ class Secured:
         for name in ("platform", "eu", "second"):
             self.issued(name, CertificateOptions(hosts=("127.0.0.1",)))
 
-    def issued(self, name: str, wish: CertificateOptions) -> TlsConfig:
-        files = issue(self.folder / "ca", self.folder, name, wish, NOW)
+    def issued(self, name: str, options: CertificateOptions) -> TlsConfig:
+        files = issue(self.folder / "ca", self.folder, name, options, NOW)
         return TlsConfig(str(files.certificate), str(files.key), str(self.folder / "ca" / "authority.pem"))
 
     def server(self, name: str, url: str, **said: Any) -> asyncio.Task[Any]:
@@ -101,8 +101,8 @@ async def test_an_agent_a_region_and_a_platform_find_one_another_with_certificat
     agent = secured.issued("agent", CertificateOptions(principal="agent/n1"))
     tasks = [secured.server("platform", secured.platform, role="platform")]
     with closing(BlockingHttpTransport(operator)) as transport, closing(BlockingHttpTransport(operator)) as other:
-        client = Client(transport, ClientConfig(servers=(secured.platform,), patience_ms=5_000))
-        regional = Client(other, ClientConfig(servers=(secured.region,), patience_ms=5_000))
+        client = Client(transport, ClientConfig(servers=(secured.platform,), retry_for_ms=5_000))
+        regional = Client(other, ClientConfig(servers=(secured.region,), retry_for_ms=5_000))
         try:
             assert (await until(client.whoami))["principal"] == "person/operator"
             place = RegionEntry(secured.region, tmp_path / "eu.token")
@@ -129,7 +129,7 @@ def asked(tls: TlsConfig, server: str, verb: str, path: str, body: Any = None) -
     """What one server answers, itself or by another one."""
     with closing(BlockingHttpTransport(tls)) as transport:
         headers = (("content-type", "application/json"), ("idempotency-key", f"{verb}-{path}-{server}"))
-        return transport.ask(
+        return transport.call(
             server, Request(verb, path, (), headers, json.dumps(body).encode() if body else b""), 10_000
         )
 
@@ -157,7 +157,7 @@ async def test_a_follower_hands_on_to_its_leader_and_to_a_region_with_certificat
             (tmp_path / "data" / name).mkdir(parents=True)
             tasks.append(secured.server(name, url, role="platform", store="memory:"))
         with closing(BlockingHttpTransport(operator)) as transport:
-            client = Client(transport, ClientConfig(servers=both, patience_ms=5_000))
+            client = Client(transport, ClientConfig(servers=both, retry_for_ms=5_000))
             await until(client.whoami)
             await asyncio.to_thread(
                 apply_regions, client, {"eu": RegionEntry(secured.region, tmp_path / "eu.token")}, NOW
@@ -190,8 +190,8 @@ async def test_a_scheduler_in_a_process_of_its_own_places_with_certificates_on_e
     scheduler = secured.issued("scheduler", CertificateOptions(principal="scheduler/main"))
     tasks, over, processes = [secured.server("platform", secured.platform, role="platform")], asyncio.Event(), []
     with closing(BlockingHttpTransport(operator)) as transport, closing(BlockingHttpTransport(operator)) as other:
-        client = Client(transport, ClientConfig(servers=(secured.platform,), patience_ms=5_000))
-        regional = Client(other, ClientConfig(servers=(secured.region,), patience_ms=5_000))
+        client = Client(transport, ClientConfig(servers=(secured.platform,), retry_for_ms=5_000))
+        regional = Client(other, ClientConfig(servers=(secured.region,), retry_for_ms=5_000))
         try:
             await until(client.whoami)
             await asyncio.to_thread(

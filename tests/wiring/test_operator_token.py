@@ -65,7 +65,7 @@ class Platform:
         identity = ServerIdentity("s1", StartLog("log-1", "platform", OPERATOR))
         ledger: Ledger[PlatformState] = Ledger(PLATFORM, self.store, self.clock, identity)
         bootstrap = OperatorToken(File(self.file), draw_secret, self.operator, 30 * DAY)
-        ledger.beside["bootstrap"] = bootstrap.run
+        ledger.leader_tasks["bootstrap"] = bootstrap.run
         running = asyncio.create_task(ledger.run())
         try:
             await bootstrap.done.wait()

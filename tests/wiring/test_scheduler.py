@@ -65,13 +65,13 @@ def test_numbers_are_told_on_this_machine_and_elsewhere_to_those_with_a_certific
     )
 
 
-def ended(wish: MachineOptions, seconds: float) -> ExitCode:
+def ended(options: MachineOptions, seconds: float) -> ExitCode:
     """How it ends when it is asked to stop after so long."""
 
     async def run() -> ExitCode:
         asked = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, asked.set)
-        return await run_scheduler(wish, SystemClock(), asked)
+        return await run_scheduler(options, SystemClock(), asked)
 
     return asyncio.run(run())
 
@@ -97,7 +97,7 @@ async def _listens(client: HttpTransport, peer: str) -> None:
     async with asyncio.timeout(60):
         while True:
             with suppress(Unreachable):
-                await client.ask(peer, Request("GET", "/metrics"), 5_000)
+                await client.call(peer, Request("GET", "/metrics"), 5_000)
                 return
             await asyncio.sleep(0.01)
 
@@ -113,12 +113,12 @@ def test_it_tells_its_numbers_where_it_is_said_to(tmp_path: Path) -> None:
         await client.start()
         running = asyncio.create_task(run_scheduler(wish, clock, asked))
         await _listens(client, f"http://{listen}")
-        ask = [client.ask(f"http://{listen}", Request("GET", path), 5_000) for path in ("/metrics", "/v1/log")]
+        ask = [client.call(f"http://{listen}", Request("GET", path), 5_000) for path in ("/metrics", "/v1/log")]
         told, other = [await one for one in ask]
         asked.set()
         assert await running is ExitCode.ASKED
         with pytest.raises(Unreachable):
-            await client.ask(f"http://{listen}", Request("GET", "/metrics"), 5_000)
+            await client.call(f"http://{listen}", Request("GET", "/metrics"), 5_000)
         await client.close()
         return told, other
 

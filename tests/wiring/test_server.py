@@ -197,7 +197,7 @@ def test_a_server_with_certificates_answers_those_who_trust_them_and_show_their_
 
     def asked(tls: TlsConfig) -> int:
         with closing(BlockingHttpTransport(tls)) as transport:
-            return transport.ask(one.advertise, Request("GET", "/readyz"), 3_000).status
+            return transport.call(one.advertise, Request("GET", "/readyz"), 3_000).status
 
     async def story() -> None:
         assert await asyncio.to_thread(asked, shown) == 200
@@ -222,7 +222,7 @@ def warnings_in_status(one: ServerSettings, tls: TlsConfig | None = None) -> lis
     token = read_private(Path(one.bootstrap_file))
     with closing(BlockingHttpTransport(tls)) as transport:
         asked = Request("GET", "/v1/status", headers=(("authorization", f"Bearer {token}"),))
-        found: list[str] = json.loads(transport.ask(one.advertise, asked, 10_000).body)["warnings"]
+        found: list[str] = json.loads(transport.call(one.advertise, asked, 10_000).body)["warnings"]
         return found
 
 
@@ -286,7 +286,7 @@ def test_a_snapshot_is_due_when_the_settings_say_so(tmp_path: Path) -> None:
 
 def kept(one: ServerSettings) -> SnapshotPolicy:
     server = Server(one, machine_ports(one, SystemClock()), MemoryStore())
-    return server.ledger.snapshots._keeping
+    return server.ledger.snapshots._policy
 
 
 def test_a_server_makes_a_token_of_its_own_shows_it_after_a_restart_too_and_never_writes_it_to_its_log(

@@ -56,13 +56,13 @@ class Agent:
     def __init__(
         self,
         node: RegisterNode,
-        voice: SessionClient,
+        session: SessionClient,
         transport: Transport,
         driver: Driver,
         asking: Prober,
         terms: TermFence,
         clock: Clock,
-        meters: Metrics,
+        metrics: Metrics,
         faring: NodeLoadSource | None = None,
         times: AgentLeaseTimes | None = None,
     ) -> None:
@@ -70,18 +70,18 @@ class Agent:
         self._times = times or AgentLeaseTimes()
         self._node = replace(node, overrun=driver.keep(self._times.now))
         self._retold = asyncio.Event()
-        self._voice = voice
+        self._session = session
         self._transport = transport
         self._driver = driver
         self._terms = terms
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         #: How the node fares; None: it is not told.
-        self._faring = faring
+        self._load_source = faring
         self._refusing = BindingAdmission(node, driver.kinds)
-        self._journal = Logger("agent", node=node.name)
+        self._logger = Logger("agent", node=node.name)
         self._wake = ClockEvent()
-        self._probing = ProbeManager(asking, clock, meters, self._wake.set)
+        self._probing = ProbeManager(asking, clock, metrics, self._wake.set)
         #: What is being started. It outlives the session that began it: a driver sees starts to their end.
         self._starting: dict[RunKey, asyncio.Task[None]] = {}
         #: Until when, on the node's even clock, its session is sure to live.
@@ -105,12 +105,12 @@ class Agent:
         """Register with what the driver can enforce here, and refuse what takes more. What it cannot is a warning:
         whoever started it may not have meant that."""
         self._node = self._refusing.node = replace(self._node, capabilities=enforced_capabilities(can))
-        self._journal.info("enforces", capabilities=",".join(self._node.capabilities))
+        self._logger.info("enforces", capabilities=",".join(self._node.capabilities))
         for why in can.missing:
-            self._journal.warning("not-enforced", why=why)
+            self._logger.warning("not-enforced", why=why)
         if self._node.shares_user and not can.users:
             why = "tenants run as one user here, and can read and end one another's work: it was told to share its user"
-            self._journal.warning("not-enforced", why=why)
+            self._logger.warning("not-enforced", why=why)
 
     async def _lives(self) -> None:
         while True:
@@ -121,50 +121,50 @@ class Agent:
                 self._lease = 0
                 if over.successor:
                     raise AgentSuperseded(
-                        f"{self._voice.actor} has another session, {format_revision(over.successor)}"
+                        f"{self._session.actor} has another session, {format_revision(over.successor)}"
                     ) from over
-                self._meters.count("agent_sessions_over")
-                self._journal.warning("session-over", why=over)
-            await self._voice.pause(1)
+                self._metrics.count("agent_sessions_over")
+                self._logger.warning("session-over", why=over)
+            await self._session.back_off(1)
 
     async def _complain(self) -> None:
         """Say why nobody hears it, each reason once: its region knows only that it is silent."""
         said = ""
         while True:
-            await self._voice.turned.wait()
+            await self._session.turned.wait()
             await self._clock.sleep(WARN_EVERY_MS)
-            self._voice.turned.clear()
-            if self._voice.trouble != said:
-                said = self._voice.trouble
+            self._session.turned.clear()
+            if self._session.last_error != said:
+                said = self._session.last_error
                 if said:
-                    self._journal.warning("not-heard", why=said)
+                    self._logger.warning("not-heard", why=said)
 
     async def _register(self) -> bool:
         """Begin a life, and say what the node is; whether the region takes it."""
-        answered = await self._voice.open()
-        if self._voice.session:
-            self._meters.count("agent_sessions")
-            answered = await self._voice.send(self._node)
+        answered = await self._session.open()
+        if self._session.session:
+            self._metrics.count("agent_sessions")
+            answered = await self._session.send(self._node)
         if answered.code not in ("", Code.ALREADY):
-            self._journal.warning("not-taken", code=answered.code, why=answered.message)
+            self._logger.warning("not-taken", code=answered.code, why=answered.message)
             not_taken_ms = max(NOT_REGISTERED_RETRY_MS, 2 * self._times.now.fence)
-            await self._clock.sleep(not_taken_ms if self._voice.session else REJECTED_RETRY_MS)
+            await self._clock.sleep(not_taken_ms if self._session.session else REJECTED_RETRY_MS)
             return False
         self.is_registered.set()
-        self._journal.info("registered", session=format_revision(self._voice.session), server=self._voice.server)
+        self._logger.info("registered", session=format_revision(self._session.session), server=self._session.server)
         return True
 
     async def _live(self) -> None:
         """One session, to its end."""
         wake = self._wake
-        listening = BindingsWatch(self._voice, self._transport, self._terms, self._meters, wake.set)
+        listening = BindingsWatch(self._session, self._transport, self._terms, self._metrics, wake.set)
         working = SyncLoop(
-            self._voice, self._driver, listening, self._probing, self._refusing, self._clock, self._meters, wake,
+            self._session, self._driver, listening, self._probing, self._refusing, self._clock, self._metrics, wake,
             self._starting, self._times,
         )  # fmt: skip
         tasks = [self._renew(working), listening.run(), working.run(), self._tell_anew()]
-        if self._faring is not None:
-            tasks.append(report_node_load(self._voice, self._clock, self._node.name, self._faring))
+        if self._load_source is not None:
+            tasks.append(report_node_load(self._session, self._clock, self._node.name, self._load_source))
         await run_until_first(*tasks)
 
     async def _renew(self, working: SyncLoop) -> None:
@@ -172,7 +172,7 @@ class Agent:
         attempt = 0
         while True:
             sent = self._clock.boot()
-            renewed = await self._voice.renew()
+            renewed = await self._session.renew()
             if renewed is not None and self._terms.heard(renewed.log_id, renewed.term):
                 attempt = 0
                 self._keep(renewed.times)
@@ -182,9 +182,9 @@ class Agent:
                 await self._clock.sleep(renewed.worth_ms // 4)
                 continue
             if renewed is not None:
-                self._voice.elsewhere(self._voice.server)
+                self._session.try_another_server(self._session.server)
             attempt += 1
-            await self._voice.pause(attempt)
+            await self._session.back_off(attempt)
 
     def _keep(self, times: AgentTimes | None) -> None:
         """Act by the region's numbers, from before anything is extended by them (RULES 24)."""
@@ -193,7 +193,7 @@ class Agent:
         now = self._times.now
         self._node = replace(self._node, overrun=self._driver.keep(now))
         told = {"lease": now.lease, "grace": now.grace, "kill_margin": now.kill_margin, "fence": now.fence}
-        self._journal.info("times-told", **told, overrun=self._node.overrun)
+        self._logger.info("times-told", **told, overrun=self._node.overrun)
         self._retold.set()
 
     async def _tell_anew(self) -> None:
@@ -201,4 +201,4 @@ class Agent:
         while True:
             await self._retold.wait()
             self._retold.clear()
-            await self._voice.send(self._node)
+            await self._session.send(self._node)

@@ -36,14 +36,14 @@ class BindingsWatch:
     """What was told in one session. `run` it beside the heartbeats; `wake` is called whenever there is news."""
 
     def __init__(
-        self, voice: SessionClient, transport: Transport, terms: TermFence, meters: Metrics, wake: Callable[[], None]
+        self, session: SessionClient, transport: Transport, terms: TermFence, metrics: Metrics, wake: Callable[[], None]
     ) -> None:
-        self._voice = voice
+        self._session = session
         self._transport = transport
         self._terms = terms
-        self._meters = meters
+        self._metrics = metrics
         self._wake = wake
-        self._journal = Logger("agent", actor=voice.actor)
+        self._logger = Logger("agent", actor=session.actor)
         self.templates: dict[str, Template] = {}
         #: Everything that stands here; None: nothing was told yet in this session.
         self.bindings: NodeBindings | None = None
@@ -52,7 +52,7 @@ class BindingsWatch:
         """Follow the stream until `SessionLost`."""
         attempt = 0
         while True:
-            server = self._voice.server
+            server = self._session.server
             before = self.bindings
             try:
                 await self._follow(server)
@@ -60,17 +60,17 @@ class BindingsWatch:
                 hint, why = "", str(error)
                 if isinstance(error, StreamDeclined):
                     told = read_problem(error.reply)
-                    self._voice.must_live(told)
+                    self._session.raise_if_session_lost(told)
                     hint, why = first_value(error.reply.headers, LEADER), f"{told.detail} ({told.code})"
-                self._journal.info("stream-broke", server=server, why=why)
-                self._meters.count("agent_streams_broken")
-                self._voice.elsewhere(server, hint)
+                self._logger.info("stream-broke", server=server, why=why)
+                self._metrics.count("agent_streams_broken")
+                self._session.try_another_server(server, hint)
             attempt = 1 if self.bindings is not before else attempt + 1
-            await self._voice.pause(attempt)
+            await self._session.back_off(attempt)
 
     async def _follow(self, server: str) -> None:
-        query = ((SESSION, format_revision(self._voice.session)),)
-        request = Request("GET", BINDINGS, query, self._voice.headers())
+        query = ((SESSION, format_revision(self._session.session)),)
+        request = Request("GET", BINDINGS, query, self._session.headers())
         fresh: dict[str, Template] = {}
         async with aclosing(self._transport.stream(server, request, IDLE_MS)) as frames:  # type: ignore[type-var]
             async for frame in frames:

@@ -102,7 +102,7 @@ def _step(part: int, whole: int) -> int:
     return min(100, (percent + LOAD_STEP // 2) // LOAD_STEP * LOAD_STEP)
 
 
-async def report_node_load(voice: SessionClient, clock: Clock, node: str, faring: NodeLoadSource) -> None:
+async def report_node_load(session: SessionClient, clock: Clock, node: str, faring: NodeLoadSource) -> None:
     """Tell it in one session, for ever. What the region knows from an earlier one is told anew, and not taken twice."""
     journal = Logger("agent", node=node)
     told: NodeLoad | None = None
@@ -116,7 +116,7 @@ async def report_node_load(voice: SessionClient, clock: Clock, node: str, faring
             continue
         is_other = told is None or fares.present != told.present
         if is_other or (fares != told and now >= told_at + LOAD_EVERY_MS):
-            answered = await voice.send(ReportNode(node, *fares))
+            answered = await session.send(ReportNode(node, *fares))
             told, told_at = fares, now
             if answered.code not in ("", Code.ALREADY):
                 told = fares._replace(cpu=-1)  # too early, for one: it is told once that is over

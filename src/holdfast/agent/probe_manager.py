@@ -31,12 +31,12 @@ _BEGINNING = ProbeState(started=False, ready=False, detail="its startup probe ha
 class ProbeManager:
     """All probes of a node. What is probed is what was last said to run."""
 
-    def __init__(self, asking: Prober, clock: Clock, meters: Metrics, wake: Callable[[], None]) -> None:
-        self._asking = asking
+    def __init__(self, asking: Prober, clock: Clock, metrics: Metrics, wake: Callable[[], None]) -> None:
+        self._prober = asking
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self._wake = wake
-        self._journal = Logger("agent.probes")
+        self._logger = Logger("agent.probes")
         self._pulses: dict[RunKey, ProbeState] = {}
         self._tasks: dict[RunKey, asyncio.Task[None]] = {}
 
@@ -147,16 +147,16 @@ class ProbeManager:
         why = ""
         while True:
             try:
-                why = await self._asking.ask(one, template, probe)
+                why = await self._prober.probe(one, template, probe)
                 break
             except ProbeNotRun as error:
-                self._journal.warning("cannot-ask", slot=one.name, why=error)
+                self._logger.warning("cannot-ask", slot=one.name, why=error)
                 await self._clock.sleep(probe.period)
             except Exception as error:
-                self._journal.error("asking-raised", error, slot=one.name)
+                self._logger.error("asking-raised", error, slot=one.name)
                 why = type(error).__name__
                 break
-        self._meters.count("agent_probes", which=which, result="failed" if why else "passed")
+        self._metrics.count("agent_probes", which=which, result="failed" if why else "passed")
         return why
 
     def _put(self, key: RunKey, pulse: ProbeState) -> None:

@@ -34,7 +34,7 @@ class ProbeNotRun(Exception):
 class Prober(Protocol):
     """A way to ask a process."""
 
-    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+    async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         """Why it did not pass, within the probe's timeout; empty: it did. Raises `ProbeNotRun`."""
 
 
@@ -48,7 +48,7 @@ class NodeProber:
         self._calls = BlockingCalls(clock)
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+    async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         try:
             if probe.exec is not None:
                 return await self._run(one, template, probe.exec.command, probe.timeout)

@@ -47,26 +47,26 @@ class SyncLoop:
 
     def __init__(
         self,
-        voice: SessionClient,
+        session: SessionClient,
         driver: Driver,
         listening: BindingsWatch,
         probing: ProbeManager,
         refusing: BindingAdmission,
         clock: Clock,
-        meters: Metrics,
+        metrics: Metrics,
         wake: ClockEvent,
         starting: dict[RunKey, asyncio.Task[None]],
         times: AgentLeaseTimes,
     ) -> None:
-        self._voice = voice
+        self._session = session
         self._driver = driver
         self._listening = listening
         self._probing = probing
         self._refusing = refusing
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self._wake = wake
-        self._journal = Logger("agent", actor=voice.actor)
+        self._logger = Logger("agent", actor=session.actor)
         self._times = times
         self._lease = 0
         #: By slot: the revision at which this agent's last word of it landed.
@@ -94,7 +94,7 @@ class SyncLoop:
 
     async def run(self) -> None:
         """Work until the session is over."""
-        heard = asyncio.create_task(self._hear())
+        heard = asyncio.create_task(self._on_change())
         heard.add_done_callback(lambda _: self._wake.set())
         try:
             was_woken = True
@@ -109,7 +109,7 @@ class SyncLoop:
             heard.cancel()
             await asyncio.gather(heard, return_exceptions=True)
 
-    async def _hear(self) -> None:
+    async def _on_change(self) -> None:
         """Look again whenever the driver has news."""
         while True:
             await self._driver.changed()
@@ -130,20 +130,20 @@ class SyncLoop:
             runs={key: run for key, run in runs.items() if key not in self._starting},
             pulses=self._probing.pulses(),
             templates=templates,
-            told=self._told,
+            received=self._told,
             barred=frozenset(self._barred),
-            begun=frozenset(self._begun),
+            started=frozenset(self._begun),
             refused=self._refusing.of(told.slots, templates, now),
             revision=told.revision,
-            session=self._voice.session,
+            session=self._session.session,
             lease=self._lease,
             now=now,
             grace_ms=self._times.now.grace,
         )
         steps = plan(sight)
         if not was_woken and (steps.stops or steps.forgets or steps.starts or steps.moves):
-            self._meters.count("agent_caught")
-            self._journal.warning("resync-caught", steps=steps)
+            self._metrics.count("agent_caught")
+            self._logger.warning("resync-caught", steps=steps)
         await self._do(steps)
         moves = [one for one in steps.moves if self._silent.get(one.slot, 0) <= now]
         if moves:
@@ -161,7 +161,7 @@ class SyncLoop:
     def _runs(self) -> dict[RunKey, ProcessRun]:
         """What there is. Of what has ended it counts since when this agent knows."""
         now = self._clock.boot()
-        lives = {(live.slot, live.epoch): live for live in self._driver.lives()}
+        lives = {(live.slot, live.epoch): live for live in self._driver.runs()}
         ended = [key for key, live in lives.items() if live.state is RunState.ENDED]
         self._ended = {key: self._ended.get(key, now) for key in ended}
         return self._failed | {key: run_of(live, self._ended.get(key, live.since)) for key, live in lives.items()}
@@ -179,7 +179,7 @@ class SyncLoop:
 
     async def _do(self, steps: AgentSteps) -> None:
         for slot, epoch, grace_ms in steps.stops:
-            self._meters.count("agent_stops")
+            self._metrics.count("agent_stops")
             await self._driver.stop(slot, epoch, grace_ms)
         for key in steps.forgets:
             if self._failed.pop(key, None) is None:
@@ -199,8 +199,8 @@ class SyncLoop:
                 work = run_spec_of(one, self._listening.templates[one.template], self._lease, self._times.now.grace)
                 await self._driver.start(work)
             self._begun.add(key)
-            self._meters.count("agent_starts", result="started")
-            self._journal.info("started", slot=one.name, epoch=one.epoch)
+            self._metrics.count("agent_starts", result="started")
+            self._logger.info("started", slot=one.name, epoch=one.epoch)
         except Exception as error:
             self._cannot_start(key, one, as_start_failure(error))
         finally:
@@ -217,15 +217,15 @@ class SyncLoop:
     def _cannot_start(self, key: RunKey, one: BoundSlot, error: CannotStart) -> None:
         self._failed[key] = failed_start(error, self._clock.boot())
         self._begun.add(key)
-        self._meters.count("agent_starts", result=error.code)
-        self._journal.warning("cannot-start", slot=one.name, code=error.code, why=error)
+        self._metrics.count("agent_starts", result=error.code)
+        self._logger.warning("cannot-start", slot=one.name, code=error.code, why=error)
 
     # Telling
 
     async def _tell(self, moves: list[MoveSlot]) -> None:
         for first in range(0, len(moves), PARTS_MAX):
             some = moves[first : first + PARTS_MAX]
-            answered = await self._voice.send(Move(tuple(some)))
+            answered = await self._session.send(Move(tuple(some)))
             if answered.said is CommandOutcome.LANDED:
                 unmet = _unmet.decode(answered.answer) if answered.answer else []
                 lost = {one.index: (one.code, one.detail) for one in unmet}
@@ -239,11 +239,11 @@ class SyncLoop:
             self._told[move.slot] = at
             if move.target is Phase.STARTING:
                 self._begun.discard((move.slot, move.epoch))
-            self._meters.count("agent_moves", target=move.target.value)
+            self._metrics.count("agent_moves", target=move.target.value)
             return
         code, detail = lost
         self._silent[move.slot] = self._clock.boot() + REJECTED_RETRY_MS
         if code == Code.FENCE and move.cause == "found-again":
             self._barred.add((move.slot, move.epoch))
-        self._meters.count("agent_refused", code=code)
-        self._journal.info("move-refused", slot=move.slot, target=move.target.value, code=code, why=detail)
+        self._metrics.count("agent_refused", code=code)
+        self._logger.info("move-refused", slot=move.slot, target=move.target.value, code=code, why=detail)

@@ -63,7 +63,7 @@ def a_hundred_placements() -> bytes:
     region = BenchRegion(200)
     draft = BatchDraft(REGION, region.state)
     for envelope in region.proposals(region.open_workload(), 1)[:RECORDS]:
-        answer = draft.consider(envelope, envelope.sent)
+        answer = draft.add(envelope, envelope.sent)
         require(isinstance(answer, Committed), answer)
     raw, _ = draft.seal()
     return raw

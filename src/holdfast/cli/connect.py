@@ -41,7 +41,7 @@ def connect(options: GlobalOptions, context: CliContext, *, region: str = "") ->
         servers=context.servers,
         token=context.token,
         tenant=context.tenant,
-        patience_ms=patience,
+        retry_for_ms=patience,
         timeout_ms=max(1, min(ATTEMPT_MS, patience)),
         insecure=context.insecure,
     )
@@ -70,11 +70,11 @@ class _LoggingTransport:
     def __init__(self, inner: BlockingTransport) -> None:
         self._inner = inner
 
-    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         began = time.monotonic()
         said = "no answer"
         try:
-            reply = self._inner.ask(peer, request, timeout_ms)
+            reply = self._inner.call(peer, request, timeout_ms)
             said = str(reply.status)
             return reply
         finally:

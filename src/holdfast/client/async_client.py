@@ -295,7 +295,7 @@ class _EffectRunner:
     async def _do(self, step: ClientEffect) -> Any:
         match step:
             case SendRequest(server, request, timeout_ms):
-                return await self._transport.ask(server, request, timeout_ms)
+                return await self._transport.call(server, request, timeout_ms)
             case Sleep(ms):
                 await self._clock.sleep(ms)
             case OpenStream(server, request, idle_ms):

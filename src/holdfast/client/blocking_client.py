@@ -43,7 +43,7 @@ T = TypeVar("T")
 class BlockingTransport(Protocol):
     """A `Transport` for whoever has no event loop: the same promises and errors, and the caller waits."""
 
-    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> Iterator[bytes]:
@@ -309,7 +309,7 @@ class _EffectRunner:
     def _do(self, step: ClientEffect) -> Any:
         match step:
             case SendRequest(server, request, timeout_ms):
-                return self._transport.ask(server, request, timeout_ms)
+                return self._transport.call(server, request, timeout_ms)
             case Sleep(ms):
                 self._sleep(ms / 1000)
             case OpenStream(server, request, idle_ms):

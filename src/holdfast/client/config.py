@@ -24,7 +24,7 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     token: str = ""
     #: The tenant of tenanted objects for which none is named.
     tenant: str = ""
-    patience_ms: int = 30_000
+    retry_for_ms: int = 30_000
     timeout_ms: int = 10_000
     #: How long a watch's stream may be silent before it is taken for broken.
     idle_ms: int = 45_000

@@ -45,7 +45,7 @@ class LeaseRenewal(Struct, frozen=True, rename="camel"):
 
 def send(caller: Requester, envelope: bytes) -> Operation[CommandResult]:
     """Send an envelope that is encoded already, the same bytes in every attempt."""
-    reply = yield from caller.ask(caller.request("POST", "/v1/envelopes", headers=MSGPACK, body=envelope), writes=True)
+    reply = yield from caller.call(caller.request("POST", "/v1/envelopes", headers=MSGPACK, body=envelope), writes=True)
     caller.tokens.wrote(caller.region, reply)
     return command_result(_decode_answer(reply))
 
@@ -61,7 +61,7 @@ def renew(caller: Requester, session: str) -> Operation[LeaseRenewal]:
     too long."""
     sent = caller.means.now()
     body = msgspec.json.encode({"session": session})
-    reply = yield from caller.ask(caller.request("POST", "/v1/renewals", body=body))
+    reply = yield from caller.call(caller.request("POST", "/v1/renewals", body=body))
     return msgspec.structs.replace(decode_reply(reply, LeaseRenewal), sent=sent)
 
 

@@ -99,7 +99,7 @@ def _join(caller: Requester, path: str, query: Pairs, first: Reply) -> Operation
     items, token = page.items, page.metadata.token or first_value(first.headers, "holdfast-token")
     while page.metadata.going_on:
         further = (*query, ("continue", page.metadata.going_on))
-        page = decode_reply((yield from caller.ask(caller.request("GET", path, further))), _Page)
+        page = decode_reply((yield from caller.call(caller.request("GET", path, further))), _Page)
         items += page.items
     return ListResult(tuple(items), token)
 

@@ -29,7 +29,7 @@ class _Audit(Struct):
 
 def status(caller: Requester) -> Operation[Document]:
     """What the server that is asked says of itself: role, leader, token, conditions."""
-    return decode_document((yield from caller.ask(caller.request("GET", "/v1/status"))))
+    return decode_document((yield from caller.call(caller.request("GET", "/v1/status"))))
 
 
 def whoami(caller: Requester) -> Operation[Document]:
@@ -108,4 +108,4 @@ def schema(caller: Requester, kind: str) -> Operation[Document]:
     """The JSON Schema of a kind, by the name that documents write: `Workload`."""
     if not kind.isalnum():
         raise ValueError(f"not a kind: {kind!r}")
-    return decode_document((yield from caller.ask(caller.request("GET", f"/v1/schemas/{kind}"))))
+    return decode_document((yield from caller.call(caller.request("GET", f"/v1/schemas/{kind}"))))

@@ -46,8 +46,8 @@ class Requester:
     def hurried(self, patience_ms: int) -> Requester:
         """The same client with no more patience than that."""
         other = copy(self)
-        patience, timeout = min(self.access.patience_ms, patience_ms), min(self.access.timeout_ms, patience_ms)
-        other.access = msgspec.structs.replace(self.access, patience_ms=patience, timeout_ms=max(1, timeout))
+        patience, timeout = min(self.access.retry_for_ms, patience_ms), min(self.access.timeout_ms, patience_ms)
+        other.access = msgspec.structs.replace(self.access, retry_for_ms=patience, timeout_ms=max(1, timeout))
         return other
 
     def key(self, given: str) -> str:
@@ -72,10 +72,10 @@ class Requester:
 
     def tries(self, *, forever: bool = False, writes: bool = False, key: str = "") -> RetryState:
         """The attempts of one request, none made yet."""
-        patience = None if forever else self.access.patience_ms
+        patience = None if forever else self.access.retry_for_ms
         return RetryState(self.means, self.servers, self.region, patience, writes=writes, key=key)
 
-    def ask(self, request: Request, *, writes: bool = False, key: str = "") -> Operation[Reply]:
+    def call(self, request: Request, *, writes: bool = False, key: str = "") -> Operation[Reply]:
         """The answer to this request, the same in every attempt. Raises why there is none.
 
         The last attempt of a read ends with our patience. That of a write has all its time: one that is cut short would
@@ -100,7 +100,7 @@ class Requester:
     def write(self, request: Request, key: str, *, changes: bool = True) -> Operation[Reply]:
         """A write under this key. From its answer on, reads see what it did; a dry run `changes` nothing."""
         keyed = msgspec.structs.replace(request, headers=(*request.headers, (KEY, key), *self._first_sent(key)))
-        reply = yield from self.ask(keyed, writes=changes, key=key)
+        reply = yield from self.call(keyed, writes=changes, key=key)
         if changes:
             self.tokens.wrote(self.region, reply)
         return reply
@@ -124,12 +124,12 @@ class Requester:
         token = self.tokens.of(self.region)
         chosen = level or (f"at-least={token}" if token else "")
         try:
-            return (yield from self.ask(self._reading(verb, path, query, chosen, body)))
+            return (yield from self.call(self._reading(verb, path, query, chosen, body)))
         except RevisionGoneError:
             if level or not token:
                 raise
         self.tokens.forget(self.region, token)
-        return (yield from self.ask(self._reading(verb, path, query, LINEAR, body)))
+        return (yield from self.call(self._reading(verb, path, query, LINEAR, body)))
 
     def _reading(self, verb: str, path: str, query: Pairs, level: str, body: bytes) -> Request:
         headers = (("holdfast-read", level),) if level else ()

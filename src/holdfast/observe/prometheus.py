@@ -20,7 +20,7 @@ SERIES_MAX = 2_000
 _KINDS = {MetricKind.COUNT: "counter", MetricKind.GAUGE: "gauge", MetricKind.TIME: "histogram"}
 
 
-def metrics_handler(meters: Metrics) -> RequestHandler:
+def metrics_handler(metrics: Metrics) -> RequestHandler:
     """Answers whoever collects numbers, and nobody else."""
 
     async def answer(request: Request) -> Reply:
@@ -28,14 +28,14 @@ def metrics_handler(meters: Metrics) -> RequestHandler:
             return problem_reply(404, "no-such-route", f"there is nothing at {request.path[:200]} but {METRICS_PATH}")
         if request.verb != "GET":
             return problem_reply(405, "wrong-verb", f"{METRICS_PATH} knows GET")
-        return Reply(200, (MEDIA,), render_metrics(meters).encode())
+        return Reply(200, (MEDIA,), render_metrics(metrics).encode())
 
     return answer
 
 
-def render_metrics(meters: Metrics) -> str:
+def render_metrics(metrics: Metrics) -> str:
     """All of them, by name and labels; what was never counted is not there."""
-    kept: dict[tuple[str, Labels], float | Histogram] = {**meters.counts, **meters.gauges, **meters.timings}
+    kept: dict[tuple[str, Labels], float | Histogram] = {**metrics.counts, **metrics.gauges, **metrics.timings}
     by_name: dict[str, list[tuple[Labels, float | Histogram]]] = {}
     for name, labels in sorted(kept):
         by_name.setdefault(name, []).append((labels, kept[name, labels]))

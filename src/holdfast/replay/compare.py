@@ -62,7 +62,7 @@ def _missing(name: str, only: str) -> Divergence:
 def _ledgers(a: LedgerRecording, b: LedgerRecording | None, sides: Sides) -> Divergence | None:
     if b is None:
         return _missing(a.name, sides[0])
-    if a.book != b.book or a.start != b.start:
+    if a.definition != b.definition or a.start != b.start:
         detail = _both(sides, _start(a), _start(b))
         return Divergence(ledger=a.name, what=DivergenceKind.LOG_DIFFERS, detail=detail)
     facts = LedgerInfo()
@@ -83,9 +83,9 @@ def _ledgers(a: LedgerRecording, b: LedgerRecording | None, sides: Sides) -> Div
 
 def _start(ledger: LedgerRecording) -> str:
     if ledger.start is None:
-        return f"a {ledger.book} from its beginning"
+        return f"a {ledger.definition} from its beginning"
     manifest = decode_manifest(ledger.start.manifest)
-    return f"a {ledger.book} from the snapshot after batch {manifest.seq} with state {manifest.state.hex()}"
+    return f"a {ledger.definition} from the snapshot after batch {manifest.seq} with state {manifest.state.hex()}"
 
 
 def _effects(
@@ -102,7 +102,7 @@ def _effects(
         for number, pair in enumerate(zip_longest(_split(mine.effects), _split(other.effects)))
         if pair[0] != pair[1]
     )
-    batch = read_next(LEDGER_DEFINITIONS[a.book], facts, mine.raw, mine.digest)
+    batch = read_next(LEDGER_DEFINITIONS[a.definition], facts, mine.raw, mine.digest)
     return at_event(a.name, batch, index, DivergenceKind.EFFECT_DIFFERS, ("the same event did something else",))
 
 
@@ -114,7 +114,7 @@ def _batches(
     ledger: LedgerRecording, facts: LedgerInfo, pair: tuple[RecordedBatch | None, RecordedBatch | None], sides: Sides
 ) -> Divergence:
     """Where the first batches with other bytes differ."""
-    book = LEDGER_DEFINITIONS[ledger.book]
+    book = LEDGER_DEFINITIONS[ledger.definition]
     try:
         a, b = (None if entry is None else _read(book, facts, entry) for entry in pair)
     except (Corrupt, UpgradeNeeded) as error:
@@ -145,8 +145,8 @@ def _batches(
     )
 
 
-def _read(book: LedgerDefinition[Any], facts: LedgerInfo, entry: RecordedBatch) -> Batch[Any]:
-    return read_next(book, facts, entry.raw, chain(facts.digest, entry.raw))
+def _read(definition: LedgerDefinition[Any], facts: LedgerInfo, entry: RecordedBatch) -> Batch[Any]:
+    return read_next(definition, facts, entry.raw, chain(facts.digest, entry.raw))
 
 
 def _records(a: LogRecord[Any], b: LogRecord[Any], sides: Sides) -> tuple[int, tuple[str, ...]]:

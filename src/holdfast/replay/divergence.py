@@ -83,7 +83,7 @@ def at_batch(ledger: str, facts: LedgerInfo, what: DivergenceKind, *detail: str)
 
 
 def unreadable(
-    ledger: str, book: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, error: UpgradeNeeded
+    ledger: str, definition: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, error: UpgradeNeeded
 ) -> Divergence:
     """The first event of an intact batch that this version cannot read: each is tried by itself."""
     found = at_batch(ledger, facts, DivergenceKind.CANNOT_BE_READ, str(error))
@@ -94,7 +94,7 @@ def unreadable(
             for event in events:
                 alone = encode([header, [[*first, [event]]], []])
                 try:
-                    book.batches.read(alone, facts.digest, chain(facts.digest, alone))
+                    definition.batches.read(alone, facts.digest, chain(facts.digest, alone))
                 except UpgradeNeeded as why:
                     return Divergence(
                         ledger=ledger, what=DivergenceKind.CANNOT_BE_READ, detail=(str(why),), revision=position,

@@ -107,9 +107,9 @@ class _Noted(Table[Any, Any]):
 class _Functions(dict[type, _Apply]):
     """What a book's events do, each after a word to whoever watches; also for events that do nothing it knows of."""
 
-    def __init__(self, book: LedgerDefinition[Any], begin: Callable[[], None]) -> None:
+    def __init__(self, definition: LedgerDefinition[Any], begin: Callable[[], None]) -> None:
         self._begin = begin
-        super().__init__({kind: self._watched(apply) for kind, apply in book.apply.items()})
+        super().__init__({kind: self._watched(apply) for kind, apply in definition.apply.items()})
 
     def __missing__(self, kind: type) -> _Apply:
         return self._watched(_nothing_applies)
@@ -131,9 +131,9 @@ def _nothing_applies(state: Any, event: Any, stamp: Stamp) -> None:
 class EffectTracker(Generic[S]):
     """A state that is folded on and says what changed. It takes the state over."""
 
-    def __init__(self, book: LedgerDefinition[S], state: S) -> None:
+    def __init__(self, definition: LedgerDefinition[S], state: S) -> None:
         self.state = state
-        self._book = replace(book, apply=_Functions(book, self._begin))
+        self._definition = replace(definition, apply=_Functions(definition, self._begin))
         self._touched: list[_Noted] = []
         for spec in state.TABLES:
             setattr(state, spec.name, _Noted(spec.name, state.table(spec.name), self._touched))
@@ -148,7 +148,7 @@ class EffectTracker(Generic[S]):
         self._effects = []
         self._is_under_way = False
         try:
-            fold(self._book, self.state, batch)
+            fold(self._definition, self.state, batch)
             if self._is_under_way:
                 self._end()
         except Exception as error:  # code that cannot apply an event may fail in any way

@@ -71,17 +71,17 @@ async def ledger_name_in(store: RecordableStore) -> str:
 class _Folding:
     """A log on its way into a recording."""
 
-    def __init__(self, book: LedgerDefinition[Any], state: LedgerState) -> None:
-        self._book = book
+    def __init__(self, definition: LedgerDefinition[Any], state: LedgerState) -> None:
+        self._definition = definition
         #: None from where a batch could not be folded on.
-        self._watched: EffectTracker[Any] | None = EffectTracker(book, state)
+        self._watched: EffectTracker[Any] | None = EffectTracker(definition, state)
         self._entries: list[RecordedBatch] = []
 
     def take(self, stored: StoredBatch) -> None:
         """The next batch."""
         effects = b""
         if self._watched is not None:
-            effects, whole = _fold(self._book, self._watched, stored)
+            effects, whole = _fold(self._definition, self._watched, stored)
             self._watched = self._watched if whole else None
         self._entries.append(RecordedBatch(stored.raw, stored.digest, effects))
 
@@ -92,17 +92,17 @@ class _Folding:
 
 
 async def _start(
-    store: RecordableStore, book: LedgerDefinition[Any], head: Head
+    store: RecordableStore, definition: LedgerDefinition[Any], head: Head
 ) -> tuple[SnapshotStart | None, LedgerState]:
     if not head.floor:
-        return None, book.empty()
+        return None, definition.empty()
     for seq, raw in reversed(await store.manifests()):
         if seq < head.floor:
             continue
         try:
             parts = decode_manifest(raw).parts
             start = SnapshotStart(raw, tuple([await store.get_chunk(seq, part.name) for part in parts]))
-            return start, initial_state(book, start)
+            return start, initial_state(definition, start)
         except (Corrupt, StoreCorrupt):
             continue  # the next one leaves less of the log, and is as good
     raise Damaged(
@@ -121,10 +121,10 @@ async def _batches(store: RecordableStore, first: int, head: Head) -> AsyncItera
         first += len(found)
 
 
-def _fold(book: LedgerDefinition[Any], folding: EffectTracker[Any], stored: StoredBatch) -> tuple[bytes, bool]:
+def _fold(definition: LedgerDefinition[Any], folding: EffectTracker[Any], stored: StoredBatch) -> tuple[bytes, bool]:
     """The digests of what its events do, and whether all of them could be applied."""
     try:
-        batch = read_next(book, folding.state.facts, stored.raw, stored.digest)
+        batch = read_next(definition, folding.state.facts, stored.raw, stored.digest)
     except (Corrupt, UpgradeNeeded):
         return b"", False
     folded = folding.fold(batch)

@@ -93,7 +93,7 @@ class LedgerRecording(Row, frozen=True):
     """One ledger's log. `state` is the digest of what it folded to, and empty where it could not be folded."""
 
     name: str
-    book: LedgerKind
+    definition: LedgerKind
     start: SnapshotStart | None
     entries: tuple[RecordedBatch, ...]
     state: bytes

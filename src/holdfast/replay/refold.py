@@ -54,7 +54,7 @@ def refold(recording: Recording) -> Divergence | None:
 
 def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
     """The first event of one ledger that does something else now."""
-    book = LEDGER_DEFINITIONS[ledger.book]
+    book = LEDGER_DEFINITIONS[ledger.definition]
     try:
         watched = EffectTracker(book, initial_state(book, ledger.start))
     except (Corrupt, UpgradeNeeded) as error:
@@ -80,42 +80,46 @@ def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
     )
 
 
-def initial_state(book: LedgerDefinition[Any], start: SnapshotStart | None) -> LedgerState:
+def initial_state(definition: LedgerDefinition[Any], start: SnapshotStart | None) -> LedgerState:
     """The state that a recorded log is folded on. `Corrupt`, `UpgradeNeeded`."""
-    state: LedgerState = book.empty()
+    state: LedgerState = definition.empty()
     if start is not None:
         restore(state, decode_manifest(start.manifest), start.chunks)
     return state
 
 
-def read_next(book: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, digest: bytes) -> Batch[Any]:
+def read_next(definition: LedgerDefinition[Any], facts: LedgerInfo, raw: bytes, digest: bytes) -> Batch[Any]:
     """The batch that follows. `Corrupt` if this is another one, `UpgradeNeeded` if it cannot be read."""
-    batch: Batch[Any] = book.batches.read(raw, facts.digest, digest)
+    batch: Batch[Any] = definition.batches.read(raw, facts.digest, digest)
     if batch.header.seq != facts.seq + 1:
         raise Corrupt(f"batch {batch.header.seq} stands after batch {facts.seq}")
     return batch
 
 
-def as_of(book: LedgerDefinition[Any], log: Iterable[StoredBatch], seq: int) -> Any:
+def as_of(definition: LedgerDefinition[Any], log: Iterable[StoredBatch], seq: int) -> Any:
     """The state after a batch, by a log from its beginning."""
-    state: Any = book.empty()
+    state: Any = definition.empty()
     for stored in log:
         if state.facts.seq == seq:
             break
-        fold(book, state, read_next(book, state.facts, stored.raw, stored.digest))
+        fold(definition, state, read_next(definition, state.facts, stored.raw, stored.digest))
     return state
 
 
 def _refold_entry(
-    ledger: str, book: LedgerDefinition[Any], watched: EffectTracker[Any], entry: RecordedBatch, taken: dict[int, bytes]
+    ledger: str,
+    definition: LedgerDefinition[Any],
+    watched: EffectTracker[Any],
+    entry: RecordedBatch,
+    taken: dict[int, bytes],
 ) -> Divergence | None:
     state = watched.state
     try:
-        batch = read_next(book, state.facts, entry.raw, entry.digest)
+        batch = read_next(definition, state.facts, entry.raw, entry.digest)
     except Corrupt as error:
         return at_batch(ledger, state.facts, DivergenceKind.CHAIN_BROKEN, str(error))
     except UpgradeNeeded as error:
-        return unreadable(ledger, book, state.facts, entry.raw, error)
+        return unreadable(ledger, definition, state.facts, entry.raw, error)
     return _first_other(ledger, batch, entry, watched.fold(batch)) or _other_digest(ledger, batch, taken)
 
 
@@ -134,14 +138,14 @@ def _first_other(ledger: str, batch: Batch[Any], entry: RecordedBatch, folded: F
     return None
 
 
-def _logged(book: LedgerDefinition[Any], entries: Iterable[RecordedBatch]) -> set[int]:
+def _logged(definition: LedgerDefinition[Any], entries: Iterable[RecordedBatch]) -> set[int]:
     """The batches of which the log has a digest: a large state takes long to digest, and most need not be."""
     logged: set[int] = set()
     for entry in entries:
         if _DIGESTED in entry.raw:
             try:
-                previous = book.batches.header(entry.raw).previous
-                batch = book.batches.read(entry.raw, previous, chain(previous, entry.raw))
+                previous = definition.batches.header(entry.raw).previous
+                batch = definition.batches.read(entry.raw, previous, chain(previous, entry.raw))
             except UpgradeNeeded:
                 continue  # found when it is its turn
             logged.update(event.seq for _, event in events_of(batch) if type(event) is StateDigested)

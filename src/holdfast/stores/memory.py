@@ -122,7 +122,7 @@ class MemoryStore:
         self._used -= sum(map(len, self._chunks.pop(seq, {}).values()))
         await asyncio.sleep(0)
 
-    async def leftovers(self) -> list[int]:
+    async def unfinished(self) -> list[int]:
         await asyncio.sleep(0)
         return sorted(self._chunks.keys() - self._manifests.keys())
 

@@ -38,7 +38,7 @@ class BlockingHttpTransport:
         self._insecure = insecure
         self._kept: dict[str, HTTPConnection] = {}
 
-    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
         call = _BlockingRequest(peer, request, time.monotonic() + timeout_ms / 1000)
         connection = self._kept.pop(peer, None)

@@ -98,69 +98,69 @@ class ConnectionRegistry:
         caller = max(self._with_many, key=lambda one: len(self._of_caller[one]), default=None)
         return None if caller is None else next(iter(self._of_caller[caller]))
 
-    def know(self, place: ConnectionSlot, caller: str) -> None:
+    def know(self, slot: ConnectionSlot, caller: str) -> None:
         """A request on it has proven who asks. Too many of one caller: that caller's first one leaves."""
-        if place.caller or place not in self._strangers:
+        if slot.caller or slot not in self._strangers:
             return
-        self._forget_stranger(place)
-        self._weigh(place, 0)
+        self._forget_stranger(slot)
+        self._weigh(slot, 0)
         mine = self._of_caller.setdefault(caller, OrderedDict())
         if len(mine) >= self._most.of_caller:
             self._end(next(iter(mine)))
             mine = self._of_caller.setdefault(caller, OrderedDict())
-        place.caller = caller
-        mine[place] = None
+        slot.caller = caller
+        mine[slot] = None
         self._known += 1
         if len(mine) > self._most.many:
             self._with_many[caller] = None
-        self.weigh(place)
+        self.weigh(slot)
 
-    def weigh(self, place: ConnectionSlot) -> None:
+    def weigh(self, slot: ConnectionSlot) -> None:
         """What is kept of it has changed. Too much of one caller: whoever has kept us waiting for longest leaves."""
-        if place not in self._strangers and place not in self._of_caller.get(place.caller, ()):
+        if slot not in self._strangers and slot not in self._of_caller.get(slot.caller, ()):
             return
-        self._weigh(place, place.coming + place.going)
-        most = self._most.bytes_of_caller if place.caller else self._most.bytes_of_strangers
-        while self._bytes.get(place.caller, 0) > most and len(waited_for := self._waited_for[place.caller]) > 1:
+        self._weigh(slot, slot.coming + slot.going)
+        most = self._most.bytes_of_caller if slot.caller else self._most.bytes_of_strangers
+        while self._bytes.get(slot.caller, 0) > most and len(waited_for := self._waited_for[slot.caller]) > 1:
             self._end(next(iter(waited_for)))
 
-    def _weigh(self, place: ConnectionSlot, size: int) -> None:
-        waited_for = self._waited_for.get(place.caller)
+    def _weigh(self, slot: ConnectionSlot, size: int) -> None:
+        waited_for = self._waited_for.get(slot.caller)
         if waited_for is None:
             if not size:
                 return
-            waited_for = self._waited_for[place.caller] = OrderedDict()
-        self._bytes[place.caller] = self._bytes.get(place.caller, 0) + size - waited_for.get(place, 0)
+            waited_for = self._waited_for[slot.caller] = OrderedDict()
+        self._bytes[slot.caller] = self._bytes.get(slot.caller, 0) + size - waited_for.get(slot, 0)
         if size:
-            waited_for[place] = size  # where it was in the row
+            waited_for[slot] = size  # where it was in the row
         else:
-            waited_for.pop(place, None)
+            waited_for.pop(slot, None)
         if not waited_for:
-            del self._waited_for[place.caller], self._bytes[place.caller]
+            del self._waited_for[slot.caller], self._bytes[slot.caller]
 
-    def leave(self, place: ConnectionSlot) -> None:
+    def leave(self, slot: ConnectionSlot) -> None:
         """It is gone."""
-        self._weigh(place, 0)
-        if place in self._strangers:
-            self._forget_stranger(place)
+        self._weigh(slot, 0)
+        if slot in self._strangers:
+            self._forget_stranger(slot)
             return
-        mine = self._of_caller.get(place.caller)
-        if mine is not None and place in mine:
-            del mine[place]
+        mine = self._of_caller.get(slot.caller)
+        if mine is not None and slot in mine:
+            del mine[slot]
             self._known -= 1
             if len(mine) <= self._most.many:
-                self._with_many.pop(place.caller, None)
+                self._with_many.pop(slot.caller, None)
             if not mine:
-                del self._of_caller[place.caller]
+                del self._of_caller[slot.caller]
 
-    def _end(self, place: ConnectionSlot) -> None:
-        self.leave(place)
+    def _end(self, slot: ConnectionSlot) -> None:
+        self.leave(slot)
         self.ended += 1
-        place.transport.abort()
+        slot.transport.abort()
 
-    def _forget_stranger(self, place: ConnectionSlot) -> None:
-        del self._strangers[place]
-        others = self._of_address[place.address]
-        del others[place]
+    def _forget_stranger(self, slot: ConnectionSlot) -> None:
+        del self._strangers[slot]
+        others = self._of_address[slot.address]
+        del others[slot]
         if not others:
-            del self._of_address[place.address]
+            del self._of_address[slot.address]

@@ -49,7 +49,7 @@ class Acceptor(asyncio.Protocol):
             tasks.add(shaking)
             shaking.add_done_callback(tasks.discard)
 
-    async def _shake_hands(self, transport: asyncio.Transport, context: ssl.SSLContext, place: ConnectionSlot) -> None:
+    async def _shake_hands(self, transport: asyncio.Transport, context: ssl.SSLContext, slot: ConnectionSlot) -> None:
         limit, secured = self._handshake_ms / 1000, None
         try:
             secured = await asyncio.get_running_loop().start_tls(
@@ -58,9 +58,9 @@ class Acceptor(asyncio.Protocol):
         except (OSError, asyncio.CancelledError):  # whoever it was has left, speaks no TLS, or is not believed
             transport.abort()
         if secured is None or self._is_lost:
-            self._crowd.places.leave(place)
+            self._crowd.places.leave(slot)
             return
-        made = self._make(place)
+        made = self._make(slot)
         secured.set_protocol(made)
         made.connection_made(secured)
         if self._early:

@@ -130,7 +130,7 @@ class HttpClient:
             auto_decompress=False,
         )
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """As the port says."""
         attempt = SingleAttempt(peer, request)
         try:

@@ -67,13 +67,13 @@ class ConnectionLimits(Struct, frozen=True):
 class ConnectionSet(ServerState):
     """All connections to one process, and the tasks that answer them."""
 
-    def __init__(self, most: ConnectionCaps, journal: Logger) -> None:
+    def __init__(self, most: ConnectionCaps, logger: Logger) -> None:
         super().__init__()
         self.places = ConnectionRegistry(most)
         #: Nobody waits for these when the process closes.
         self.handshakes: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
-        self._journal = journal
+        self._logger = logger
         self._told, self._told_at = (0, 0), -WARN_INTERVAL_S
 
     def tell(self, now: float) -> None:
@@ -81,7 +81,7 @@ class ConnectionSet(ServerState):
         counts = (self.places.ended, self.places.refused)
         if counts != self._told and now >= self._told_at + WARN_INTERVAL_S:
             self._told, self._told_at = counts, now
-            self._journal.warning("too-many-connections", open=len(self.places), ended=counts[0], refused=counts[1])
+            self._logger.warning("too-many-connections", open=len(self.places), ended=counts[0], refused=counts[1])
 
     def leave(self) -> None:
         """A connection is gone."""
@@ -100,10 +100,10 @@ class ConnectionSet(ServerState):
 class ServerConnection(HttpToolsProtocol):
     """What uvicorn calls a protocol."""
 
-    def __init__(self, config: Config, crowd: ConnectionSet, limits: ConnectionLimits, place: ConnectionSlot) -> None:
+    def __init__(self, config: Config, crowd: ConnectionSet, limits: ConnectionLimits, slot: ConnectionSlot) -> None:
         super().__init__(config, crowd, {})
         self._crowd = crowd
-        self._place = place
+        self._place = slot
         self.logger = _quiet
         self.timeout_keep_alive = limits.idle_ms / 1000  # type: ignore[assignment]  # uvicorn's is in whole seconds
         #: Whom its certificate names, and until when that counts.

@@ -31,11 +31,11 @@ _BODILESS = (204, 304)
 class HttpServerApp:
     """Answers what a server's connections ask."""
 
-    def __init__(self, journal: Logger, body_most: int) -> None:
+    def __init__(self, logger: Logger, body_most: int) -> None:
         self.serving: RequestHandler = serve_nothing
         #: Streams under way. They end when the process closes; requests are given time.
         self.pouring: dict[asyncio.Task[Any], None] = {}
-        self._journal = journal
+        self._logger = logger
         self._body_most = body_most
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -52,7 +52,7 @@ class HttpServerApp:
             # Whoever read the stream is gone, or this process closes. There is nothing after this that could be lost.
             connection.hang_up()
         except Exception as error:
-            self._journal.error("sending-failed", error, verb=scope["method"], path=scope["path"])
+            self._logger.error("sending-failed", error, verb=scope["method"], path=scope["path"])
             connection.hang_up()
 
     async def _found(self, scope: Any, receive: Any, connection: ServerConnection) -> Reply | StreamReply | None:
@@ -70,7 +70,7 @@ class HttpServerApp:
         try:
             return await self.serving(request)
         except Exception as error:
-            self._journal.error("serving-raised", error, verb=request.verb, path=request.path)
+            self._logger.error("serving-raised", error, verb=request.verb, path=request.path)
             return problem_reply(500, "internal", "the server failed to answer this; its journal says why")
 
     async def _rest(self, first: bytes, receive: Any, connection: ServerConnection) -> bytes | None:

@@ -48,9 +48,9 @@ class HttpTransport:
         self._tls = tls
         self._insecure = insecure
         self._limits = limits or ConnectionLimits()
-        self._journal = Logger("transport", listens=listen)
-        self._answering = HttpServerApp(self._journal, self._limits.body_bytes)
-        self._crowd = ConnectionSet(self._limits.most, self._journal)
+        self._logger = Logger("transport", listens=listen)
+        self._answering = HttpServerApp(self._logger, self._limits.body_bytes)
+        self._crowd = ConnectionSet(self._limits.most, self._logger)
         self._listener: asyncio.Server | None = None
         self._asking: HttpClient | None = None
         self._files: TlsReloader | None = None
@@ -58,15 +58,15 @@ class HttpTransport:
 
     async def start(self) -> None:
         """Listen, from when this returns; `address` says where. Raises OSError where it cannot."""
-        files = self._files = TlsReloader(self._tls, self._clock.wall, self._journal)
+        files = self._files = TlsReloader(self._tls, self._clock.wall, self._logger)
         if self._listen:
             await self._open(files)
         files.start()
         self._asking = HttpClient(lambda: files.contexts.client, insecure=self._insecure)
 
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """What is wrong with the certificates, or will be soon; empty: nothing."""
-        return self._files.trouble() if self._files is not None else ""
+        return self._files.last_error() if self._files is not None else ""
 
     async def _open(self, files: TlsReloader) -> None:
         # Without uvicorn's own `Server`: it takes the signals of the process, ends the process when it cannot listen,
@@ -84,8 +84,8 @@ class HttpTransport:
         # One that only believes authorities asks over TLS and is asked without.
         is_plain = files.contexts.server is None
 
-        def make(place: ConnectionSlot) -> ServerConnection:
-            return ServerConnection(config, self._crowd, self._limits, place)
+        def make(slot: ConnectionSlot) -> ServerConnection:
+            return ServerConnection(config, self._crowd, self._limits, slot)
 
         sock = _bound(self._listen)
         self._listener = await asyncio.get_running_loop().create_server(
@@ -96,13 +96,13 @@ class HttpTransport:
         sock.listen(BACKLOG)  # as many may wait all the same
         host, port = self._listen.rpartition(":")[0], sock.getsockname()[1]
         self.address = f"{'http' if is_plain else 'https'}://{host}:{port}"
-        self._journal.info("listening", address=self.address)
+        self._logger.info("listening", address=self.address)
 
     def serve(self, serving: RequestHandler) -> None:
         self._answering.serving = serving
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        return await self._client().ask(peer, request, timeout_ms)
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        return await self._client().call(peer, request, timeout_ms)
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         async with aclosing(self._client().stream(peer, request, idle_ms)) as messages:
@@ -136,7 +136,7 @@ class HttpTransport:
         try:
             await within(self._clock, self._limits.drain_ms, crowd.rest())
         except DeadlinePassed:
-            self._journal.warning("cut-off", requests=len(crowd.tasks), connections=len(crowd.connections))
+            self._logger.warning("cut-off", requests=len(crowd.tasks), connections=len(crowd.connections))
             for task in list(crowd.tasks):
                 task.cancel()
             for connection in list(crowd.connections):

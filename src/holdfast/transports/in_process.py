@@ -60,9 +60,9 @@ class LocalTransport:
         #: What it waits for from others, and what it does for them.
         self._open: dict[_Pipe, None] = {}
         self._serving: dict[asyncio.Task[None], None] = {}
-        self._journal = Logger("transport", peer=name)
+        self._logger = Logger("transport", peer=name)
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         pipe, task = self._call(peer, request, 1)
         try:
             message = await self._receive(pipe, peer, request, timeout_ms)
@@ -131,7 +131,7 @@ class LocalTransport:
             else:
                 await pipe.put(found)
         except Exception as error:
-            self._journal.error("serving-raised", error, verb=request.verb, path=request.path)
+            self._logger.error("serving-raised", error, verb=request.verb, path=request.path)
             pipe.end(NoAnswer(f"{self.name} failed to answer {request.verb} {request.path}"))
 
     async def _receive(self, pipe: _Pipe, peer: str, request: Request, limit_ms: int) -> bytes | Reply | None:

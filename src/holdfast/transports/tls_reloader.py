@@ -45,10 +45,10 @@ class TlsContexts(Struct, frozen=True):
 class TlsReloader:
     """The contexts of one process. Its files are read when it is made: `ssl.SSLError` or `OSError` if they are bad."""
 
-    def __init__(self, tls: TlsConfig | None, wall: Callable[[], Instant], journal: Logger) -> None:
+    def __init__(self, tls: TlsConfig | None, wall: Callable[[], Instant], logger: Logger) -> None:
         self._tls = tls
         self._wall = wall
-        self._journal = journal
+        self._logger = logger
         self._used = self._seen = self._stamps()
         self._why_not = ""
         self._told_at: Instant | None = None
@@ -66,7 +66,7 @@ class TlsReloader:
         """Look no more."""
         self._closed.set()
 
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """What an operator has to see to; empty: nothing."""
         if self._why_not:
             return "the files of TLS have changed and are not good, so the ones before are used; the log says why"
@@ -96,7 +96,7 @@ class TlsReloader:
         ):
             return
         self._told_at, file = now, self._tls.certificate if self._tls is not None else ""
-        self._journal.warning("certificate-ends", file=file, days=(ends - now) // DAY_MS)
+        self._logger.warning("certificate-ends", file=file, days=(ends - now) // DAY_MS)
 
     def _run(self) -> None:
         while not self._closed.is_set():
@@ -110,11 +110,11 @@ class TlsReloader:
                 raise ssl.SSLError("the certificate has ended")
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             self._why_not = str(error) or type(error).__name__
-            self._journal.warning("certificates-not-read", why=error, then="the last good ones are used")
+            self._logger.warning("certificates-not-read", why=error, then="the last good ones are used")
             return
         if self._stamps() == stamps:  # else they were replaced while they were read
             self.contexts, self._used, self._told_at = found, stamps, None
-            self._journal.info("certificates-read-again", ends=found.ends)
+            self._logger.info("certificates-read-again", ends=found.ends)
             self._tell_open()
 
     def _read(self) -> TlsContexts:
@@ -127,7 +127,7 @@ class TlsReloader:
     def _tell_open(self) -> None:
         if self.contexts.is_open and self._tls is not None:
             file = self._tls.key or self._tls.certificate
-            self._journal.warning("key-open", file=file, why="every user of this machine can read it", then="chmod 600")
+            self._logger.warning("key-open", file=file, why="every user of this machine can read it", then="chmod 600")
 
     def _stamps(self) -> _Stamps:
         tls = self._tls

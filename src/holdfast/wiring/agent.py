@@ -119,19 +119,19 @@ def _said(users: tuple[int, int]) -> str:
     return f"--tenant-users {users[0]}-{users[1]}"
 
 
-def run(wish: MachineOptions, node: NodeOptions) -> int:
+def run(options: MachineOptions, node: NodeOptions) -> int:
     """Run an agent until it is asked to stop or has to; its exit code. Of wishes with nothing wrong."""
-    log_output.configure_logging(wish.log_level, wish.log_form)
-    return int(asyncio.run(until_signalled(lambda asked: run_agent(wish, node, SystemClock(), asked))))
+    log_output.configure_logging(options.log_level, options.log_form)
+    return int(asyncio.run(until_signalled(lambda asked: run_agent(options, node, SystemClock(), asked))))
 
 
-async def run_agent(wish: MachineOptions, node: NodeOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
+async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
     """Be a node's agent within this loop until `asked` to stop."""
     meters = Metrics()
     try:
-        proof = credentials(wish)
-        async with connected(wish, clock, meters) as transport, lock_node_folder(node.data):
-            sender, registered = SessionConfig(wish.actor, wish.servers, proof), _registered(wish.name, node)
+        proof = credentials(options)
+        async with connected(options, clock, meters) as transport, lock_node_folder(node.data):
+            sender, registered = SessionConfig(options.actor, options.servers, proof), _registered(options.name, node)
             driver, times = _driver(node, clock, registered.capacity), lease_times_on_disk(node.data)
             asking = NodeProber(driver, clock, node.address)
             ports = AgentPorts(driver, asking, _terms(node.data), times, MachineLoad(clock, node.present))
@@ -140,7 +140,7 @@ async def run_agent(wish: MachineOptions, node: NodeOptions, clock: Clock, asked
             try:
                 await run_until_first(agent.run(), write_ready_file([agent], node.data / READY), asked.wait())
             except AgentSuperseded:  # from now on nobody speaks for what runs here, nor would anybody ever end it
-                Logger(AGENT, node=wish.name).warning("superseded", then="all that it runs is ended")
+                Logger(AGENT, node=options.name).warning("superseded", then="all that it runs is ended")
                 await stop_all(_driver(node, clock), times.now.grace)
                 raise
             finally:
@@ -155,7 +155,7 @@ async def run_agent(wish: MachineOptions, node: NodeOptions, clock: Clock, asked
         hint = "hint: a node has one agent; stop the other one, or give this node another name"
         print_machine_status(AGENT, f"stopped: {error}\n{hint}")
         return ExitCode.SUPERSEDED
-    Logger(AGENT, node=wish.name).info("stopping", why="asked to")
+    Logger(AGENT, node=options.name).info("stopping", why="asked to")
     return ExitCode.ASKED
 
 
@@ -240,9 +240,9 @@ async def stop_all(driver: ProcessDriver, grace_ms: int = STOP_MS) -> None:
     """End everything that was started on a node, and return when nothing of it is left."""
     await driver.open()
     try:
-        for live in driver.lives():
+        for live in driver.runs():
             await driver.stop(live.slot, live.epoch, grace_ms)
-        while any(live.state is not RunState.ENDED for live in driver.lives()):
+        while any(live.state is not RunState.ENDED for live in driver.runs()):
             await driver.changed()
     finally:
         await driver.close()

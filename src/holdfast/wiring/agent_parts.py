@@ -21,18 +21,18 @@ class AgentPorts(Struct, frozen=True):
     """What an agent has of its node: what starts and ends processes, what asks them, and what the node remembers."""
 
     driver: Driver
-    asking: Prober
+    prober: Prober
     terms: TermFence
     times: AgentLeaseTimes = field(default_factory=AgentLeaseTimes)
     #: How the node fares; None: it is not told.
-    faring: NodeLoadSource | None = None
+    load_source: NodeLoadSource | None = None
 
 
 def build_agent(
-    node: RegisterNode, sender: SessionConfig, transport: Transport, clock: Clock, ports: AgentPorts, meters: Metrics
+    node: RegisterNode, sender: SessionConfig, transport: Transport, clock: Clock, ports: AgentPorts, metrics: Metrics
 ) -> Agent:
     """The agent that speaks for this node."""
     voice = SessionClient(transport, clock, sender, clock.boot)
     return Agent(
-        node, voice, transport, ports.driver, ports.asking, ports.terms, clock, meters, ports.faring, ports.times
+        node, voice, transport, ports.driver, ports.prober, ports.terms, clock, metrics, ports.load_source, ports.times
     )

@@ -67,25 +67,25 @@ class IssuedFiles(Struct, frozen=True):
     key: Path
 
 
-def invalid_certificate_options(wish: CertificateOptions) -> Iterator[str]:
+def invalid_certificate_options(options: CertificateOptions) -> Iterator[str]:
     """Why it is not signed so, each with the way out."""
-    if not wish.hosts and not wish.principal:
+    if not options.hosts and not options.principal:
         yield "for whom is it? say --server HOST, or --principal agent/NAME"
-    for host in wish.hosts:
+    for host in options.hosts:
         if not _is_ip(host) and not _HOST.fullmatch(host.lower()):
             yield f"{host!r} is no name or address of a host; write it without scheme and port"
-        elif "*" in host and not wish.wildcard:
+        elif "*" in host and not options.wildcard:
             yield f"{host} stands for many hosts, and so does whoever has its key; name each, or say --wildcard"
-    kind = wish.principal.partition("/")[0]
-    if is_server_name(wish.principal):
-        yield f"{wish.principal} is a server, which proves itself by a token of its own; say --server HOST alone"
-    elif wish.principal and refuse_name("Principal", wish.principal):
-        yield f"{wish.principal!r} is no principal; write it as agent/NAME, scheduler/NAME, person/NAME or tenant/NAME"
-    elif wish.principal.endswith("/*") and not wish.wildcard:
-        yield f"{wish.principal} stands for every {kind}, and so does whoever has its key; name one, or say --wildcard"
-    elif kind == REGION and not wish.server_principal:
-        yield f"{wish.principal} speaks for its whole region, which has a token for that; say --server-principal if so"
-    if not timedelta() < wish.life <= LIFE_LONGEST:
+    kind = options.principal.partition("/")[0]
+    if is_server_name(options.principal):
+        yield f"{options.principal} is a server, which proves itself by a token of its own; say --server HOST alone"
+    elif options.principal and refuse_name("Principal", options.principal):
+        yield f"{options.principal!r} is not a principal: use agent/NAME, scheduler/NAME, person/NAME or tenant/NAME"
+    elif options.principal.endswith("/*") and not options.wildcard:
+        yield f"{options.principal} stands for every {kind}, and so does its key; name one, or add --wildcard"
+    elif kind == REGION and not options.server_principal:
+        yield f"{options.principal} acts for its region, which has a token for that; add --server-principal"
+    if not timedelta() < options.life <= LIFE_LONGEST:
         yield f"a certificate is good for {LIFE_LONGEST.days} days at most, and for some time; say --life {LIFE.days}d"
 
 
@@ -104,10 +104,10 @@ def new_authority(folder: Path, name: str, life: timedelta, now: datetime, *, fo
 
 
 def issue(
-    authority: Path, folder: Path, name: str, wish: CertificateOptions, now: datetime, *, force: bool = False
+    authority: Path, folder: Path, name: str, options: CertificateOptions, now: datetime, *, force: bool = False
 ) -> IssuedFiles:
     """Sign a certificate, and put it and its new key there. It ends no later than its authority. `NotIssued`."""
-    for why in invalid_certificate_options(wish):
+    for why in invalid_certificate_options(options):
         raise NotIssued(why)
     signed_by, signing = _loaded(authority)
     if now >= signed_by.not_valid_after_utc:
@@ -116,18 +116,18 @@ def issue(
         raise NotIssued(f"{name} is what the files of an authority are called; say another --name")
     files = _free(folder, name, force)
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _named((wish.principal or wish.hosts[0])[:_COMMON_NAME_MAX])
-    ends = min(now + wish.life, signed_by.not_valid_after_utc)
+    subject = _named((options.principal or options.hosts[0])[:_COMMON_NAME_MAX])
+    ends = min(now + options.life, signed_by.not_valid_after_utc)
     builder = _begun(subject, signed_by.subject, key.public_key(), now, ends)
     known = signed_by.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if wish.hosts:
+    if options.hosts:
         usages.insert(0, ExtendedKeyUsageOID.SERVER_AUTH)
     builder = (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_others=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(x509.SubjectAlternativeName(_alternatives(wish)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_alternatives(options)), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known), critical=False)
     )
     return _written(files, key, builder.sign(signing, hashes.SHA256()))
@@ -189,12 +189,12 @@ def _written(files: IssuedFiles, key: ec.EllipticCurvePrivateKey, certificate: x
     return files
 
 
-def _alternatives(wish: CertificateOptions) -> _Names:
+def _alternatives(options: CertificateOptions) -> _Names:
     hosts: _Names = [
         x509.IPAddress(ipaddress.ip_address(host.strip("[]"))) if _is_ip(host) else x509.DNSName(host.lower())
-        for host in wish.hosts
+        for host in options.hosts
     ]
-    return [*hosts, *([x509.UniformResourceIdentifier(PRINCIPAL + wish.principal)] if wish.principal else [])]
+    return [*hosts, *([x509.UniformResourceIdentifier(PRINCIPAL + options.principal)] if options.principal else [])]
 
 
 def _is_ip(host: str) -> bool:

@@ -17,7 +17,7 @@ _SAFE = "/%?=&;:@!$'()*+,~-._"
 class SocketProber(EndpointProber):
     """Asks from this machine. A connection is used for one question, and closed at once."""
 
-    async def ask(self, question: EndpointCheck) -> str:
+    async def probe(self, question: EndpointCheck) -> str:
         """Why it was not answered; empty: it was, over HTTP with anything from 200 to 399."""
         try:
             reader, writer = await asyncio.open_connection(question.host, question.port, limit=LINE_BYTES)

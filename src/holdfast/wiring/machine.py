@@ -66,27 +66,27 @@ class MachineOptions(Struct, frozen=True):
         return bool(self.tls_certificate and self.tls_key and self.tls_trust)
 
 
-def invalid_machine_options(wish: MachineOptions) -> Iterator[str]:
+def invalid_machine_options(options: MachineOptions) -> Iterator[str]:
     """Why it cannot be meant so, each with the way out."""
-    if not wish.servers:
+    if not options.servers:
         yield "no server is named; say --server URL, of a server of the region"
-    for url in wish.servers:
+    for url in options.servers:
         why = address_problem(url)
         if why:
             yield f"server {without_user(url)} {why}"
-        elif is_exposed(url) and not wish.insecure:
+        elif is_exposed(url) and not options.insecure:
             yield f"server {url} is elsewhere and plain: the token would travel in the clear; say https, or --insecure"
-    if not _NAME.fullmatch(wish.name):
-        yield f"{wish.name!r} is no name for {_a(wish.kind)}; use small letters, digits, - and ."
-    if not wish.token_file and not wish.tls_certificate:
-        yield f"nothing shows that this is {wish.actor}; say --token-file FILE, or --tls-certificate and --tls-key"
-    if bool(wish.tls_certificate) != bool(wish.tls_key):
+    if not _NAME.fullmatch(options.name):
+        yield f"{options.name!r} is no name for {_a(options.kind)}; use small letters, digits, - and ."
+    if not options.token_file and not options.tls_certificate:
+        yield f"nothing shows that this is {options.actor}; say --token-file FILE, or --tls-certificate and --tls-key"
+    if bool(options.tls_certificate) != bool(options.tls_key):
         yield "--tls-certificate and --tls-key are only good together; say both or none"
-    if wish.listen and parse_listen(wish.listen) is None:
-        yield f"listen {wish.listen!r} is no address and port; say {LISTEN}"
-    elif wish.listen and not is_loopback(wish.listen) and not wish.is_guarded and not wish.insecure:
+    if options.listen and parse_listen(options.listen) is None:
+        yield f"listen {options.listen!r} is no address and port; say {LISTEN}"
+    elif options.listen and not is_loopback(options.listen) and not options.is_guarded and not options.insecure:
         yield (
-            f"listen {wish.listen} can be reached from elsewhere, and whoever asks is told; say --tls-certificate, "
+            f"listen {options.listen} can be reached from elsewhere, and whoever asks is told; say --tls-certificate, "
             "--tls-key and --tls-trust, so that only those with a certificate are, or --insecure"
         )
 
@@ -96,50 +96,52 @@ def _a(kind: str) -> str:
 
 
 @asynccontextmanager
-async def connected(wish: MachineOptions, clock: Clock, meters: Metrics) -> AsyncIterator[HttpTransport]:
+async def connected(options: MachineOptions, clock: Clock, metrics: Metrics) -> AsyncIterator[HttpTransport]:
     """A way to its region, and its numbers told meanwhile. `StartupError` when that cannot be."""
-    if wish.insecure:
+    if options.insecure:
         why = "other machines are asked and answered without TLS; its token can be read"
-        Logger(wish.kind, actor=wish.actor).warning("insecure", why=why)
-    transport = HttpTransport(clock, tls=wish.tls, insecure=wish.insecure)
+        Logger(options.kind, actor=options.actor).warning("insecure", why=why)
+    transport = HttpTransport(clock, tls=options.tls, insecure=options.insecure)
     try:
         await transport.start()
     except (ssl.SSLError, OSError) as error:
         raise StartupError(f"the certificates are not good: {error}") from error
     try:
-        async with _exports(wish, clock, meters):
+        async with _exports(options, clock, metrics):
             yield transport
     finally:
         await transport.close()
 
 
 @asynccontextmanager
-async def _exports(wish: MachineOptions, clock: Clock, meters: Metrics) -> AsyncIterator[None]:
+async def _exports(options: MachineOptions, clock: Clock, metrics: Metrics) -> AsyncIterator[None]:
     """Tell its numbers meanwhile, if it is said where: on this machine to all, else to those with a certificate."""
-    if not wish.listen:
+    if not options.listen:
         yield
         return
-    guarded = wish.is_guarded and not is_loopback(wish.listen)
-    tls = TlsConfig(wish.tls_certificate, wish.tls_key, wish.tls_trust, require_client=True) if guarded else None
-    exports = HttpTransport(clock, listen=wish.listen, tls=tls, limits=EXPORT_LIMITS)
-    exports.serve(metrics_handler(meters))
+    guarded = options.is_guarded and not is_loopback(options.listen)
+    tls = (
+        TlsConfig(options.tls_certificate, options.tls_key, options.tls_trust, require_client=True) if guarded else None
+    )
+    exports = HttpTransport(clock, listen=options.listen, tls=tls, limits=EXPORT_LIMITS)
+    exports.serve(metrics_handler(metrics))
     try:
         await exports.start()
     except OSError as error:  # of certificates nobody gets here: with the same ones it asks
         hint = "hint: another process has it, or it is no address of this machine; say --listen ADDRESS:PORT"
-        raise StartupError(f"listening on {wish.listen}: {error.strerror or error}\n{hint}") from error
+        raise StartupError(f"listening on {options.listen}: {error.strerror or error}\n{hint}") from error
     try:
         yield
     finally:
         await exports.close()
 
 
-def credentials(wish: MachineOptions) -> Callable[[], Pairs]:
+def credentials(options: MachineOptions) -> Callable[[], Pairs]:
     """What proves who it is, asked for with every request. `StartupError` without it."""
-    if not wish.token_file:
+    if not options.token_file:
         return tuple
     try:
-        return TokenCredentials(Path(wish.token_file).expanduser()).speaking_as(wish.actor)
+        return TokenCredentials(Path(options.token_file).expanduser()).speaking_as(options.actor)
     except NoToken as error:
-        hint = f"hint: `holdfast token create --principal {wish.actor} --ttl 90d`, into that file, with mode 0600"
+        hint = f"hint: `holdfast token create --principal {options.actor} --ttl 90d`, into that file, with mode 0600"
         raise StartupError(f"{error}\n{hint}") from error

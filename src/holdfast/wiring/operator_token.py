@@ -58,7 +58,7 @@ class OperatorToken:
         self._draw = draw
         self._operator = operator
         self._life_ms = life_ms
-        self._journal = Logger("bootstrap", file=str(file), operator=operator)
+        self._logger = Logger("bootstrap", file=str(file), operator=operator)
         #: Set when there is nothing to wait for any more, whether it worked or not.
         self.done = asyncio.Event()
 
@@ -67,7 +67,7 @@ class OperatorToken:
         try:
             await self._see_to_it(leader)
         except (NotPrivate, OSError) as error:
-            self._journal.error("no-bootstrap-token", why=error)
+            self._logger.error("no-bootstrap-token", why=error)
         self.done.set()
         await asyncio.Event().wait()
 
@@ -98,12 +98,12 @@ class OperatorToken:
             try:
                 answer = await leader.submit(envelope)
             except Unavailable as error:
-                self._journal.warning("bootstrap-token-waits", token=name, why=error)
+                self._logger.warning("bootstrap-token-waits", token=name, why=error)
                 await leader.term.clock.sleep(RETRY_MS)
                 continue
             break
         if isinstance(answer, Refused) and answer.code is not Code.ALREADY:
             # The log began with another operator, or somebody took the rights away: that is theirs to decide.
-            self._journal.warning("bootstrap-token-refused", token=name, code=answer.code.value, why=answer.message)
+            self._logger.warning("bootstrap-token-refused", token=name, code=answer.code.value, why=answer.message)
         else:
-            self._journal.info("bootstrap-token", token=name, expires=expires)
+            self._logger.info("bootstrap-token", token=name, expires=expires)

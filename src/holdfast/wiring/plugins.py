@@ -32,7 +32,7 @@ def _installed(group: str) -> Iterable[EntryPoint]:
     return entry_points(group=group)
 
 
-def plugins(journal: Logger, points: Points = _installed) -> Plugins:
+def plugins(logger: Logger, points: Points = _installed) -> Plugins:
     """Everything that is installed; `StartupError` when a filter cannot be used."""
     filters = [*BUILT_IN.filters]
     for point in _others(points(FILTERS)):
@@ -45,7 +45,7 @@ def plugins(journal: Logger, points: Points = _installed) -> Plugins:
         try:
             scores.append(_made(point, "score", [one.name for one in scores]))
         except Exception as error:
-            journal.error("score left out", error, plugin=_told(point))
+            logger.error("score left out", error, plugin=_told(point))
     return Plugins(tuple(filters), tuple(scores))
 
 

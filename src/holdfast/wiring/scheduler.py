@@ -30,21 +30,21 @@ from holdfast.wiring.process import ExitCode, StartupError, print_machine_status
 SCHEDULER = "scheduler"
 
 
-def run(wish: MachineOptions) -> int:
+def run(options: MachineOptions) -> int:
     """Run a scheduler until it is asked to stop or has to; its exit code. Of a wish with nothing wrong."""
-    log_output.configure_logging(wish.log_level, wish.log_form)
+    log_output.configure_logging(options.log_level, options.log_form)
     gc_tuning.disable_full_collections()
-    return int(asyncio.run(until_signalled(lambda asked: run_scheduler(wish, SystemClock(), asked))))
+    return int(asyncio.run(until_signalled(lambda asked: run_scheduler(options, SystemClock(), asked))))
 
 
-async def run_scheduler(wish: MachineOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
+async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
     """Run a scheduler within this loop until `asked` to stop."""
     meters = Metrics()
     try:
-        proof = credentials(wish)
-        async with connected(wish, clock, meters) as transport:
-            sender = SessionConfig(wish.actor, wish.servers, proof)
-            found = plugins(Logger(SCHEDULER, actor=wish.actor))
+        proof = credentials(options)
+        async with connected(options, clock, meters) as transport:
+            sender = SessionConfig(options.actor, options.servers, proof)
+            found = plugins(Logger(SCHEDULER, actor=options.actor))
             await run_until_first(build_scheduler(sender, transport, clock, found, meters).run(), _until(asked))
     except StartupError as error:
         print_machine_status(SCHEDULER, f"cannot start: {error}")
@@ -56,16 +56,16 @@ async def run_scheduler(wish: MachineOptions, clock: Clock, asked: asyncio.Event
     except UpgradeNeeded as error:
         print_machine_status(SCHEDULER, f"stopped: {error}\nhint: start a newer version")
         return ExitCode.STOPPED
-    Logger(SCHEDULER, actor=wish.actor).info("stopping", why="asked to")
+    Logger(SCHEDULER, actor=options.actor).info("stopping", why="asked to")
     return ExitCode.ASKED
 
 
 def build_scheduler(
-    sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, meters: Metrics
+    sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, metrics: Metrics
 ) -> StandaloneScheduler:
     """A scheduler apart from its region: what it sees is a mirror, what it says is said in a session."""
     voice = SessionClient(transport, clock, sender, clock.boot)
-    return StandaloneScheduler(voice, Mirror(voice, transport, clock, meters), plugins, clock, meters)
+    return StandaloneScheduler(voice, Mirror(voice, transport, clock, metrics), plugins, clock, metrics)
 
 
 async def _until(asked: asyncio.Event) -> None:

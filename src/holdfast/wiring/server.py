@@ -99,11 +99,11 @@ class Server:
         self.settings = settings
         self.ports = ports
         self.clock = ports.clock
-        self.journal = Logger("server", server=settings.name, ledger=ledger_name(settings))
+        self.logger = Logger("server", server=settings.name, ledger=ledger_name(settings))
         start = StartLog(ports.draw()[0], ledger_name(settings), settings.operator, ledger_settings(settings)[0])
         book: Any = PLATFORM if settings.role == "platform" else REGION
         identity = ServerIdentity(settings.name, start)
-        self.ledger: Ledger[Any] = Ledger(book, store, ports.clock, identity, keeping=ports.keeping)
+        self.ledger: Ledger[Any] = Ledger(book, store, ports.clock, identity, policy=ports.snapshot_policy)
         self.bootstrap: OperatorToken | None = None
         self.decisions: DecisionIndex | None = None
         self.link: Link | None = None
@@ -116,9 +116,9 @@ class Server:
         await storage.check_log_owner(settings, store)
         server = cls(settings, ports, store)
         if settings.store == "memory:":
-            server.journal.warning("store-in-memory", why="everything is gone when this process ends")
+            server.logger.warning("store-in-memory", why="everything is gone when this process ends")
         if settings.insecure:
-            server.journal.warning("insecure", why=INSECURE)
+            server.logger.warning("insecure", why=INSECURE)
         await server._put_together(stack)
         return server
 
@@ -130,7 +130,7 @@ class Server:
         else:
             self._be_region(stack)
         admission = ServerAdmission(ledger)
-        ledger.beside["servers"] = admission.run
+        ledger.leader_tasks["servers"] = admission.run
         self.token = ServerTokenKeeper(ledger, ports.own_token, ports.draw, admission.wake)
         done = ports.audit()
         stack.push_async_callback(done.close)
@@ -141,7 +141,7 @@ class Server:
             limits=ports.limits,
             link=self.link,
             kept=self.decisions,
-            warnings=lambda: _warnings(settings, transport.trouble()),
+            warnings=lambda: _warnings(settings, transport.last_error()),
             own=self.token.current,
             addresses=(settings.advertise, *settings.reached_at),
             audit=self.audit,
@@ -160,21 +160,25 @@ class Server:
     def _be_platform(self) -> None:
         settings, ports, ledger = self.settings, self.ports, self.ledger
         self.bootstrap = OperatorToken(ports.operator_token, ports.draw, settings.operator, settings.bootstrap_life)
-        ledger.beside["bootstrap"] = self.bootstrap.run
+        ledger.leader_tasks["bootstrap"] = self.bootstrap.run
         planners = [*registry.of_platform(), *ports.planners]
-        ledger.beside["controllers"] = LeaderControllers(ledger, planners, care=ports.care).run
+        ledger.leader_tasks["controllers"] = LeaderControllers(
+            ledger, planners, options=ports.controller_options
+        ).run
 
     def _be_region(self, stack: AsyncExitStack) -> None:
         settings, ports, ledger = self.settings, self.ports, self.ledger
         address = (*settings.reached_at, settings.advertise)[0]
         platform = PlatformTarget(settings.platform, settings.region, address, ports.proof())
         self.link = Link(ledger, self.transport, self.clock, platform)
-        ledger.beside["link"] = self.link.run
-        ledger.beside["controllers"] = LeaderControllers(ledger, registry.of_region(), care=ports.care).run
-        ledger.beside["endpoints"] = EndpointController(ledger, ports.asker, habits=ports.habits).run
+        ledger.leader_tasks["link"] = self.link.run
+        ledger.leader_tasks["controllers"] = LeaderControllers(
+            ledger, registry.of_region(), options=ports.controller_options
+        ).run
+        ledger.leader_tasks["endpoints"] = EndpointController(ledger, ports.asker, habits=ports.habits).run
         if settings.scheduler == "beside":
-            ledger.beside["scheduler"] = EmbeddedScheduler(ledger, ports.plugins(self.journal)).run
-        ledger.beside["expiry"] = ReservationExpiry(ledger).run
+            ledger.leader_tasks["scheduler"] = EmbeddedScheduler(ledger, ports.plugins(self.logger)).run
+        ledger.leader_tasks["expiry"] = ReservationExpiry(ledger).run
         kept = ports.decisions()
         stack.push_async_callback(kept.close)
         self.decisions = DecisionIndex(ledger, kept, IndexRetention(settings.retention, settings.decisions_bytes))
@@ -187,7 +191,7 @@ class Server:
             if not ended.done():
                 ended.set_exception(Stopped(f"{name} failed again and again: {error!r}"))
 
-        beside = Supervisor(self.clock, self.ledger.meters, self.journal, on_give_up=give_up)
+        beside = Supervisor(self.clock, self.ledger.metrics, self.logger, on_give_up=give_up)
         beside.start("api", self.api.run)
         beside.start("server-token", self.token.run)
         beside.start("audit", self.audit.run)
@@ -201,7 +205,7 @@ class Server:
             done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             for one in done - {stop}:
                 _must_not_have_failed(one)
-            self.journal.info("stopping", why="asked to")
+            self.logger.info("stopping", why="asked to")
             return ExitCode.ASKED
         finally:
             self.ports.ready(None)
@@ -223,7 +227,7 @@ class Server:
         self.ports.ready(
             {"address": self.settings.advertise, "server": self.settings.name, "ledger": ledger, "logId": log_id}
         )
-        self.journal.info("ready", address=self.settings.advertise, log=log_id, role=self.ledger.role.value)
+        self.logger.info("ready", address=self.settings.advertise, log=log_id, role=self.ledger.role.value)
 
 
 def _warnings(settings: ServerSettings, trouble: str) -> list[str]:

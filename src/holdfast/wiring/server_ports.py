@@ -39,7 +39,7 @@ from holdfast.wiring.plugins import plugins
 
 READY = "ready.json"
 #: So many keys of a controller are under way at a time: what they send goes into one batch of the log.
-CONTROLLER_OPTIONS = ControllerOptions(pace=QueueOptions(per_second=5_000, burst=5_000), workers=64)
+CONTROLLER_OPTIONS = ControllerOptions(queue=QueueOptions(per_second=5_000, burst=5_000), workers=64)
 
 
 class ServerTransport(Transport, Protocol):
@@ -51,7 +51,7 @@ class ServerTransport(Transport, Protocol):
     async def close(self) -> None:
         """Answer nobody any more. To be called as often as anybody likes."""
 
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """What is wrong with it, or will be soon; empty: nothing."""
 
 
@@ -75,9 +75,9 @@ class ServerPorts(Struct, frozen=True, kw_only=True):
     ready: Callable[[dict[str, Any] | None], None]
     #: Told the last word of a server that cannot start or has to stop.
     say: Callable[[str], None]
-    keeping: SnapshotPolicy
+    snapshot_policy: SnapshotPolicy
     limits: ServerLimits
-    care: ControllerOptions = CONTROLLER_OPTIONS
+    controller_options: ControllerOptions = CONTROLLER_OPTIONS
     habits: EndpointOptions = EndpointOptions()
     #: Controllers of the platform beside those of the registry.
     planners: tuple[Reconciler[Any], ...] = ()
@@ -104,7 +104,7 @@ def machine_ports(settings: ServerSettings, clock: Clock) -> ServerPorts:
         draw=draw_secret,
         ready=lambda said: _tell(data / READY, said),
         say=lambda text: log_output.print_status(f"holdfast server: {text}"),
-        keeping=SnapshotPolicy(settings.snapshot_bytes, settings.snapshot_batches, settings.retention),
+        snapshot_policy=SnapshotPolicy(settings.snapshot_bytes, settings.snapshot_batches, settings.retention),
         limits=server_parts.limits(settings),
     )
 

@@ -52,7 +52,7 @@ def test_it_takes_its_time_to_start_and_ends_with_its_code() -> None:
         assert stage.clock.boot() == began + 250 + 5_000
         assert (live.code, live.why) == (3, ExitReason.EXIT)
         await driver.forget(*BINDING)
-        assert driver.lives() == []
+        assert driver.runs() == []
 
     play(story, SimulatedBehavior(start_ms=250, runs_ms=5_000, code=3))
 
@@ -106,10 +106,10 @@ def test_what_runs_is_found_by_the_next_agent_and_gone_when_the_power_is() -> No
         await first.start(stage.work())
         await first.close()
         second = await stage.agent()
-        assert [live.state for live in second.lives()] == [RunState.RUNNING]
+        assert [live.state for live in second.runs()] == [RunState.RUNNING]
         stage.machine.lose_power()
         third = await stage.agent()
-        assert [(live.state, live.why) for live in third.lives()] == [(RunState.ENDED, ExitReason.REBOOTED)]
+        assert [(live.state, live.why) for live in third.runs()] == [(RunState.ENDED, ExitReason.REBOOTED)]
 
     play(story)
 

@@ -134,13 +134,13 @@ async def test_a_probe_whose_guard_is_silent_could_not_be_asked_and_has_not_fail
     async with yard.driver(answer_ms=200) as driver:
         await driver.start(a_work("exec sleep 60"))
         asking, keeper = NodeProber(driver, CLOCK, "127.0.0.1"), yard.record().guard.pid
-        assert await asking.ask(one, template, a_probe("exit 3")) == "its command ended with 3"
-        assert await asking.ask(one, template, a_probe("sleep 60", 300)) == "no answer within 300 ms"
+        assert await asking.probe(one, template, a_probe("exit 3")) == "its command ended with 3"
+        assert await asking.probe(one, template, a_probe("sleep 60", 300)) == "no answer within 300 ms"
         os.kill(keeper, signal.SIGSTOP)
         with pytest.raises(ProbeNotRun, match="its guard has not answered for 500 ms"):
-            await asking.ask(one, template, a_probe("exit 0", 300))
+            await asking.probe(one, template, a_probe("exit 0", 300))
         os.kill(keeper, signal.SIGCONT)
-        assert await asking.ask(one, template, a_probe("exit 0")) == ""
+        assert await asking.probe(one, template, a_probe("exit 0")) == ""
 
 
 def a_probe(script: str, timeout: int = LIMIT_MS) -> Probe:

@@ -69,7 +69,7 @@ def values_of(form: Serializer, depth: int = 0) -> st.SearchStrategy[Any]:
         return simple
     match form:
         case scalars.EnumSerializer():
-            return st.sampled_from(list(form.words))
+            return st.sampled_from(list(form.names))
         case ListSerializer():
             # A struct that holds itself ends here.
             return st.lists(values_of(form.item, depth + 1), max_size=2).map(tuple) if depth < 7 else st.just(())

@@ -68,7 +68,7 @@ def test_schemas_accept_what_is_shown(kind: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_schemas_of_commands_accept_what_is_shown(ledger: str, tag: str, data: st.DataObject) -> None:
     form = struct_serializer_for(rules(ledger)[tag].command)
-    jsonschema_rs.validate(schemas.command_schema(ledger, tag), form.show(data.draw(values_of(form)), True))
+    jsonschema_rs.validate(schemas.command_schema(ledger, tag), form.render(data.draw(values_of(form)), True))
 
 
 WORKLOAD: dict[str, Any] = {

@@ -82,7 +82,9 @@ def test_an_object_that_a_sender_writes_reads_back(kind: str, data: st.DataObjec
 def test_a_command_that_is_shown_reads_back(ledger: str, tag: str, data: st.DataObject) -> None:
     command: Any = rules(ledger)[tag].command
     value = data.draw(values_of(struct_serializer_for(command)))
-    assert parse_command(ledger, tag, json.loads(json.dumps(struct_serializer_for(command).show(value, True)))) == value
+    assert (
+        parse_command(ledger, tag, json.loads(json.dumps(struct_serializer_for(command).render(value, True)))) == value
+    )
     assert json.dumps(render_command(value))
 
 
@@ -253,5 +255,5 @@ def test_names_outside_are_those_of_the_model() -> None:
 
 def test_a_form_says_bad_where_it_notes_a_fault() -> None:
     faults = FieldErrors()
-    ResourcesSerializer().read({"cpu": "x"}, "/a", faults)
+    ResourcesSerializer().parse({"cpu": "x"}, "/a", faults)
     assert [fault.pointer for fault in faults.found] == ["/a/cpu"]

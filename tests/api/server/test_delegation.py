@@ -333,11 +333,11 @@ def test_one_of_many_reaches_the_leader_through_a_follower_and_cannot_choose_who
         headers: Pairs = (("authorization", bearer("agents")), ("holdfast-actor", "agent/n1"))
         asked = Request("POST", "/v1/envelopes", (), (*headers, ("content-type", "application/msgpack")), opening)
         for to, via in (("r-eu-2", "region/eu/r-eu-2"), ("r-eu", "")):
-            answer = Answer(await world.caller.ask(to, asked, 60_000))
+            answer = Answer(await world.caller.call(to, asked, 60_000))
             assert answer.status == 200, answer
             assert (submitted[-1].actor, submitted[-1].via) == ("agent/n1", via)
         as_other = replace(asked, headers=(headers[0], ("holdfast-actor", "agent/n2"), asked.headers[-1]))
-        assert Answer(await world.caller.ask("r-eu-2", as_other, 60_000)).status == 403
+        assert Answer(await world.caller.call("r-eu-2", as_other, 60_000)).status == 403
 
     in_world(story)
 
@@ -432,11 +432,11 @@ def test_a_server_whose_word_is_not_taken_says_so_and_blames_nobody_else() -> No
         region = await world.region("eu")
         own = platform.token.current()
         assert own is not None
-        platform.api.desk.own = lambda: replace(own, secret=secret_of("another"))
+        platform.api.ctx.own = lambda: replace(own, secret=secret_of("another"))
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
         assert "does not take this server's word: no server that is known here" in refused.json["detail"]
-        platform.api.desk.own = lambda: None
+        platform.api.ctx.own = lambda: None
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
         assert region.state.facts.seq
@@ -452,8 +452,8 @@ def test_a_server_takes_what_was_signed_for_an_address_by_which_it_is_reached_an
         balancer.serve(region.api.serve)
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, "signed this request for r-eu" in refused.json["detail"]) == (502, True)
-        desk = region.api.desk
-        region.api.desk.callers = Authenticator(desk.clock, (region.name, "https://balancer:443"))
+        desk = region.api.ctx
+        region.api.ctx.callers = Authenticator(desk.clock, (region.name, "https://balancer:443"))
         assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 200
 
     in_world(story)

@@ -91,7 +91,7 @@ def test_a_region_that_does_not_answer_takes_no_more_of_the_platform_than_a_part
     async def story(world: World) -> None:
         platform = await a_platform(world, "https://false")
         await world.principal(platform, "person/other", Permission.READ, token="other")
-        platform.api.desk.to_regions = ConcurrencyLimiter(8, "requests to regions")
+        platform.api.ctx.to_regions = ConcurrencyLimiter(8, "requests to regions")
         asked, answered = 0, asyncio.Event()
 
         async def hang(request: Request) -> Reply | StreamReply:
@@ -109,6 +109,6 @@ def test_a_region_that_does_not_answer_takes_no_more_of_the_platform_than_a_part
         answered.set()
         found = await asyncio.gather(*waiting, others)
         assert sorted(one.status for one in found) == [200, 200, 200, 429, 429, 429]
-        assert platform.api.desk.to_regions.taken == 0
+        assert platform.api.ctx.to_regions.in_use == 0
 
     in_world(story)

@@ -442,8 +442,8 @@ def test_a_watch_that_nobody_reads_gives_its_place_back() -> None:
             found = await part.api.serve(world.request("GET", "/v1/workloads?watch=true"))
             assert isinstance(found, StreamReply)
             await found.messages.aclose()  # type: ignore[attr-defined]  # as a carrier does for HEAD
-        assert part.api.desk.watches.taken == 0
-        assert not part.api.desk.watchers
+        assert part.api.ctx.watches.in_use == 0
+        assert not part.api.ctx.watchers
 
     in_world(story)
 
@@ -610,7 +610,7 @@ def test_a_node_is_not_changed_by_who_read_another_revision_of_it() -> None:
 def test_reading_the_audit_takes_a_place_among_the_lists() -> None:
     async def story(world: World) -> None:
         part = await world.platform(limits=ServerLimits(lists_at_a_time=1))
-        assert part.api.desk.lists.take("person/other") is None
+        assert part.api.ctx.lists.acquire("person/other") is None
         assert (await world.ask("GET", "/v1/audit")).status == 429
 
     in_world(story)
@@ -692,10 +692,10 @@ async def test_a_log_can_be_read_by_its_owner_alone_whatever_folder_it_is_in(tmp
 
 def test_one_principal_cannot_take_all_places_from_the_others() -> None:
     places = ConcurrencyLimiter(8, "watches")
-    assert [places.take("tenant/greedy") for _ in range(2)] == [None, None]
-    refused = places.take("tenant/greedy")
+    assert [places.acquire("tenant/greedy") for _ in range(2)] == [None, None]
+    refused = places.acquire("tenant/greedy")
     assert refused is not None
     assert refused.code == "overloaded"
-    assert places.take("tenant/other") is None
-    places.leave("tenant/greedy")
-    assert places.take("tenant/greedy") is None
+    assert places.acquire("tenant/other") is None
+    places.release("tenant/greedy")
+    assert places.acquire("tenant/greedy") is None

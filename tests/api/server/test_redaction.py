@@ -275,7 +275,7 @@ def test_a_refusal_that_would_name_another_tenant_says_its_code_alone() -> None:
 
         (_, platform), _ = await both(world)
         request = world.request("GET", "/v1/whoami", token="shop")
-        caller: Any = platform.api.desk.callers.of(platform.state, request)
+        caller: Any = platform.api.ctx.callers.of(platform.state, request)
         redaction = Redaction(caller, platform.state)
         found = Refused(Code.CAPACITY, f"what {MARK} has leaves no room", {"node": "n1"})
         assert redaction.refused(found, by_number=False) == Refused(Code.CAPACITY, "refused: capacity", {})
@@ -345,12 +345,12 @@ def test_what_is_degraded_is_told_without_the_names_of_others(token: str) -> Non
         def age_ms(self) -> int | None:
             return 1_000
 
-        def trouble(self) -> str:
+        def degraded_reason(self) -> str:
             return f"this region refused what was shipped: quota/{MARK} is contradictory"
 
     async def story(world: World) -> None:
         _, (_, region) = await both(world)
-        region.api.desk.link = Link()
+        region.api.ctx.link = Link()
         told = (await world.ask("GET", "/v1/status", to="r-eu", token=token)).json
         assert "cut off from the platform" in told["degraded"]
         assert MARK not in str(told)

@@ -36,7 +36,7 @@ async def proven(world: World, part: Part) -> SigningToken:
 async def asked(world: World, own: SigningToken, verb: str = "GET", path: str = "/v1/whoami", to: str = "p1") -> Answer:
     """What a server is answered that acts for the operator."""
     request = signed_request(Request(verb, path), RequestTarget(to, ledger_at(to)), OPERATOR, own, world.clock.wall())
-    return Answer(await world.caller.ask(to, request, 60_000))
+    return Answer(await world.caller.call(to, request, 60_000))
 
 
 def test_a_server_is_known_by_the_token_that_it_made_and_the_log_does_not_have_its_secret() -> None:
@@ -66,9 +66,9 @@ def test_a_server_may_read_nothing_in_its_own_name(path: str) -> None:
             request = signed_request(
                 Request("GET", path), RequestTarget("p1", "platform"), actor, own, world.clock.wall()
             )
-            assert Answer(await world.caller.ask("p1", request, 60_000)).json["code"] == "no-right"
+            assert Answer(await world.caller.call("p1", request, 60_000)).json["code"] == "no-right"
         shown = Request("GET", path, (), (("authorization", f"Bearer {format_token(own.name, own.secret)}"),))
-        assert Answer(await world.caller.ask("p1", shown, 60_000)).status == 401
+        assert Answer(await world.caller.call("p1", shown, 60_000)).status == 401
 
     in_world(story)
 
@@ -129,7 +129,7 @@ def test_nobody_is_taken_for_a_server_but_by_a_servers_token() -> None:
         assert (await world.ask("PUT", "/v1/principals/region/*", {"metadata": {}, "spec": {}})).status == 201
         part.state.tokens.put("regions", world._token("regions", "region/*"))  # of many, as one from before may be
         chosen = (("authorization", bearer("regions")), ("holdfast-actor", "region/eu/s1"))
-        assert Answer(await world.caller.ask("p1", Request("GET", "/v1/whoami", (), chosen), 60_000)).status == 401
+        assert Answer(await world.caller.call("p1", Request("GET", "/v1/whoami", (), chosen), 60_000)).status == 401
         for name in ("platform/p1", "region/eu/s1"):
             by_certificate = Request("GET", "/v1/whoami", proven=name)
             assert Answer(await part.api.serve(by_certificate)).status == 401  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def test_a_server_of_a_region_opens_no_session_and_sends_no_envelope() -> None:
         envelope = Envelope("region/eu/r-eu", OpenSession(), world.clock.wall())
         request = Request("POST", "/v1/envelopes", (), (MSGPACK,), encode(envelope))
         signed = signed_request(request, RequestTarget("r-eu", "region/eu"), "region/eu/r-eu", own, world.clock.wall())
-        answer = Answer(await world.caller.ask("r-eu", signed, 60_000))
+        answer = Answer(await world.caller.call("r-eu", signed, 60_000))
         assert (answer.status, answer.json["code"]) == (403, "no-right")
         platform = await world.platform()
         assert (await world.ask("PUT", "/v1/principals/region/*", {"metadata": {}, "spec": {}})).status == 201

@@ -44,7 +44,7 @@ class Opened:
 
     async def change(self, *, token: Token | None = None, principal: Principal | None = None) -> None:
         """As a person writes it on the platform, or as it arrives in a region."""
-        if self.part.ledger.book.name == "platform":
+        if self.part.ledger.definition.name == "platform":
             await self.part.submit(OPERATOR, p.Put(token or principal), key="change")  # type: ignore[arg-type]
             return
         put = c.ShippedToken(token) if token is not None else c.ShippedPrincipal(principal)  # type: ignore[arg-type]
@@ -145,8 +145,8 @@ def test_a_stream_ends_within_ten_seconds_of_what_opened_it(stream: str, end: st
         ended = world.clock.boot()
         await world.until(found.reading.done, SOON_MS + 1_000)
         assert world.clock.boot() - ended <= SOON_MS
-        desk = found.part.api.desk
-        assert (desk.streams.taken, desk.watches.taken, len(desk.watchers)) == (0, 0, 0)
+        desk = found.part.api.ctx
+        assert (desk.streams.taken, desk.watches.in_use, len(desk.watchers)) == (0, 0, 0)
         if found.beside is not None:
             found.beside.cancel()
 

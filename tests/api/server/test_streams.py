@@ -38,7 +38,7 @@ class Agents:
     @property
     def open(self) -> tuple[int, int, int]:
         """How many streams there are, as their places, the hub and the rounds have it."""
-        desk = self.part.api.desk
+        desk = self.part.api.ctx
         return desk.streams.taken, len(self.part.ledger.hub._open), len(desk.watchers)
 
 

@@ -18,7 +18,7 @@ LEAST = ("agent", "--server", "http://127.0.0.1:7401/", "--node", "n1", "--data"
 def test_users_and_secrets_of_tenants_arrive(holdfast: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[NodeOptions] = []
 
-    def run(wish: MachineOptions, node: NodeOptions) -> int:
+    def run(options: MachineOptions, node: NodeOptions) -> int:
         told.append(node)
         return 0
 

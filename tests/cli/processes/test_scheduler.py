@@ -14,8 +14,8 @@ LEAST = ("scheduler", "--server", "http://127.0.0.1:7401/", "--name", "far", "--
 def test_every_flag_arrives(holdfast: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[MachineOptions] = []
 
-    def run(wish: MachineOptions) -> int:
-        told.append(wish)
+    def run(options: MachineOptions) -> int:
+        told.append(options)
         return 0
 
     monkeypatch.setattr(scheduler, "run", run)

@@ -38,7 +38,7 @@ def test_a_successor_waits_until_its_victims_are_gone() -> None:
     critical = bench.a_workload(
         a_template(cpu=4_000), count=1, uid=200, workload=2, workload_name="heir", priority_class="critical"
     )
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     waits = {one.slot: one.waits for one in told(bench, node)}
     assert waits == {(1, 0): False, (1, 1): False, (2, 0): True}
     bench.move("agent/n1", Phase.RELEASED, "stopped")

@@ -36,8 +36,8 @@ def a_bound(phase: Phase, **more: Any) -> BoundSlot:
 
 
 A_SIGHT = AgentView(
-    bound=[], runs={}, pulses={}, templates={"t": PLAIN}, told={}, barred=frozenset(), begun=frozenset(), refused={},
-    revision=100, session=SESSION, lease=NOW + 9_000, now=NOW, grace_ms=10_000,
+    bound=[], runs={}, pulses={}, templates={"t": PLAIN}, received={}, barred=frozenset(), started=frozenset(),
+    refused={}, revision=100, session=SESSION, lease=NOW + 9_000, now=NOW, grace_ms=10_000,
 )  # fmt: skip
 
 

@@ -266,7 +266,7 @@ def test_an_event_that_a_level_added_is_refused_below_it_and_changes_nothing() -
     late = replace(rule, handler=lambda _state, _command, _case: Accepted((Late(),)))
     book = replace(REGION, rules={**REGION.rules, RaiseLevel: late})
     draft = BatchDraft(book, state)
-    answer = draft.consider(Envelope("ledger", RaiseLevel(2), T0), T0)
+    answer = draft.add(Envelope("ledger", RaiseLevel(2), T0), T0)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.facts) == (Code.LEVEL, {"level": 1, "needs": 2})
     assert not len(draft)
@@ -274,6 +274,6 @@ def test_an_event_that_a_level_added_is_refused_below_it_and_changes_nothing() -
 
 def test_the_first_operator_has_the_rights_that_its_log_knows() -> None:
     draft = BatchDraft(REGION, RegionState())
-    answer = draft.consider(Envelope("ledger", StartLog("log", "region/eu", ROOT), T0), T0)
+    answer = draft.add(Envelope("ledger", StartLog("log", "region/eu", ROOT), T0), T0)
     assert isinstance(answer, Committed)
     assert draft.state.principals[ROOT].spec.rights == members(type(draft.state.principals[ROOT].spec.rights[0]), 2)

@@ -37,7 +37,8 @@ class Job:
         sent: list[Any] = []
         for _ in range(6):
             now = [
-                one.command for one in AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at).send
+                one.command
+                for one in AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at).commands
             ]
             for command in now:
                 self.bench.accept(ASSIGNMENT, command)
@@ -69,7 +70,7 @@ class Job:
 
     def tells(self) -> dict[str, Condition]:
         """The status controller looks, and what it says is taken; the conditions by type."""
-        for wanted in StatusReconciler().reconcile(self.bench.state, self.uid, self.bench.at).send:
+        for wanted in StatusReconciler().reconcile(self.bench.state, self.uid, self.bench.at).commands:
             self.bench.accept(STATUS, wanted.command)
         status = self.bench.state.workloads[self.uid].status
         return {one.type: one for one in status.conditions}

@@ -39,18 +39,18 @@ class Story:
     def assigns(self) -> list[Any]:
         """The assignment controller looks, and what it sends is taken."""
         outcome = AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
-        for wanted in outcome.send:
+        for wanted in outcome.commands:
             self.bench.accept(ASSIGNMENT, wanted.command)
-        return [wanted.command for wanted in outcome.send]
+        return [wanted.command for wanted in outcome.commands]
 
     def look(self) -> ReconcileResult:
         return StatusReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
 
     def tells(self) -> Condition:
         """The status controller looks, what it sends is taken, and then it rests; what is known of the deadline."""
-        for wanted in self.look().send:
+        for wanted in self.look().commands:
             self.bench.accept(STATUS, wanted.command)
-        assert self.look().send == ()
+        assert self.look().commands == ()
         return self.condition("OnTime")
 
     def condition(self, type: str) -> Condition:
@@ -79,9 +79,9 @@ def test_it_is_looked_again_when_the_work_is_due() -> None:
     job = Story()
     job.says(3)
     assert job.tells().reason is ConditionReason.PROGRESSING
-    assert job.look().again_at is not None
+    assert job.look().requeue_at is not None
     job.bench.later(MINUTE - 1)
-    assert job.look().again_at == job.due
+    assert job.look().requeue_at == job.due
 
 
 def test_a_deadline_is_missed_from_the_moment_on_at_which_not_all_was_done() -> None:

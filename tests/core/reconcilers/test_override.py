@@ -23,7 +23,7 @@ def test_before_its_end_it_is_looked_at_again_then() -> None:
 
 
 def test_at_its_end_it_is_ended_because_of_itself() -> None:
-    (wanted,) = OverrideReconciler().reconcile(a_state(), 7, ENDS).send
+    (wanted,) = OverrideReconciler().reconcile(a_state(), 7, ENDS).commands
     assert wanted.command == EndOverride(7, "its end has passed")
     assert wanted.cause == 7
 

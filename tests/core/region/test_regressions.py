@@ -126,7 +126,7 @@ def test_two_serving_victims_of_one_placement_cost_two_of_the_disruption_budget(
     bench.walk(Phase.SERVING, 0)
     bench.walk(Phase.SERVING, 1)
     urgent = bench.a_workload(a_template(cpu=8000), count=1, uid=200, workload=2, priority_class="critical")
-    answer = bench.refuse_place(urgent, c.SlotPlacement(0, node, after=((1, 0), (1, 1))))
+    answer = bench.refuse_place(urgent, c.SlotPlacement(0, node, waits_for=((1, 0), (1, 1))))
     assert answer.code is Code.DISRUPTION
 
 
@@ -150,8 +150,8 @@ def test_what_recovery_reclaims_is_missing_when_the_next_group_preempts() -> Non
     urgent = bench.a_workload(large, 1, uid=300, workload=3, priority_class="critical")
     digest = template_digest(large)
     groups = (
-        c.PlacementGroup(vital.uid, digest, (c.SlotPlacement(0, node, after=((1, 0),)),)),
-        c.PlacementGroup(urgent.uid, digest, (c.SlotPlacement(0, node, after=((1, 1),)),)),
+        c.PlacementGroup(vital.uid, digest, (c.SlotPlacement(0, node, waits_for=((1, 0),)),)),
+        c.PlacementGroup(urgent.uid, digest, (c.SlotPlacement(0, node, waits_for=((1, 1),)),)),
     )
     bench.accept(SCHEDULER, c.Propose(groups, bench.at + 1000))
     assert bench.slot(1).phase is Phase.SERVING
@@ -164,7 +164,7 @@ def test_a_successor_is_not_found_running_before_its_victims_are_gone() -> None:
     bench.place(victim, c.SlotPlacement(0, node, (0,)))
     bench.walk(Phase.RUNNING)
     urgent = bench.a_workload(device, count=1, uid=200, workload=2, priority_class="critical")
-    bench.place(urgent, c.SlotPlacement(0, node, (0,), after=((1, 0),)))
+    bench.place(urgent, c.SlotPlacement(0, node, (0,), waits_for=((1, 0),)))
     bench.accept("controller/node-health", EndSession(bench.sessions[AGENT], "silent"))
     bench.move("controller/node-health", Phase.UNKNOWN, "session-ended", workload=2)
     bench.open_session(AGENT)
@@ -223,10 +223,10 @@ def test_a_successor_whose_victims_are_gone_can_itself_be_preempted() -> None:
     bench.a_workload(whole, count=1, uid=200, workload=2, priority_class="normal")
     bench.place(small, c.SlotPlacement(0, node))
     bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
-    bench.place(an_assignment(200, 2, whole), c.SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(an_assignment(200, 2, whole), c.SlotPlacement(0, node, waits_for=((1, 0),)))
     bench.move(AGENT, Phase.RELEASED, "stopped")
     urgent = bench.a_workload(whole, count=1, uid=300, workload=3, priority_class="critical")
-    bench.place(urgent, c.SlotPlacement(0, node, after=((2, 0),)))
+    bench.place(urgent, c.SlotPlacement(0, node, waits_for=((2, 0),)))
 
 
 def test_a_broken_device_does_not_keep_a_hold_of_cpu_away() -> None:

@@ -138,12 +138,12 @@ def test_strict_work_is_stopped_at_the_deadline_of_the_breach_unless_the_node_en
     for workload in (1, 3):
         region.bench.move("agent/n1", Phase.RUNNING, "alive", 0, workload)
     key = (REGION_ALLOWED, f"node/{region.node}")
-    assert not RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send
+    assert not RepairReconciler().reconcile(region.bench.state, key, region.bench.at).commands
     region.bench.at += DEFAULTS.breach_deadline
-    stops = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send]
+    stops = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).commands]
     assert stops == [c.Stop(((3, 0),), "not-allowed")]
     region.register(capabilities=ALL)
-    closed = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send]
+    closed = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).commands]
     assert closed == [c.CloseBreach(*key)]
 
 
@@ -157,7 +157,9 @@ def test_room_that_is_held_for_strict_work_is_given_back_once_the_node_enforces_
     )  # fmt: skip
     uid = region.bench.accept(SCHEDULER, hold).revision
     region.register(capabilities=())
-    sent = [one.command for one in RepairReconciler().reconcile(region.bench.state, region.node, region.bench.at).send]
+    sent = [
+        one.command for one in RepairReconciler().reconcile(region.bench.state, region.node, region.bench.at).commands
+    ]
     assert sent == [c.DropHold(uid)]
 
 
@@ -264,7 +266,7 @@ def test_of_tenants_that_do_not_stand_apart_any_more_one_stays_and_the_others_go
     region.register(**ONE)
     key = (REGION_ALLOWED, f"node/{region.node}")
     region.bench.at += DEFAULTS.breach_deadline
-    stops = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).send]
+    stops = [one.command for one in RepairReconciler().reconcile(region.bench.state, key, region.bench.at).commands]
     assert stops == [c.Stop(((1, 0),), "not-allowed")]
 
 

@@ -85,7 +85,7 @@ def leased_and_led_anew(lease: int, terms: int = 1) -> tuple[RegionBench, int, A
 def stops_at(bench: RegionBench, work: Assignment) -> Instant:
     """When the region ends what runs, as its controller says."""
     outcome = RightsReconciler().reconcile(bench.state, work.uid, bench.at)
-    return bench.at if outcome.send else outcome.again_at or 0
+    return bench.at if outcome.commands else outcome.requeue_at or 0
 
 
 def test_a_lease_that_was_told_in_another_term_places_nothing() -> None:

@@ -53,7 +53,7 @@ def test_evidence_is_cut_to_fit_and_never_the_record() -> None:
     for ordinal in range(4):
         proposal = bench.proposal(work, SlotPlacement(ordinal, node))
         envelope = bench.envelope(SCHEDULER, proposal, evidence=b"e" * (EVIDENCE_BYTES_MAX // 3))
-        assert isinstance(draft.consider(envelope, bench.at), Committed)
+        assert isinstance(draft.add(envelope, bench.at), Committed)
     raw, digest = draft.seal()
     assert len(REGION.batches.evidence(raw)) == 3
     assert len(REGION.batches.read(raw, bench.state.facts.digest, digest).records) == 4
@@ -75,7 +75,7 @@ def test_what_a_person_did_is_kept_whatever_else_fills_the_batch_or_is_sent_alon
     for number in range(3):
         command = AdministerNode(node, cordoned=True, note=f"fan {number}")
         envelope = bench.envelope(ROOT, command, evidence=b"e" * (EVIDENCE_BYTES_MAX // 2))
-        assert isinstance(draft.consider(envelope, bench.at), Committed)
+        assert isinstance(draft.add(envelope, bench.at), Committed)
     raw, _ = draft.seal()
     payloads = [one.payload for one in REGION.batches.evidence(raw)]
     audits = [read_evidence(payload) for payload in payloads if not payload.startswith(b"eee")]

@@ -46,9 +46,9 @@ def test_a_repeat_within_the_same_batch_is_answered_too() -> None:
     bench = a_region()
     envelope = bench.envelope(SCHEDULER, placing(bench, 0))
     draft = BatchDraft(REGION, bench.state)
-    first = draft.consider(envelope, bench.at)
+    first = draft.add(envelope, bench.at)
     assert isinstance(first, Committed)
-    assert draft.consider(envelope, bench.at) == Repeated(first.revision, first.answer)
+    assert draft.add(envelope, bench.at) == Repeated(first.revision, first.answer)
     assert len(draft) == 1
 
 

@@ -32,16 +32,16 @@ def a_full_node() -> tuple[RegionBench, int, Assignment]:
 def test_victims_stop_and_the_successor_is_bound_in_one_commit() -> None:
     bench, node, critical = a_full_node()
     before = len(bench.log)
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     assert len(bench.log) == before + 1
     assert (bench.slot(0).phase, bench.slot(0).cause) == (Phase.TERMINATING, "preempted")
     assert bench.slot(0, 2).phase is Phase.BOUND
-    assert bench.slot(0).heir == (2, 0)
+    assert bench.slot(0).successor == (2, 0)
 
 
 def test_the_successor_starts_only_when_its_victim_is_gone() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     refused = bench.move("agent/n1", Phase.STARTING, "started", 0, 2)
     assert isinstance(refused, Refused)
     assert refused.code is Code.TOO_EARLY
@@ -51,7 +51,7 @@ def test_the_successor_starts_only_when_its_victim_is_gone() -> None:
 
 def test_what_a_victim_leaves_over_is_free_only_once_it_is_gone() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     small = bench.a_workload(a_template(cpu=1000), count=1, uid=300, workload=3)
     assert bench.refuse_place(small, SlotPlacement(0, node)).code is Code.CAPACITY
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
@@ -67,7 +67,10 @@ def test_a_victims_port_is_free_only_once_it_is_gone() -> None:
     victim = bench.a_workload(a_template(cpu=6000, ports=1), count=1)
     bench.place(victim, SlotPlacement(0, node, ports=(30_000,)))
     heirs = bench.a_workload(a_template(cpu=1000, ports=1), 2, uid=200, workload=2, priority_class="critical")
-    first, second = SlotPlacement(0, node, ports=(30_001,), after=((1, 0),)), SlotPlacement(1, node, ports=(30_000,))
+    first, second = (
+        SlotPlacement(0, node, ports=(30_001,), waits_for=((1, 0),)),
+        SlotPlacement(1, node, ports=(30_000,)),
+    )
     assert bench.refuse_place(heirs, first, second, all_or_nothing=True).code is Code.PORT
     bench.place(heirs, first)
     assert bench.refuse_place(heirs, second).code is Code.PORT
@@ -83,7 +86,7 @@ def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
     victim = bench.a_workload(a_template(cpu=4000, gpus=1), count=1)
     bench.place(victim, SlotPlacement(0, node, devices=(0,)))
     heirs = bench.a_workload(a_template(cpu=2000, gpus=2), 2, uid=200, workload=2, priority_class="critical")
-    bench.place(heirs, SlotPlacement(0, node, devices=(0, 2), after=((1, 0),)))
+    bench.place(heirs, SlotPlacement(0, node, devices=(0, 2), waits_for=((1, 0),)))
     assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
     assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
@@ -94,20 +97,20 @@ def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
 def test_a_successor_never_gets_more_than_its_victims_leave_and_what_is_free() -> None:
     bench, node, _ = a_full_node()
     big = bench.a_workload(a_template(cpu=4001), count=1, uid=300, workload=3, priority_class="critical")
-    assert bench.refuse_place(big, SlotPlacement(0, node, after=((1, 0),))).code is Code.CAPACITY
+    assert bench.refuse_place(big, SlotPlacement(0, node, waits_for=((1, 0),))).code is Code.CAPACITY
 
 
 def test_a_victim_has_one_heir() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
-    assert bench.refuse_place(critical, SlotPlacement(1, node, after=((1, 0),))).code is Code.IN_USE
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+    assert bench.refuse_place(critical, SlotPlacement(1, node, waits_for=((1, 0),))).code is Code.IN_USE
 
 
 def test_a_victim_counts_again_when_its_successor_leaves_first() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     bench.move("agent/n1", Phase.RELEASED, "declined", 0, 2)
-    assert bench.slot(0).heir is None
+    assert bench.slot(0).successor is None
     assert bench.state.rooms[node].all.cpu == 8000
 
 
@@ -115,9 +118,9 @@ def test_equal_priority_does_not_preempt_and_neither_does_a_class_that_may_not()
     bench, node, critical = a_full_node()
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
     normal = bench.a_workload(a_template(cpu=100), count=1, uid=300, workload=3)
-    assert bench.refuse_place(normal, SlotPlacement(0, node, after=((1, 0),))).code is Code.PRIORITY
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
-    assert bench.refuse_place(critical, SlotPlacement(1, node, after=((2, 0),))).code in (
+    assert bench.refuse_place(normal, SlotPlacement(0, node, waits_for=((1, 0),))).code is Code.PRIORITY
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+    assert bench.refuse_place(critical, SlotPlacement(1, node, waits_for=((2, 0),))).code in (
         Code.PRIORITY,
         Code.WRONG_PHASE,
     )
@@ -125,15 +128,15 @@ def test_equal_priority_does_not_preempt_and_neither_does_a_class_that_may_not()
 
 def test_preemption_is_refused_when_the_disruption_share_is_spent() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
-    assert bench.refuse_place(critical, SlotPlacement(1, node, after=((1, 1),))).code is Code.DISRUPTION
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
+    assert bench.refuse_place(critical, SlotPlacement(1, node, waits_for=((1, 1),))).code is Code.DISRUPTION
 
 
 def test_a_replica_that_is_not_serving_costs_no_disruption_budget() -> None:
     bench, node, critical = a_full_node()
-    bench.place(critical, SlotPlacement(0, node, after=((1, 0),)))
+    bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     bench.move("controller/endpoints", Phase.READY, "withdrawn", 1)
-    bench.place(critical, SlotPlacement(1, node, after=((1, 1),)))
+    bench.place(critical, SlotPlacement(1, node, waits_for=((1, 1),)))
 
 
 def test_preemption_is_never_sent_without_its_successor() -> None:
@@ -178,7 +181,7 @@ def test_recovery_takes_back_borrowed_room_and_swaps_its_placeholder_for_a_bindi
     bench.ship(ShippedAssignment(active))
     bench.accept(REPLICA, OpenSlots(200, template, (0,)))
     victims = tuple((4, ordinal) for ordinal in range(4))
-    bench.place(active, SlotPlacement(0, node, after=victims, hold=uid))
+    bench.place(active, SlotPlacement(0, node, waits_for=victims, hold=uid))
     assert {bench.slot(ordinal, 4).cause for ordinal in range(4)} == {"reclaimed"}
     assert uid not in bench.state.holds
     assert bench.state.uses["recovery/critical"].charged == Resources(4000, 1024)

@@ -187,10 +187,10 @@ def test_proposals_in_a_row_respect_a_pause_that_was_opened_in_the_same_batch() 
     bench = a_region()
     draft = BatchDraft(REGION, bench.state)
     first = bench.envelope(SCHEDULER, bench.proposal(_work(bench), c.SlotPlacement(0, _n1(bench))))
-    assert isinstance(draft.consider(first, bench.at), Committed)
-    assert isinstance(draft.consider(bench.envelope(ROOT, opened(bench, PAUSE_MINE)), bench.at), Committed)
+    assert isinstance(draft.add(first, bench.at), Committed)
+    assert isinstance(draft.add(bench.envelope(ROOT, opened(bench, PAUSE_MINE)), bench.at), Committed)
     second = bench.envelope(SCHEDULER, bench.proposal(_work(bench), c.SlotPlacement(4, _n1(bench))))
-    assert told(draft.consider(second, bench.at)) == (Code.PAUSED,)
+    assert told(draft.add(second, bench.at)) == (Code.PAUSED,)
 
 
 def suspect(bench: PlatformBench) -> Sent:

@@ -65,7 +65,7 @@ def test_however_many_leaders_leap_each_waits_for_a_whole_fence_time() -> None:
     for leap in (60_000, 5_000, 86_400_000):
         lead_anew(nodes, leap)
         nodes.bench.at += FENCE - 1
-        assert not nodes.look(REPAIR, 0).send
+        assert not nodes.look(REPAIR, 0).commands
     nodes.bench.at += 1
     nodes.settle()
     assert nodes.phases() == {"pending": 1}

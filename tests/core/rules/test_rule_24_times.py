@@ -68,7 +68,7 @@ def test_a_short_session_in_between_does_not_shorten_a_fence_that_is_not_past() 
     assert fenced_at(nodes.state, nodes.node(0)) >= nodes.bench.at - 1_000 + DEFAULTS.fence_time
     nodes.settle()
     nodes.bench.at += SHORT.fence_time
-    assert not nodes.look(REPAIR, 0).send
+    assert not nodes.look(REPAIR, 0).commands
 
 
 def test_a_session_from_before_its_log_was_of_level_2_keeps_the_fence_that_it_ended_with() -> None:

@@ -34,7 +34,7 @@ class Told:
     def look(self) -> Proposal | None:
         """A look at the time that is told now. Nothing that it proposes is sent."""
         now = self._bench.at + self.ahead
-        attempt, self.waits = self.follower.scheduler.look(SchedulerView(self.follower.state, now))
+        attempt, self.waits = self.follower.scheduler.run_cycle(SchedulerView(self.follower.state, now))
         return attempt
 
     def go_back(self) -> None:
@@ -57,7 +57,7 @@ def refused_once() -> tuple[RegionBench, Told]:
     """One slot waits, and what was proposed of it was refused while time was ahead."""
     bench, told, attempt = proposed_once()
     follower = told.follower
-    follower.scheduler.lost(attempt, Code.EXPIRED, [], 0)
+    follower.scheduler.on_refused(attempt, Code.EXPIRED, [], 0)
     assert told.look() is None
     return bench, told
 
@@ -76,10 +76,10 @@ def test_a_pause_of_who_has_left_and_comes_back_is_as_long_as_it_was_to_be() -> 
     bench, told, attempt = proposed_once()
     follower = told.follower
     bench.accept(follower.name, c.Propose(attempt.command.groups, bench.at + 1_000, bind=False))
-    follower.scheduler.landed(attempt, bench.state.slots[1, 0].revision, [])
+    follower.scheduler.on_accepted(attempt, bench.state.slots[1, 0].revision, [])
     follower.catch_up()
     told.look()
-    follower.scheduler.declined(attempt, [(1, 0)])
+    follower.scheduler.on_declined(attempt, [(1, 0)])
     told.go_back()
     told.look()
     bench.accept(follower.name, c.Unreserve(((1, 0),)))
@@ -92,7 +92,7 @@ def test_a_pause_of_who_has_left_and_comes_back_is_as_long_as_it_was_to_be() -> 
 def test_who_waits_for_a_newer_view_waits_for_it_and_no_longer_than_it_was_to() -> None:
     bench, told, attempt = proposed_once()
     follower = told.follower
-    follower.scheduler.lost(attempt, Code.STALE, [], follower.scheduler.table.revision + (1 << 20))
+    follower.scheduler.on_refused(attempt, Code.STALE, [], follower.scheduler.table.revision + (1 << 20))
     told.go_back()
     assert told.look() is None
     bench.at += BACKOFF_MOST_MS - 1
@@ -112,8 +112,8 @@ def test_who_sleeps_is_looked_at_by_the_time_that_is_told_now() -> None:
     told.go_back()
     told.look()
     assert [one.reasons[0].code for one in told.waits] == ["never-fits"]
-    assert follower.scheduler.queue.next_due() == bench.at + RESYNC_MS
-    assert follower.scheduler.take_caught() == 0
+    assert follower.scheduler.queue.next_unblock_at() == bench.at + RESYNC_MS
+    assert follower.scheduler.take_resync_hits() == 0
 
 
 def test_a_grant_that_had_ended_by_a_later_time_pays_again() -> None:
@@ -138,7 +138,7 @@ def test_a_pause_by_an_override_ends_when_the_override_does() -> None:
     assert told.look() is None
     told.go_back()
     assert told.look() is None
-    assert follower.scheduler.queue.next_due() == ends
+    assert follower.scheduler.queue.next_unblock_at() == ends
     bench.at = ends
     assert told.look() is not None
 
@@ -152,7 +152,7 @@ def test_a_node_that_is_left_alone_is_so_for_as_long_as_it_was_to_be() -> None:
         bench.at += BACKOFF_MOST_MS
         attempt = told.look()
         assert attempt is not None
-        follower.scheduler.lost(attempt, Code.CAPACITY, [RefusedPart(0, 0, "capacity", "cpu", 0)], 0)
+        follower.scheduler.on_refused(attempt, Code.CAPACITY, [RefusedPart(0, 0, "capacity", "cpu", 0)], 0)
     told.go_back()
     bench.at += QUARANTINE_MS - 1
     assert told.look() is None
@@ -166,7 +166,7 @@ def test_doubts_of_a_later_time_hold_up_none_of_now() -> None:
     follower.catch_up()
     told = Told(bench, follower)
     told.look()
-    key = next(iter(follower.scheduler.queue.asleep))
+    key = next(iter(follower.scheduler.queue.blocked))
     doubts = follower.scheduler.waking._doubts
     doubts.note(key, bench.at + HOUR)
     told.go_back()
@@ -183,10 +183,10 @@ def test_a_deadline_that_had_passed_by_a_later_time_has_not() -> None:
     story.job(2, due_in=HURRY_MS // 2, fails_late=True)
     story.scheduler.load(story.bench.state)
     story.scheduler.queue.pass_time(story.bench.state, story.bench.at)
-    late, _ = story.scheduler.look(SchedulerView(story.bench.state, story.bench.at + HURRY_MS))
+    late, _ = story.scheduler.run_cycle(SchedulerView(story.bench.state, story.bench.at + HURRY_MS))
     assert late is not None
     assert list(late.workloads) == [1]
-    story.scheduler.lost(late, Code.EXPIRED, [], 0)
+    story.scheduler.on_refused(late, Code.EXPIRED, [], 0)
     story.bench.at += MINUTE
     attempt = story.look_on()
     assert attempt is not None

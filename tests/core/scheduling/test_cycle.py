@@ -306,7 +306,7 @@ def test_refusals_in_a_row_are_tried_again_later_each_time(code: Code) -> None:
         follower.catch_up()
         attempt = follower.look()
         assert attempt is not None
-        follower.scheduler.lost(attempt, code, [], 0)
+        follower.scheduler.on_refused(attempt, code, [], 0)
         assert follower.look() is None
         asleep = follower.asleep()
         assert asleep is not None
@@ -327,7 +327,7 @@ def a_late_scheduler() -> tuple[RegionBench, Follower]:
 
 def late_look(follower: Follower) -> Proposal | None:
     follower.catch_up()
-    return follower.scheduler.look(SchedulerView(follower.state, follower.bench.at - 1_000))[0]
+    return follower.scheduler.run_cycle(SchedulerView(follower.state, follower.bench.at - 1_000))[0]
 
 
 def test_a_group_that_is_refused_beside_others_that_land_is_tried_again_later_each_time() -> None:
@@ -393,14 +393,14 @@ def test_a_group_of_which_a_part_lands_has_been_refused_as_often_as_before() -> 
         follower.catch_up()
         attempt = follower.look()
         assert attempt is not None
-        follower.scheduler.lost(attempt, Code.POLICY, [], 0)
+        follower.scheduler.on_refused(attempt, Code.POLICY, [], 0)
         bench.at += BACKOFF_MOST_MS
         again = follower.look()
         assert again is not None
-        follower.scheduler.landed(again, pack_revision(bench.state.facts.seq, INDEX_MAX), unmet)
+        follower.scheduler.on_accepted(again, pack_revision(bench.state.facts.seq, INDEX_MAX), unmet)
         group = follower.scheduler.queue.group(key)
         assert group is not None
-        return group.tries
+        return group.attempts
 
     assert tries([RefusedPart(0, 1, Code.STALE, "node n1 was changed")]) == 1
     bench, follower = a_region(nodes=2)
@@ -417,9 +417,9 @@ def test_only_who_was_declined_is_tried_later_and_later_though_others_of_the_pro
         attempt = follower.look()
         assert attempt is not None
         groups = [follower.scheduler.queue.group((one.assignment, one.template)) for one in attempt.command.groups]
-        follower.scheduler.declined(attempt, [(2, 0)])
-        follower.scheduler.bound(attempt, [(2, 0)])
-        assert [one.tries for one in groups if one is not None] == [0, tries]
+        follower.scheduler.on_declined(attempt, [(2, 0)])
+        follower.scheduler.on_bound(attempt, [(2, 0)])
+        assert [one.attempts for one in groups if one is not None] == [0, tries]
         assert follower.asleep() is None
         asleep = follower.asleep(101)
         assert asleep is not None
@@ -434,7 +434,7 @@ def test_who_waits_for_a_revision_is_awake_once_that_very_one_was_heard() -> Non
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    follower.scheduler.lost(attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 1, INDEX_MAX))
+    follower.scheduler.on_refused(attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 1, INDEX_MAX))
     follower.catch_up()
     assert follower.asleep() is not None
     bench.a_grant("quota/other")
@@ -452,7 +452,7 @@ def test_having_waited_for_room_makes_a_refusal_no_worse() -> None:
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    follower.scheduler.lost(attempt, Code.POLICY, [], 0)
+    follower.scheduler.on_refused(attempt, Code.POLICY, [], 0)
     asleep = follower.asleep()
     assert asleep is not None
     assert asleep.until == bench.at + BACKOFF_MS
@@ -464,7 +464,7 @@ def test_a_success_ends_the_row_of_refusals() -> None:
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    follower.scheduler.lost(attempt, Code.POLICY, [], 0)
+    follower.scheduler.on_refused(attempt, Code.POLICY, [], 0)
     bench.at += BACKOFF_MS
     bench.accept(REPLICA, c.OpenSlots(100, attempt.command.groups[0].template, (1,)))
     follower.work()
@@ -473,7 +473,7 @@ def test_a_success_ends_the_row_of_refusals() -> None:
     follower.catch_up()
     again = follower.look()
     assert again is not None
-    follower.scheduler.lost(again, Code.POLICY, [], 0)
+    follower.scheduler.on_refused(again, Code.POLICY, [], 0)
     asleep = follower.asleep()
     assert asleep is not None
     assert asleep.until == bench.at + BACKOFF_MS

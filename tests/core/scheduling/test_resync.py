@@ -28,7 +28,7 @@ def deafly(follower: Follower) -> list[WatchKey]:
 def caught(bench: RegionBench, follower: Follower, missed: list[WatchKey]) -> int:
     follower.scheduler.catch(follower.state, missed, bench.at)
     assert found(follower) == []
-    return follower.scheduler.take_caught()
+    return follower.scheduler.take_resync_hits()
 
 
 def test_a_scheduler_that_has_heard_of_everything_holds_what_is_there() -> None:

@@ -86,11 +86,11 @@ def test_a_reconciler_that_raises_is_named_and_stops_neither_its_other_keys_nor_
             await world.pass_ms(3_000)
             assert world.made() == ["a", "c"]
             assert world.looked("raised", "bad") > 2
-            assert world.meters.counted("reconcile_errors", controller="bad", error="ValueError") > 2
+            assert world.metrics.counted("reconcile_errors", controller="bad", error="ValueError") > 2
             failing = [(one.controller, one.key, one.error, one.since) for one in world.runner.failing()]
             told = "ValueError: cannot look at "
             assert failing == [("bad", "b", told + "b", began), ("bad", "c", told + "c", began)]
-            assert world.meters.gauged("reconcile_failing", controller="bad") == 2
+            assert world.metrics.gauged("reconcile_failing", controller="bad") == 2
             assert world.gave_up == []
 
     run_virtual(story())
@@ -114,8 +114,8 @@ def test_a_reconciler_that_is_well_again_takes_up_what_it_left() -> None:
 
 def test_a_key_that_keeps_failing_is_looked_at_less_and_less_and_never_dropped() -> None:
     async def story() -> None:
-        care = ControllerOptions(pace=QueueOptions(backoff_first_ms=100, backoff_max_ms=20_000), resync_ms=5_000)
-        async with World(maker := Maker(), care=care) as world:
+        care = ControllerOptions(queue=QueueOptions(backoff_first_ms=100, backoff_max_ms=20_000), resync_ms=5_000)
+        async with World(maker := Maker(), options=care) as world:
             maker.trouble = broken("a")
             world.ledger.write("a")
             await world.pass_ms(600_000)
@@ -145,7 +145,7 @@ def test_an_answer_that_did_not_come_is_counted_by_its_reason_and_asked_for_agai
             await world.pass_ms(2_000)
             assert world.made() == ["a"]
             assert world.looked("failed") == 2
-            assert world.meters.counted("reconcile_errors", controller="maker", error=type(error).__name__) == 2
+            assert world.metrics.counted("reconcile_errors", controller="maker", error=type(error).__name__) == 2
             assert world.runner.failing() == []
 
     run_virtual(story())
@@ -154,7 +154,7 @@ def test_an_answer_that_did_not_come_is_counted_by_its_reason_and_asked_for_agai
 def test_a_submit_that_hangs_holds_up_its_key_until_the_deadline_and_nobody_else() -> None:
     async def story() -> None:
         slow, other = Maker("slow", letter="s"), Maker("other", letter="o")
-        async with World(slow, other, care=ControllerOptions(submit_ms=2_000)) as world:
+        async with World(slow, other, options=ControllerOptions(submit_ms=2_000)) as world:
             hangs = [1]
 
             async def judge(envelope: Envelope[Any]) -> None:
@@ -170,13 +170,13 @@ def test_a_submit_that_hangs_holds_up_its_key_until_the_deadline_and_nobody_else
             await world.pass_ms(500)
             assert world.made() == ["o"]
             # While it hangs, one can see who is behind, and by how much.
-            assert world.meters.gauged("reconcile_lag_ms", controller="slow") >= 1_000
-            assert world.meters.gauged("reconcile_depth", controller="slow") == 1
-            assert world.meters.gauged("reconcile_lag_ms", controller="other") == 0
+            assert world.metrics.gauged("reconcile_lag_ms", controller="slow") >= 1_000
+            assert world.metrics.gauged("reconcile_depth", controller="slow") == 1
+            assert world.metrics.gauged("reconcile_lag_ms", controller="other") == 0
             await world.pass_ms(2_000)
             assert world.made() == ["o", "s", "s2"]
             assert world.looked("late", "slow") == 1
-            assert world.meters.gauged("reconcile_depth", controller="slow") == 0
+            assert world.metrics.gauged("reconcile_depth", controller="slow") == 0
 
     run_virtual(story())
 
@@ -195,15 +195,15 @@ def test_a_ledger_that_cancels_an_answer_does_not_end_the_worker() -> None:
             world.ledger.write("a")
             await world.pass_ms(1_000)
             assert world.made() == ["a"]
-            assert world.meters.counted("reconcile_errors", controller="maker", error="Abandoned") == 1
-            assert world.meters.counted("task_restarts", task="reconcile/maker") == 0
+            assert world.metrics.counted("reconcile_errors", controller="maker", error="Abandoned") == 1
+            assert world.metrics.counted("task_restarts", task="reconcile/maker") == 0
 
     run_virtual(story())
 
 
 def test_a_reconcile_that_takes_long_is_named(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=ControllerOptions(slow_ms=100)) as world:
+        async with World(maker := Maker(), options=ControllerOptions(slow_ms=100)) as world:
 
             def dawdle(key: ReconcileKey) -> None:
                 world.loop.now += 0.5 if key == "slow" else 0.05
@@ -212,7 +212,7 @@ def test_a_reconcile_that_takes_long_is_named(caplog: pytest.LogCaptureFixture) 
             world.ledger.write("slow", made=True)
             world.ledger.write("quick", made=True)
             await world.pass_ms(2_000)
-            assert world.meters.counted("reconcile_slow", controller="maker") == 1
+            assert world.metrics.counted("reconcile_slow", controller="maker") == 1
 
     run_virtual(story())
     assert "reconcile-slow controller=maker key=slow took_ms=500" in caplog.text
@@ -237,8 +237,8 @@ def test_a_worker_that_crashes_is_started_again_with_the_key_it_had(monkeypatch:
             await world.pass_ms(1_000)
             assert world.made() == ["a", "b"]
             assert names_of(maker).count("a") == 2
-            assert world.meters.counted("task_restarts", task="reconcile/maker") == 1
-            assert world.meters.counted("task_restarts", task="reconcile/other") == 0
+            assert world.metrics.counted("task_restarts", task="reconcile/maker") == 1
+            assert world.metrics.counted("task_restarts", task="reconcile/other") == 0
             assert world.gave_up == []
 
     run_virtual(story())
@@ -270,15 +270,15 @@ def test_one_refused_command_does_not_hold_back_what_else_was_sent_and_is_tried_
             assert [one.error for one in world.runner.failing()] == ["Make: disruption: the budget is spent"]
             await world.pass_ms(200)
             assert world.made() == ["a", "b"]
-            assert world.meters.counted("reconcile_refused", controller="maker", code="disruption") == 1
+            assert world.metrics.counted("reconcile_refused", controller="maker", code="disruption") == 1
 
     run_virtual(story())
 
 
 def test_a_stale_proposal_is_made_again_when_the_view_has_caught_up_and_not_before() -> None:
     async def story() -> None:
-        slow = ControllerOptions(pace=QueueOptions(backoff_first_ms=10_000))
-        async with World(maker := Maker(), care=slow) as world:
+        slow = ControllerOptions(queue=QueueOptions(backoff_first_ms=10_000))
+        async with World(maker := Maker(), options=slow) as world:
             world.ledger.judge = judged(lambda _: refuse_stale(3) if world.ledger.revision < 3 else None)
             await world.pass_ms(10)
             world.ledger.write("a")
@@ -309,8 +309,8 @@ def test_a_stale_proposal_whose_revision_never_comes_is_made_again_after_its_bac
 
 def test_a_stale_proposal_that_is_looked_at_too_soon_is_still_made_again_after_its_back_off() -> None:
     async def story() -> None:
-        care = ControllerOptions(pace=QueueOptions(backoff_first_ms=10_000), resync_ms=10_000_000)
-        async with World(maker := Maker(), care=care) as world:
+        care = ControllerOptions(queue=QueueOptions(backoff_first_ms=10_000), resync_ms=10_000_000)
+        async with World(maker := Maker(), options=care) as world:
             answers = [refuse_stale(1_000)]
             world.ledger.judge = judged(lambda _: answers.pop() if answers else None)
             # It sleeps until a time that comes before the end of the back-off.
@@ -341,7 +341,7 @@ def test_again_at_is_kept_to() -> None:
 
 def test_a_reconciler_that_always_wants_to_look_at_once_is_held_to_the_soonest() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=ControllerOptions(soonest_ms=50)) as world:
+        async with World(maker := Maker(), options=ControllerOptions(soonest_ms=50)) as world:
             maker.again = lambda key, now: now
             world.ledger.write("a", made=True)
             await world.pass_ms(5_000)
@@ -378,7 +378,7 @@ def test_a_time_that_a_failing_key_waits_for_is_kept_to() -> None:
 
 def test_resync_finds_what_no_change_told_and_counts_it(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=ControllerOptions(resync_ms=10_000)) as world:
+        async with World(maker := Maker(), options=ControllerOptions(resync_ms=10_000)) as world:
             for name in ("a", "b", "c"):
                 world.ledger.write(name)
             await world.pass_ms(1_000)
@@ -387,7 +387,7 @@ def test_resync_finds_what_no_change_told_and_counts_it(caplog: pytest.LogCaptur
             assert "missed" not in world.made()
             await world.pass_ms(20_000)
             assert "missed" in world.made()
-            assert world.meters.counted("reconcile_caught", controller="maker") == 1
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 1
             assert names_of(maker).count("a") >= 3
 
     run_virtual(story())
@@ -396,7 +396,7 @@ def test_resync_finds_what_no_change_told_and_counts_it(caplog: pytest.LogCaptur
 
 def test_a_resync_that_overtakes_the_news_of_a_change_has_caught_nothing() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=ControllerOptions(resync_ms=1_000)) as world:
+        async with World(maker := Maker(), options=ControllerOptions(resync_ms=1_000)) as world:
             await world.pass_ms(1)
             due = world.runner._controllers[0]._queue._alarms[0][0]
             world.ledger.write("a", made=True)
@@ -407,21 +407,21 @@ def test_a_resync_that_overtakes_the_news_of_a_change_has_caught_nothing() -> No
             await world.pass_ms(2)
             assert len(maker.looks) > looks
             assert world.made() == ["a"]
-            assert world.meters.counted("reconcile_caught", controller="maker") == 0
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 0
 
     run_virtual(story())
 
 
 def test_a_resync_that_overtakes_a_time_that_a_key_waits_for_has_caught_nothing() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=ControllerOptions(resync_ms=10_000)) as world:
+        async with World(maker := Maker(), options=ControllerOptions(resync_ms=10_000)) as world:
             world.ledger.write("a", made=True)
             maker.again = lambda key, now: now + 15_000
             await world.pass_ms(1)
             world.ledger.things["a"] = False  # of this nobody is told: the key looks for it in its own time
             await world.pass_ms(13_000)
             assert world.made() == ["a"]
-            assert world.meters.counted("reconcile_caught", controller="maker") == 0
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 0
 
     run_virtual(story())
 
@@ -434,8 +434,8 @@ def test_a_listener_that_was_too_slow_begins_anew_and_misses_nothing() -> None:
             world.ledger.write("a")
             await world.pass_ms(500)
             assert world.made() == ["a"]
-            assert world.meters.counted("reconcile_listened_anew") == 1
-            assert world.meters.counted("reconcile_caught", controller="maker") == 0
+            assert world.metrics.counted("reconcile_listened_anew") == 1
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 0
             world.ledger.write("b")
             await world.pass_ms(10)
             assert world.made() == ["a", "b"]
@@ -457,8 +457,8 @@ def test_a_reconciler_that_cannot_tell_what_a_change_concerns_has_everything_loo
             assert world.made() == ["o"]
             await world.pass_ms(200)
             assert world.made() == ["a", "o"]
-            assert world.meters.counted("reconcile_errors", controller="confused", error="KeyError") > 0
-            assert world.meters.counted("reconcile_caught", controller="confused") == 0
+            assert world.metrics.counted("reconcile_errors", controller="confused", error="KeyError") > 0
+            assert world.metrics.counted("reconcile_caught", controller="confused") == 0
 
     run_virtual(story())
 
@@ -502,14 +502,14 @@ def test_a_reconciler_that_cannot_list_its_keys_is_named_and_lists_them_later() 
             await world.pass_ms(1_000)
             assert world.made() == ["a"]
             assert world.runner.failing() == []
-            assert world.meters.counted("reconcile_caught", controller="maker") == 0
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 0
 
     run_virtual(story())
 
 
 def test_several_workers_share_the_keys_and_none_is_with_two_of_them() -> None:
     async def story() -> None:
-        async with World(maker := Maker(), care=ControllerOptions(workers=3)) as world:
+        async with World(maker := Maker(), options=ControllerOptions(workers=3)) as world:
             at_work: list[str] = []
             most = [0]
 
@@ -563,14 +563,16 @@ def test_a_long_line_of_keys_that_need_nothing_leaves_others_their_turns() -> No
 def test_each_controller_is_held_to_its_own_pace() -> None:
     async def story() -> None:
         busy, calm = Maker("busy", letter="b"), Maker("calm", letter="c")
-        async with World(busy, calm, care=ControllerOptions(pace=QueueOptions(per_second=10, burst=10))) as world:
+        async with World(
+            busy, calm, options=ControllerOptions(queue=QueueOptions(per_second=10, burst=10))
+        ) as world:
             for number in range(500):
                 world.ledger.write(f"b{number}", made=True)
             world.ledger.write("c")
             await world.pass_ms(2_000)
             assert len(busy.looks) <= 10 + 20
-            assert world.meters.gauged("reconcile_depth", controller="busy") >= 470
-            assert world.meters.gauged("reconcile_lag_ms", controller="busy") >= 900
+            assert world.metrics.gauged("reconcile_depth", controller="busy") >= 470
+            assert world.metrics.gauged("reconcile_lag_ms", controller="busy") >= 900
             assert world.made().count("c") == 1
 
     run_virtual(story())
@@ -610,7 +612,9 @@ def test_a_runner_that_is_stopped_while_an_answer_is_awaited_ends_at_once() -> N
 def test_two_runs_with_one_seed_do_the_same_at_the_same_times() -> None:
     def run(seed: int) -> list[tuple[ReconcileKey, Instant]]:
         async def story() -> list[tuple[ReconcileKey, Instant]]:
-            async with World(maker := Maker(), seed=seed, care=ControllerOptions(resync_ms=3_000)) as world:
+            async with World(
+                maker := Maker(), seed=seed, options=ControllerOptions(resync_ms=3_000)
+            ) as world:
                 maker.trouble = broken("b", "d")
                 for name in "abcd":
                     world.ledger.write(name)

@@ -31,7 +31,7 @@ def told(story: Story, count: int = 1, habits: EndpointOptions = HABITS, **field
 
 
 def counted(region: EndpointWorld, name: str, **labels: str) -> int:
-    return region.server.ledger.meters.counted(name, **labels)
+    return region.server.ledger.metrics.counted(name, **labels)
 
 
 # Publishing

@@ -36,13 +36,13 @@ class EndsOverrides:
         if key == self.raises_for:
             raise ValueError("this one cannot be looked at")
         if now < override.ends:
-            return ReconcileResult(again_at=override.ends)
+            return ReconcileResult(requeue_at=override.ends)
         return ReconcileResult((ProposedCommand(EndOverride(key, "its time has passed"), cause=key),))
 
 
 def with_controllers(server: Server, *reconcilers: EndsOverrides) -> LeaderControllers[RegionState]:
     controllers = LeaderControllers(server.ledger, reconcilers)
-    server.ledger.beside["controllers"] = controllers.run
+    server.ledger.leader_tasks["controllers"] = controllers.run
     return controllers
 
 
@@ -56,7 +56,7 @@ def test_a_controller_acts_on_what_it_hears_and_when_it_is_time() -> None:
         await server.clock.sleep(3_500_000)
         assert len(server.state.overrides) == 1
         await until(lambda: server.state.overrides.is_empty(), server.clock, 200_000)
-        assert server.ledger.meters.counted("reconcile_caught", controller="override") == 0
+        assert server.ledger.metrics.counted("reconcile_caught", controller="override") == 0
 
     in_world(story)
 
@@ -105,7 +105,7 @@ def test_controllers_end_with_the_term_and_nothing_of_theirs_runs_on_a_follower(
         servers[1].start()
         await servers[0].override("a")
         await servers[1].clock.sleep(60_000)
-        assert servers[1].ledger.meters.counted("reconcile_total", controller="override", result="quiet") == 0
+        assert servers[1].ledger.metrics.counted("reconcile_total", controller="override", result="quiet") == 0
         await servers[0].stop()
         await servers[1].leads()
         await until(lambda: servers[1].state.overrides.is_empty(), servers[1].clock, 3_700_000)

@@ -34,8 +34,8 @@ class Leading:
         self.node = self.bench.a_node(cpu=100_000, memory=1_000_000)
         self.is_away = False
         durable = SimpleNamespace(state=self.bench.state)
-        self.meters = Metrics()
-        self.term = SimpleNamespace(clock=clock_here(), durable=durable, now=lambda: self.bench.at, meters=self.meters)
+        self.metrics = Metrics()
+        self.term = SimpleNamespace(clock=clock_here(), durable=durable, now=lambda: self.bench.at, meters=self.metrics)
         self.line = ExpiryQueue(self)  # type: ignore[arg-type]
 
     async def submit(self, envelope: Envelope[Any]) -> None:
@@ -48,7 +48,7 @@ class Leading:
         assignment = self.bench.a_workload(count=count, uid=workload, workload=workload)
         self.bench.place(assignment, *(c.SlotPlacement(n, self.node) for n in range(count)), bind=False)
         if told:
-            self.line.hear(((WORKLOAD, workload),))
+            self.line.on_change(((WORKLOAD, workload),))
 
     def hold(self) -> int:
         command = c.Hold(
@@ -56,7 +56,7 @@ class Leading:
         )
         self.bench.accept(SCHEDULER, command)
         ((uid, _),) = self.bench.state.holds.items()
-        self.line.hear(((HOLD, uid),))
+        self.line.on_change(((HOLD, uid),))
         return uid
 
     async def look(self, later: int = 0) -> list[str]:
@@ -73,7 +73,7 @@ def test_a_reservation_ends_when_its_time_has_come_and_not_before() -> None:
         assert await leading.look() == ["reserved"] * 2
         assert await leading.look(LIFE - 1) == ["reserved"] * 2
         assert await leading.look(1) == ["pending"] * 2
-        assert leading.meters.counted("expired_reservations") == 2
+        assert leading.metrics.counted("expired_reservations") == 2
 
     run_virtual(story())
 
@@ -132,7 +132,7 @@ def test_a_reservation_that_nobody_told_of_is_caught_by_a_listing_and_counted() 
         leading.reserve(told=False)
         await leading.line.suspect()
         leading.line.catch()
-        assert leading.meters.counted("expiry_caught") == 1
+        assert leading.metrics.counted("expiry_caught") == 1
         assert await leading.look(LIFE) == ["pending"]
 
     run_virtual(story())
@@ -143,9 +143,9 @@ def test_a_reservation_that_is_heard_of_just_after_a_listing_was_not_missed() ->
         leading = Leading()
         leading.reserve(told=False)
         await leading.line.suspect()
-        leading.line.hear(((WORKLOAD, 1),))
+        leading.line.on_change(((WORKLOAD, 1),))
         leading.line.catch()
-        assert leading.meters.counted("expiry_caught") == 0
+        assert leading.metrics.counted("expiry_caught") == 0
 
     run_virtual(story())
 
@@ -157,7 +157,7 @@ def test_assignments_without_reservations_are_not_looked_at_and_those_with_only_
         leading = Leading()
         for workload in range(2, 40):
             leading.bench.a_workload(uid=workload, workload=workload)
-            leading.line.hear(((WORKLOAD, workload),))
+            leading.line.on_change(((WORKLOAD, workload),))
         leading.reserve(3)
         state = leading.bench.state
         looked: list[object] = []

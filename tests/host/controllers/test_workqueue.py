@@ -15,7 +15,7 @@ def clock_here() -> VirtualClock:
 
 
 def a_queue(name: str = "replica", seed: int = 0, **pace: int) -> WorkQueue:
-    return WorkQueue(clock_here(), name, seed=seed, pace=QueueOptions(**pace))
+    return WorkQueue(clock_here(), name, seed=seed, options=QueueOptions(**pace))
 
 
 async def drained(queue: WorkQueue) -> list[object]:
@@ -229,13 +229,13 @@ def test_lag_is_the_age_of_what_waits_longest() -> None:
 def test_what_a_patrol_asks_for_comes_after_what_others_ask_for() -> None:
     async def story() -> None:
         queue = a_queue()
-        queue.patrol("p1")
-        queue.patrol("p2")
+        queue.add_resync("p1")
+        queue.add_resync("p2")
         queue.add("a")
         queue.add("p2")
         assert (queue.depth(), queue.patrol_depth()) == (2, 1)
         taken = [await queue.take() for _ in range(3)]
-        assert [(one.key, one.patrol) for one in taken] == [("a", False), ("p2", False), ("p1", True)]
+        assert [(one.key, one.is_resync) for one in taken] == [("a", False), ("p2", False), ("p1", True)]
 
     run_virtual(story())
 
@@ -243,7 +243,7 @@ def test_what_a_patrol_asks_for_comes_after_what_others_ask_for() -> None:
 def test_a_patrol_gets_its_share_of_a_queue_that_is_never_empty() -> None:
     async def story() -> None:
         queue = a_queue()
-        queue.patrol("missed")
+        queue.add_resync("missed")
         keys: list[object] = []
         for number in range(RESYNC_SHARE):
             queue.add(number)
@@ -257,14 +257,14 @@ def test_a_patrol_gets_its_share_of_a_queue_that_is_never_empty() -> None:
 def test_a_key_on_patrol_that_comes_again_is_still_on_patrol_unless_somebody_asked(asked: bool) -> None:
     async def story() -> None:
         queue = a_queue()
-        queue.patrol("a")
+        queue.add_resync("a")
         await queue.take()
-        queue.patrol("a")
+        queue.add_resync("a")
         if asked:
             queue.add("a")
-        queue.patrol("a")
+        queue.add_resync("a")
         queue.done("a")
-        assert (await queue.take()).patrol is not asked
+        assert (await queue.take()).is_resync is not asked
 
     run_virtual(story())
 
@@ -293,7 +293,7 @@ def test_a_queue_is_idle_while_no_key_is_in_line_none_is_due_and_none_is_to_be_w
         assert queue.is_idle()
         await asyncio.sleep(0.1)
         assert not queue.is_idle(), "its time has come, whether somebody looks or not"
-        queue.patrol("c")
+        queue.add_resync("c")
         assert set(await drained(queue)) == {"b", "c"}
 
     run_virtual(story())

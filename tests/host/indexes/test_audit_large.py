@@ -47,9 +47,9 @@ async def a_long_log(store: MemoryStore, batches: int) -> None:
         put = Put(Tenant(meta=Meta(name=f"t{number % 50}"), spec=spec))
         envelopes.append(Envelope("person/operator", put, at, key=f"k{number}"))
         for one in envelopes:
-            assert isinstance(draft.consider(one, at), Committed)
+            assert isinstance(draft.add(one, at), Committed)
         raw, digest = draft.seal()
-        draft.land()
+        draft.commit()
         stored = StoredBatch("log-platform", number + 1, digest, raw)
         await store.append(head, stored)
         head = Head("log-platform", number + 1, digest)
@@ -66,10 +66,10 @@ ASKED = (
 )
 
 
-async def timed(audit: AuditIndex, asked: AuditIndexQuery) -> float:
+async def timed(audit: AuditIndex, query: AuditIndexQuery) -> float:
     """How many milliseconds a page takes."""
     since = time.perf_counter()
-    await audit.find(asked)
+    await audit.find(query)
     return (time.perf_counter() - since) * 1_000
 
 

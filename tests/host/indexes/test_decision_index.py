@@ -63,9 +63,9 @@ class Watched:
     async def deciding(self) -> DecidingRegion:
         return await DecidingRegion(self, self.server.clock.wall).prepared()
 
-    async def find(self, asked: DecisionQuery = EVERYTHING) -> DecisionPage:
+    async def find(self, query: DecisionQuery = EVERYTHING) -> DecisionPage:
         await self.decisions.reach(self.state.facts.seq, 5_000)
-        return await self.decisions.find(asked)
+        return await self.decisions.find(query)
 
     async def outcomes(self, **asked: Any) -> list[str]:
         return [one.decided.outcome.value for one in (await self.find(DecisionQuery(**asked))).items]
@@ -157,9 +157,9 @@ def test_batches_come_together_while_nobody_asks() -> None:
     writes: list[int] = []
 
     class Counting(MemoryDecisionStore):
-        async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
+        async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
             writes.append(len(reading.found))
-            await super().add(reading, place)
+            await super().add(reading, position)
 
     async def story(watched: Any) -> None:
         region = await watched(MemoryStore(), Counting())
@@ -236,7 +236,7 @@ def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
 
 def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() -> None:
     class Failing(MemoryDecisionStore):
-        async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
+        async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
             raise StoreError("no room")
 
     async def story(watched: Any) -> None:
@@ -385,10 +385,10 @@ def test_where_nothing_can_be_kept_that_is_told_and_tried_again() -> None:
     class Full(MemoryDecisionStore):
         is_full = True
 
-        async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
+        async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
             if self.is_full:
                 raise StoreError("the disk is full")
-            await super().add(reading, place)
+            await super().add(reading, position)
 
     async def story(watched: Any) -> None:
         kept = Full()
@@ -425,11 +425,11 @@ def test_a_file_that_is_no_database_of_ours_is_put_aside_and_begun_anew(kind: st
 
     async def work() -> None:
         kept = SqliteDecisionStore(path)
-        assert await kept.place() == IndexPosition()
+        assert await kept.position() == IndexPosition()
         await kept.add(DecisionBatch(), IndexPosition("log", 3, b"d", 1))
         await kept.close()
         again = SqliteDecisionStore(path)
-        assert (await again.place()).seq == 3
+        assert (await again.position()).seq == 3
         await again.close()
 
     run(work())
@@ -448,7 +448,7 @@ def test_a_file_that_is_damaged_while_it_is_in_use_is_put_aside_and_begun_anew(t
             file.seek(8192)
             file.write(b"\xff" * (size - 8192))
         again = SqliteDecisionStore(path)
-        assert await again.place() == IndexPosition()
+        assert await again.position() == IndexPosition()
         await again.close()
 
     run(work())

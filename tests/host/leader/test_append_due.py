@@ -21,10 +21,10 @@ class Log:
         self.state = SimpleNamespace(facts=SimpleNamespace(seq=seq))
 
 
-def snapshots(log: Any, keeping: SnapshotPolicy, *, size_bytes: int = 50) -> Snapshotter[Any]:
+def snapshots(log: Any, policy: SnapshotPolicy, *, size_bytes: int = 50) -> Snapshotter[Any]:
     """The newest is of batch 10, and 30 bytes of log came after it."""
     nothing: Any = None
-    found: Snapshotter[Any] = Snapshotter(log, nothing, nothing, nothing, nothing, keeping)
+    found: Snapshotter[Any] = Snapshotter(log, nothing, nothing, nothing, nothing, policy)
     found.begin_from(10, size_bytes, 30)
     return found
 

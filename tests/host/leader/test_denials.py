@@ -57,8 +57,8 @@ def test_a_person_who_has_no_right_is_on_record_without_anybody_asking_for_it() 
         ((_, (denial,)),) = await on_record(store)
         assert (denial.actor, denial.what, denial.code, denial.count) == (CLERK, "open-override", "no-right", 1)
         assert began <= denial.first == denial.last <= server.clock.wall()
-        assert server.ledger.meters.counted("denials", code="no-right") == 1
-        assert server.ledger.meters.counted("denials_recorded") == 1
+        assert server.ledger.metrics.counted("denials", code="no-right") == 1
+        assert server.ledger.metrics.counted("denials_recorded") == 1
 
     in_world(story)
 

@@ -26,7 +26,7 @@ def test_what_is_tried_out_shows_the_object_as_it_would_be_and_leaves_no_trace()
         server = await world.server(store).start().leads()
         before, batches = server.state.facts, len(await batches_in(store))
         envelope = an_envelope(server, "a")
-        tried = server.ledger.try_out(envelope)
+        tried = server.ledger.dry_run(envelope)
         assert isinstance(tried.answers[0], Committed)
         assert tried.state.overrides[tried.answers[0].revision].reason == "a"
         assert tried.state.facts.seq == before.seq + 1
@@ -43,13 +43,13 @@ def test_what_is_tried_out_shows_the_object_as_it_would_be_and_leaves_no_trace()
 def test_a_trial_is_refused_or_a_repeat_as_the_command_itself_would_be() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        refused = server.ledger.try_out(an_envelope(server, "a", "person/clerk")).answers[0]
+        refused = server.ledger.dry_run(an_envelope(server, "a", "person/clerk")).answers[0]
         assert isinstance(refused, Refused)
         assert refused.code is Code.NO_RIGHT
         assert [denial.actor for denial in server.ledger.denials.waiting()] == ["person/clerk"]
         envelope = an_envelope(server, "b")
         await server.ledger.submit(envelope)
-        assert isinstance(server.ledger.try_out(envelope).answers[0], Repeated)
+        assert isinstance(server.ledger.dry_run(envelope).answers[0], Repeated)
 
     in_world(story)
 
@@ -61,7 +61,7 @@ def test_only_who_leads_tries_out() -> None:
         follower = world.server(store, "s2").start()
         await until(lambda: follower.ledger.role is Role.FOLLOWING, follower.clock)
         with pytest.raises(NotLeading):
-            follower.ledger.try_out(an_envelope(follower, "a"))
+            follower.ledger.dry_run(an_envelope(follower, "a"))
 
     in_world(story)
 
@@ -70,7 +70,7 @@ def test_a_trial_beside_a_batch_that_is_being_written_rests_on_what_is_durable()
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
         waiting = [server.ledger.submit(an_envelope(server, f"k{number}")) for number in range(20)]
-        tried = server.ledger.try_out(an_envelope(server, "a"))
+        tried = server.ledger.dry_run(an_envelope(server, "a"))
         answers = [await one for one in waiting]
         assert isinstance(tried.answers[0], Committed)
         assert all(isinstance(answer, Committed) for answer in answers)
@@ -90,8 +90,8 @@ def test_a_fault_of_ours_is_told_and_stops_nobody(monkeypatch: pytest.MonkeyPatc
         with monkeypatch.context() as patched:
             patched.setattr("holdfast.host.leader.dry_run.BatchDraft.consider", overlay)
             with pytest.raises(Failed, match="judging OpenOverride failed"):
-                server.ledger.try_out(envelope)
-        assert server.ledger.meters.counted("trials_failed", command="OpenOverride") == 1
+                server.ledger.dry_run(envelope)
+        assert server.ledger.metrics.counted("trials_failed", command="OpenOverride") == 1
         assert isinstance(await server.ledger.submit(envelope), Committed)
 
     in_world(story)

@@ -42,8 +42,8 @@ class Watch:
     def look(self) -> list[int]:
         for number, uid in enumerate(self.uids):
             if number >= len(self.quiet_from) or self.now <= self.quiet_from[number]:
-                self.sessions.heard(uid)
-        return self.sessions.silent(self.state)
+                self.sessions.renewed(uid)
+        return self.sessions.expired(self.state)
 
     def look_until(self, at: int) -> None:
         """Look every second, and then at that time; nobody is silent yet."""
@@ -57,7 +57,7 @@ def test_a_session_is_silent_once_it_was_not_heard_for_all_of_the_patience() -> 
     watch.look_until(PATIENCE - 1)
     watch.now = PATIENCE
     assert watch.look() == watch.uids[:1]
-    assert not watch.sessions.heard(watch.uids[0]), "from here on it is never renewed"
+    assert not watch.sessions.renewed(watch.uids[0]), "from here on it is never renewed"
     assert watch.look() == [], "it is ended once"
 
 
@@ -76,7 +76,7 @@ def test_a_session_whose_end_was_not_logged_is_judged_again() -> None:
     watch.look_until(PATIENCE - 1)
     watch.now = PATIENCE
     (silent,) = watch.look()
-    watch.sessions.not_ended(silent)
+    watch.sessions.end_failed(silent)
     assert watch.look() == [silent]
 
 
@@ -113,6 +113,6 @@ def test_whoever_was_judged_in_the_last_period_is_counted_with_those_who_are_due
 def test_how_long_a_session_was_not_heard_is_told_of_those_that_are_watched() -> None:
     watch = Watch()
     watch.now = 700
-    watch.sessions.heard(watch.uids[1])
+    watch.sessions.renewed(watch.uids[1])
     watch.now = 1_000
     assert [watch.sessions.quiet_ms(uid) for uid in (*watch.uids[:2], 999)] == [1_000, 300, None]

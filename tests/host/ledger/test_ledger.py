@@ -118,7 +118,7 @@ def test_a_leader_that_began_before_the_snapshot_is_known_as_long_as_the_log_rea
         for number in range(60):
             await leader.override(f"k{number}")
             await leader.clock.sleep(500)
-        assert leader.ledger.meters.counted("snapshots") > 0
+        assert leader.ledger.metrics.counted("snapshots") > 0
         follower = world.server(store, "s2").start()
         await until(lambda: follower.ledger.role is Role.FOLLOWING, follower.clock)
         assert (await store.head()).floor == 0
@@ -152,7 +152,7 @@ def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
 ) -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        boot, consider, spent = server.clock.boot, BatchDraft.consider, [0]
+        boot, consider, spent = server.clock.boot, BatchDraft.add, [0]
 
         def slow(draft: BatchDraft[Any], envelope: Envelope[Any], at: int) -> Any:
             spent[0] += takes_ms
@@ -189,7 +189,7 @@ def test_what_fits_into_a_batch_is_in_one_and_its_append_is_timed() -> None:
         await asyncio.gather(*(server.override(f"{number}", evidence=b"e" * 2_000) for number in range(100)))
         assert server.state.facts.seq == before + 1
         assert len((await batches_in(store.inner))[-1].records) == 100
-        assert server.ledger.meters.timings["commit_ms", ()].longest == 300
+        assert server.ledger.metrics.timings["commit_ms", ()].longest == 300
 
     in_world(story)
 
@@ -202,7 +202,7 @@ def test_a_server_has_begun_when_it_is_what_was_asked_for_to_a_log_that_there_is
         await guest.clock.sleep(60_000)
         assert guest.ledger.role is Role.FOLLOWING
         assert (await store.head()).seq == 0, "it may not start one"
-        assert guest.ledger.meters.counted("stepped_down") == 0, "and does not try"
+        assert guest.ledger.metrics.counted("stepped_down") == 0, "and does not try"
         assert not follows.done()
         first = await world.server(store).start().leads()
         await guest.clock.sleep(5_000)
@@ -231,7 +231,7 @@ def test_whoever_watches_from_a_place_that_this_server_has_not_reached_waits_for
         watching = await follower.ledger.watch(EVERYTHING, token)
         assert follower.state.facts.seq == token.seq
         await follower.clock.sleep(1_000)
-        assert follower.ledger.meters.gauged("follower_behind") == 0
+        assert follower.ledger.metrics.gauged("follower_behind") == 0
         watching.close()
 
     in_world(story)

@@ -34,7 +34,7 @@ HOUR = 3_600_000
 def with_servers(server: Server, file: TokenFile | None = None, seed: str = "") -> tuple[Server, ServerTokenKeeper]:
     """The same server, with a token of its own and what puts tokens into the log; not started yet."""
     admission = ServerAdmission(server.ledger)
-    server.ledger.beside["servers"] = admission.run
+    server.ledger.leader_tasks["servers"] = admission.run
     chance = token_source(Random(seed or server.name))
     return server, ServerTokenKeeper(server.ledger, file or TokenFile(), chance, admission.wake)
 
@@ -125,7 +125,7 @@ def test_whatever_lies_in_the_store_the_leader_goes_on_and_takes_the_good_beside
         await server.clock.sleep(2 * POLL_MS)
         assert await store.announced() == []
         assert [one.name for one in server.state.servers.values()] == ["server-x"]
-        assert sum(n for (name, _), n in server.ledger.meters.counts.items() if name == "servers_refused") == 1
+        assert sum(n for (name, _), n in server.ledger.metrics.counts.items() if name == "servers_refused") == 1
         assert server.ledger.leader is not None
 
     in_world(story)

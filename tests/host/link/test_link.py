@@ -53,7 +53,7 @@ async def put_people(platform: PlatformServer, *names: str) -> None:
 
 
 def steps(region: RegionServer, kind: str) -> int:
-    return region.ledger.meters.counted("link_steps", kind=kind)
+    return region.ledger.metrics.counted("link_steps", kind=kind)
 
 
 def test_a_principal_and_a_token_put_at_the_platform_arrive_in_the_region_at_once() -> None:
@@ -83,7 +83,7 @@ def test_a_token_revoked_at_the_platform_is_revoked_in_the_region() -> None:
 def test_what_came_and_what_went_is_counted() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        meters, ends = region.ledger.meters, world.clock.wall() + 3_600_000
+        meters, ends = region.ledger.metrics, world.clock.wall() + 3_600_000
         counted = []
         uid = await platform.accept("person/root", OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", "a", ends))
         for _ in range(2):
@@ -132,7 +132,7 @@ def test_a_link_with_nothing_to_ship_falls_silent_in_both_logs() -> None:
         await world.clock.sleep(60_000)
         assert (platform.state.facts.seq, region.state.facts.seq) == before
         assert (region.link.age_ms() or 0) <= 1_000
-        assert region.link.trouble() == ""
+        assert region.link.degraded_reason() == ""
 
     linked(story)
 
@@ -140,12 +140,12 @@ def test_a_link_with_nothing_to_ship_falls_silent_in_both_logs() -> None:
 def test_acknowledgements_of_a_busy_link_come_ten_times_a_second_at_most() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        before = region.ledger.meters.counted("link_acknowledged")
+        before = region.ledger.metrics.counted("link_acknowledged")
         for number in range(200):
             await put_people(platform, f"p{number}")
             await world.clock.sleep(10)
         await world.same(platform, region)
-        assert 15 <= region.ledger.meters.counted("link_acknowledged") - before <= 21
+        assert 15 <= region.ledger.metrics.counted("link_acknowledged") - before <= 21
 
     linked(story)
 
@@ -160,10 +160,10 @@ def test_a_region_cut_off_for_long_goes_on_from_its_cursor_with_what_it_missed()
         await world.clock.sleep(600_000)
         assert "person/missed" not in region.state.principals
         assert (region.link.age_ms() or 0) > 590_000
-        assert region.link.trouble() != ""
+        assert region.link.degraded_reason() != ""
         region.line.is_cut = False
         await world.same(platform, region)
-        assert (steps(region, "list"), region.ledger.meters.counted("link_sessions")) == (1, 2)
+        assert (steps(region, "list"), region.ledger.metrics.counted("link_sessions")) == (1, 2)
         assert await stored_in(region) == Counter(["region/*", "person/before", "person/missed"])
 
     linked(story)
@@ -219,7 +219,7 @@ def test_a_step_that_is_lost_on_the_way_is_a_gap_and_mended_by_a_full_list() -> 
         await put_people(platform, "after")
         await world.same(platform, region)
         assert lost
-        assert region.ledger.meters.counted("link_refused", code="gap") == 1
+        assert region.ledger.metrics.counted("link_refused", code="gap") == 1
         assert steps(region, "list") == 2
 
     linked(story)
@@ -334,10 +334,12 @@ def test_the_next_leader_of_a_region_is_told_leases_again_at_once_and_stops_noth
 
         await until(lambda: told().right_term == second.state.facts.term, world.clock, DEFAULTS.session_lease // 2)
         assert abs(told().right_until - until_then) < 1_000
-        assert RightsReconciler().reconcile(second.state, uid, second.state.facts.at).send == ()
+        assert RightsReconciler().reconcile(second.state, uid, second.state.facts.at).commands == ()
         await world.clock.sleep(DEFAULTS.session_lease)
         assert (
-            RightsReconciler().reconcile(second.state, uid, second.state.facts.term_at + DEFAULTS.session_lease).send
+            RightsReconciler()
+            .reconcile(second.state, uid, second.state.facts.term_at + DEFAULTS.session_lease)
+            .commands
             == ()
         )
         assert steps(second, "list") == 1
@@ -356,9 +358,9 @@ def test_a_deposed_leader_of_a_region_does_not_end_its_successors_session() -> N
         await first.stop()
         await second.leads()
         await world.same(platform, second)
-        await until(lambda: second.ledger.meters.counted("link_sessions") == 1, world.clock)
+        await until(lambda: second.ledger.metrics.counted("link_sessions") == 1, world.clock)
         await world.clock.sleep(60_000)
-        assert second.ledger.meters.counted("link_sessions") == 1
+        assert second.ledger.metrics.counted("link_sessions") == 1
         lingering.cancel()
         await asyncio.wait({lingering})
 
@@ -394,7 +396,7 @@ def test_a_leader_of_the_platform_that_is_deposed_says_so_and_is_left() -> None:
         leader = one.ledger.leader
         assert leader is not None
         leader.term.is_over = True  # it steps down, and does not know it yet
-        await until(lambda: region.ledger.meters.counted("link_breaks", why="not-leading") >= 1, world.clock, 5_000)
+        await until(lambda: region.ledger.metrics.counted("link_breaks", why="not-leading") >= 1, world.clock, 5_000)
 
     linked(story)
 
@@ -403,7 +405,7 @@ def test_a_retired_region_is_told_to_stop_and_stops() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
         await platform.accept("person/root", p.RetireRegion("eu", "its machines are switched off"))
-        await until(lambda: "told to stop" in region.link.trouble(), world.clock, 10_000)
+        await until(lambda: "told to stop" in region.link.degraded_reason(), world.clock, 10_000)
         asked = len(region.line.asked)
         await put_people(platform, "after")
         await world.clock.sleep(60_000)
@@ -419,10 +421,10 @@ def test_a_region_that_the_platform_does_not_know_says_so_and_joins_once_it_does
         platform, region = world.platform(), world.region()
         await platform.leads()
         await platform.put(a_principal("region/*"))
-        await until(lambda: "there is no Region eu" in region.link.trouble(), world.clock, 20_000)
+        await until(lambda: "there is no Region eu" in region.link.degraded_reason(), world.clock, 20_000)
         await platform.put(a_region("eu", "EU"))
         await world.same(platform, region)
-        await until(lambda: region.link.trouble() == "", world.clock, 5_000)
+        await until(lambda: region.link.degraded_reason() == "", world.clock, 5_000)
 
     linked(story)
 
@@ -441,7 +443,7 @@ def test_commands_whose_answers_are_lost_count_once() -> None:
 
         await until(is_acknowledged, world.clock)
         await world.clock.sleep(1_000)
-        assert region.link.trouble() == ""
+        assert region.link.degraded_reason() == ""
 
     linked(story)
 
@@ -558,12 +560,12 @@ def test_what_this_version_cannot_read_is_named_and_stops_nothing_else(frame: by
         platform, region = await world.both()
         region.line.fate = lambda message: [frame]
         await put_people(platform, "ops")
-        await until(lambda: "cannot read" in region.link.trouble(), world.clock, 5_000)
+        await until(lambda: "cannot read" in region.link.degraded_reason(), world.clock, 5_000)
         await world.clock.sleep(20_000)
-        assert region.ledger.meters.counted("link_sessions") == 1
+        assert region.ledger.metrics.counted("link_sessions") == 1
         region.line.fate = lambda message: [message]
         await world.same(platform, region)
-        assert region.link.trouble() == ""
+        assert region.link.degraded_reason() == ""
 
     linked(story)
 
@@ -574,7 +576,7 @@ def test_a_region_that_cannot_write_now_applies_it_later() -> None:
         limit = world.region_store.limit_bytes
         world.region_store.limit_bytes = (await world.region_store.usage()).used
         await put_people(platform, "ops")
-        await until(lambda: "cannot apply" in region.link.trouble(), world.clock, 10_000)
+        await until(lambda: "cannot apply" in region.link.degraded_reason(), world.clock, 10_000)
         assert "person/ops" not in region.state.principals
         world.region_store.limit_bytes = limit
         await world.same(platform, region, 60_000)

@@ -277,7 +277,7 @@ def test_identities_are_given_back_once_for_each_list_that_asks_for_them() -> No
     for asked, is_news in ((200, True), (200, False), (300, True)):
         bench.state.assignments.put(work.uid, replace(work, revision=asked))
         words = list(reports.released(bench.state, work.workload, told))
-        told.update(pair for word in words for pair in word.told)
+        told.update(pair for word in words for pair in word.reported)
         given = [word.command for word in words if isinstance(word.command, p.ReleaseRights)]
         assert given == ([p.ReleaseRights(work.workload, ((0, 3),), asked)] if is_news else [])
     assert told["rights", work.uid] == (300, ((0, 3),))
@@ -345,7 +345,7 @@ def test_identities_that_were_given_back_for_one_list_are_told_with_those_that_f
     bench.state.assignments.put(work.uid, replace(work, revision=200))
     for asked, told in ((200, (200, ((0, 5),))), (100, (200, ((0, 5),)))):
         [word] = reports.released(bench.state, work.workload, {("rights", work.uid): (asked, ((0, 2),))})
-        assert word.told == ((("rights", work.uid), told),)
+        assert word.reported == ((("rights", work.uid), told),)
         assert isinstance(word.command, p.ReleaseRights)
         assert word.command.ordinals == (((2, 5),) if asked == 200 else ((0, 5),))
 

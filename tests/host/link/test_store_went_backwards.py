@@ -81,7 +81,7 @@ async def is_left_alone(world: LinkWorld, platform: PlatformServer, region: Regi
     assert region.state.place.cursor == cursor
     assert "person/late" not in region.state.principals
     assert said_by(region) == {"OpenSession", "JoinRegion"}
-    assert 3 <= region.ledger.meters.counted("link_went_back") <= 6
+    assert 3 <= region.ledger.metrics.counted("link_went_back") <= 6
     assert region.ledger.role is Role.LEADING, "what runs there goes on"
 
 
@@ -92,12 +92,13 @@ def test_a_region_that_lost_its_last_batches_is_recognised(batches: int) -> None
         digest = platform.state.regions["eu"].status.digest
         await first.stop()
         region = world.region("r2", store=await as_it_was(world.region_store, last - batches))
-        await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
+        await until(lambda: region.ledger.metrics.counted("link_went_back") == 1, world.clock)
         assert (
-            f"it acknowledged batch {last} ({digest}), and ends at batch {last - batches + 1}" in region.link.trouble()
+            f"it acknowledged batch {last} ({digest}), and ends at batch {last - batches + 1}"
+            in region.link.degraded_reason()
         )
-        assert "holdfast region forget eu" in region.link.trouble()
-        assert "holdfast region believe eu" in region.link.trouble()
+        assert "holdfast region forget eu" in region.link.degraded_reason()
+        assert "holdfast region believe eu" in region.link.degraded_reason()
         await is_left_alone(world, platform, region)
 
     linked(story)
@@ -116,9 +117,9 @@ def test_a_region_that_lost_its_end_and_wrote_another_is_recognised_by_the_diges
         await write(region, written)
         assert region.state.facts.seq == last - lost + 1 + written >= last
         region.line.is_cut = False
-        await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
-        assert f"it acknowledged batch {last} (" in region.link.trouble()
-        assert "has another batch there" in region.link.trouble()
+        await until(lambda: region.ledger.metrics.counted("link_went_back") == 1, world.clock)
+        assert f"it acknowledged batch {last} (" in region.link.degraded_reason()
+        assert "has another batch there" in region.link.degraded_reason()
         await is_left_alone(world, platform, region)
 
     linked(story)
@@ -129,15 +130,15 @@ def test_a_region_whose_true_store_is_put_back_goes_on() -> None:
         platform, first, last = await acknowledged(world)
         await first.stop()
         short = world.region("r2", store=await as_it_was(world.region_store, last - 3))
-        await until(lambda: short.ledger.meters.counted("link_went_back") == 1, world.clock)
+        await until(lambda: short.ledger.metrics.counted("link_went_back") == 1, world.clock)
         await short.stop()
         await platform.put(a_principal("person/late"))
         region = world.region("r3")
         await region.leads()
         await world.same(platform, region)
-        assert region.ledger.meters.counted("link_went_back") == 0
+        assert region.ledger.metrics.counted("link_went_back") == 0
         await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
-        assert region.link.trouble() == ""
+        assert region.link.degraded_reason() == ""
 
     linked(story)
 
@@ -147,9 +148,9 @@ def test_a_region_that_is_forgotten_while_its_log_is_wrong_stands_down() -> None
         platform, first, last = await acknowledged(world)
         await first.stop()
         region = world.region("r2", store=await as_it_was(world.region_store, last - 3))
-        await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
+        await until(lambda: region.ledger.metrics.counted("link_went_back") == 1, world.clock)
         await platform.accept("person/root", p.RetireRegion("eu", "its store is lost"))
-        await until(lambda: "told to stop" in region.link.trouble(), world.clock, 2 * REJECTED_RETRY_MS)
+        await until(lambda: "told to stop" in region.link.degraded_reason(), world.clock, 2 * REJECTED_RETRY_MS)
 
     linked(story)
 
@@ -174,8 +175,8 @@ def test_a_region_in_whose_name_somebody_else_spoke_goes_on_once_a_person_believ
         platform, region, _ = await acknowledged(world)
         cursor = platform.state.regions["eu"].status.cursor
         await steal(platform)
-        await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
-        assert "it acknowledged batch 1000000000 (" in region.link.trouble()
+        await until(lambda: region.ledger.metrics.counted("link_went_back") == 1, world.clock)
+        assert "it acknowledged batch 1000000000 (" in region.link.degraded_reason()
         await platform.put(a_principal("person/late"))
         await platform.accept("person/root", p.BelieveRegion("eu", "its token was stolen, and is revoked"))
         await world.same(platform, region)
@@ -187,8 +188,8 @@ def test_a_region_in_whose_name_somebody_else_spoke_goes_on_once_a_person_believ
         status = platform.state.regions["eu"].status
         assert seq_of(status.position) <= region.state.facts.seq
         assert seq_of(platform.state.summaries["eu"].position) <= region.state.facts.seq, "its own word is heard again"
-        assert region.ledger.meters.counted("link_spoken_for") == 1
-        assert region.link.trouble() == ""
+        assert region.ledger.metrics.counted("link_spoken_for") == 1
+        assert region.link.degraded_reason() == ""
 
     linked(story)
 
@@ -215,7 +216,7 @@ def test_a_batch_that_was_trimmed_cannot_be_compared_and_counts_as_the_same(
         await world.clock.sleep(5_000)
         region.line.is_cut = False
         await world.clock.sleep(10_000)
-        assert (region.ledger.meters.counted("link_went_back") > 0) is not is_trimmed
+        assert (region.ledger.metrics.counted("link_went_back") > 0) is not is_trimmed
         assert ("person/late" in region.state.principals) is is_trimmed
 
     linked(story)
@@ -231,7 +232,7 @@ def test_nothing_is_taken_from_a_stream_that_does_not_say_what_is_known() -> Non
         region.line.is_cut = False
         heard = region.link.heard
         await world.clock.sleep(10_000)
-        assert region.ledger.meters.counted("link_breaks", why="nothing-known") >= 2
+        assert region.ledger.metrics.counted("link_breaks", why="nothing-known") >= 2
         assert "person/late" not in region.state.principals
         assert region.link.heard is heard
         region.line.fate = lambda message: [message]
@@ -252,10 +253,10 @@ def test_a_deposed_leader_of_a_region_does_not_take_its_successors_log_for_what_
         way.cut()
         region.line.is_cut = False
         await until(lambda: region.ledger.role is not Role.LEADING, world.clock)
-        assert region.ledger.meters.counted("link_went_back") == 0
-        assert "not what the platform knows" not in region.link.trouble()
+        assert region.ledger.metrics.counted("link_went_back") == 0
+        assert "not what the platform knows" not in region.link.degraded_reason()
         way.heal()
-        await until(lambda: region.ledger.meters.counted("link_went_back") == 1, world.clock)
+        await until(lambda: region.ledger.metrics.counted("link_went_back") == 1, world.clock)
 
     linked(story)
 
@@ -282,7 +283,7 @@ def test_a_platform_that_lost_its_last_batches_stops_and_the_region_goes_on(batc
         await true.leads()
         await true.put(a_principal("person/late"))
         await world.same(true, region)
-        assert region.ledger.meters.counted("link_steps", kind="list") == 1
+        assert region.ledger.metrics.counted("link_steps", kind="list") == 1
 
     linked(story)
 
@@ -310,11 +311,11 @@ def test_a_platform_goes_on_without_a_region_that_cannot_prove_what_it_says() ->
         cursor = region.state.place.cursor
         await platform.stop()
         short = world.platform(store=await as_it_was(world.platform_store, seq_of(cursor) - 1))
-        await until(lambda: short.ledger.meters.counted("shipping_unproven") >= 3, world.clock, 60_000)
+        await until(lambda: short.ledger.metrics.counted("shipping_unproven") >= 3, world.clock, 60_000)
         await short.put(a_principal("person/late"))
         assert short.ledger.role is Role.LEADING
         assert "region eu asks for what follows log-platform:1:" in short.evidence.warnings(short.state)[0]
-        assert "no server of it has signed" in region.link.trouble()
+        assert "no server of it has signed" in region.link.degraded_reason()
         assert region.ledger.role is Role.LEADING
         assert region.state.place.cursor == cursor
 
@@ -330,7 +331,7 @@ def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_t
         session = one.state.session_of["region/eu"]
         await one.ledger.submit(Envelope("region/eu", p.JoinRegion("eu", "log-eu"), one.clock.wall(), session, 1))
         two = world.platform("p2")
-        await two.ledger.durable.reach(one.state.facts.seq, 5_000)
+        await two.ledger.durable.wait_for(one.state.facts.seq, 5_000)
         way.cut()
         await two.leads()
         await two.put(a_principal("person/new"))

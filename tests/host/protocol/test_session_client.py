@@ -43,7 +43,7 @@ class Told:
         self._answering = answering
         self.asked: list[tuple[str, Request]] = []
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         self.asked.append((peer, request))
         return self._answering(peer, request)
 
@@ -87,8 +87,8 @@ def test_a_failure_that_is_heard_late_does_not_send_it_on_from_a_better_server()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         speaker = a_speaker(Told(lambda *_: landed()), loop)
-        speaker.elsewhere("a")
-        speaker.elsewhere("a")
+        speaker.try_another_server("a")
+        speaker.try_another_server("a")
         return speaker.server
 
     assert run_virtual(story()) == "b"
@@ -158,7 +158,7 @@ def test_a_heartbeat_that_nobody_hears_goes_to_the_next_server() -> None:
     speaker = a_speaker(Told(lambda *_: problem_reply(503, "not-proven", "the store is silent")), loop)
     assert run_virtual(speaker.renew(), loop) is None
     assert speaker.server == "b"
-    assert speaker.trouble == "a does not take what region/eu says: the store is silent (not-proven)"
+    assert speaker.last_error == "a does not take what region/eu says: the store is silent (not-proven)"
 
 
 def test_a_deposed_leader_that_still_answers_says_nothing_of_the_time() -> None:
@@ -171,7 +171,7 @@ def test_a_deposed_leader_that_still_answers_says_nothing_of_the_time() -> None:
         told: list[int] = []
         for _ in range(3):
             await speaker.renew()
-            told.append(speaker.offset.theirs(clock.wall()))
+            told.append(speaker.offset.to_remote(clock.wall()))
         return told
 
     assert run_virtual(story()) == [9_000_000, 5_000_000, 5_000_000]

@@ -18,8 +18,8 @@ FIRST, NEXT = ("log-platform", 1), ("log-platform", 2)
 def an_offset(least: int = 3_000, most: int = 3_040) -> TimeOffset:
     """Ours is about three seconds ahead of the time of their first leader."""
     offset = TimeOffset()
-    offset.heard(at=1_000_000, now=1_000_000 + least, led=FIRST)
-    offset.asked(1_000_000 + least, 1_000_000, 1_000_000 + most)
+    offset.observe(at=1_000_000, now=1_000_000 + least, led=FIRST)
+    offset.measure(1_000_000 + least, 1_000_000, 1_000_000 + most)
     return offset
 
 
@@ -35,8 +35,8 @@ def ends(put: c.ShippedItem) -> int:
 
 def test_the_offset_lies_between_what_asking_and_hearing_allow() -> None:
     offset = an_offset()
-    assert (offset.least, offset.most) == (3_000, 3_040)
-    assert abs(offset.theirs(1_003_020) - 1_000_000) <= 20
+    assert (offset.low, offset.high) == (3_000, 3_040)
+    assert abs(offset.to_remote(1_003_020) - 1_000_000) <= 20
 
 
 def test_a_lease_ends_here_no_later_than_there() -> None:
@@ -64,27 +64,27 @@ def test_in_doubt_what_restricts_ends_late_and_what_permits_ends_early(action: O
 
 def test_what_is_heard_shows_that_their_time_has_jumped_ahead() -> None:
     offset = an_offset()
-    offset.heard(at=2_000_000, now=2_000_500, led=FIRST)
-    assert (offset.least, offset.most) == (500, 500)
+    offset.observe(at=2_000_000, now=2_000_500, led=FIRST)
+    assert (offset.low, offset.high) == (500, 500)
 
 
 def test_what_is_heard_late_says_nothing() -> None:
     offset = an_offset()
-    offset.heard(at=2_000_000, now=2_060_000, led=FIRST)
-    assert (offset.least, offset.most) == (3_000, 3_040)
+    offset.observe(at=2_000_000, now=2_060_000, led=FIRST)
+    assert (offset.low, offset.high) == (3_000, 3_040)
 
 
 def test_a_new_leader_s_time_is_followed_backwards_and_in_doubt_what_restricts_ends_late() -> None:
     offset = an_offset()
-    offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
+    offset.observe(at=1_000_000, now=1_060_000, led=NEXT)
     assert ends(offset.in_our_time(an_override(OverrideAction.PAUSE_SCHEDULING))) == 5_060_000
-    assert offset.theirs(1_061_000) == 1_001_000
+    assert offset.to_remote(1_061_000) == 1_001_000
 
 
 def test_a_lease_of_a_leader_of_whom_nothing_was_asked_yet_ends_as_if_its_time_were_the_last_one_s() -> None:
     """How long the word of the new one was on its way nobody knows: its lease may have begun long ago."""
     offset = an_offset()
-    offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
+    offset.observe(at=1_000_000, now=1_060_000, led=NEXT)
     put = offset.in_our_time(c.ShippedAssignment(an_assignment(right_until=5_000_000)))
     assert isinstance(put, c.ShippedAssignment)
     assert put.assignment.right_until == 5_003_000
@@ -92,32 +92,32 @@ def test_a_lease_of_a_leader_of_whom_nothing_was_asked_yet_ends_as_if_its_time_w
 
 def test_an_answer_of_the_new_leader_leaves_nothing_of_the_last_one_s_time() -> None:
     offset = an_offset()
-    offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
-    offset.asked(1_060_000, 1_000_010, 1_060_020)
-    assert (offset.least, offset.most) == (59_990, 60_010)
-    assert offset.theirs(1_060_000) == 1_000_000
+    offset.observe(at=1_000_000, now=1_060_000, led=NEXT)
+    offset.measure(1_060_000, 1_000_010, 1_060_020)
+    assert (offset.low, offset.high) == (59_990, 60_010)
+    assert offset.to_remote(1_060_000) == 1_000_000
 
 
 def test_an_answer_to_a_question_from_before_the_new_leader_was_heard_says_nothing() -> None:
     """It may be the last one's, who did not know that it was deposed."""
     offset = an_offset()
-    offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
-    offset.asked(1_059_999, 1_057_000, 1_060_500)
-    assert offset.theirs(1_060_000) == 1_000_000
+    offset.observe(at=1_000_000, now=1_060_000, led=NEXT)
+    offset.measure(1_059_999, 1_057_000, 1_060_500)
+    assert offset.to_remote(1_060_000) == 1_000_000
 
 
 def test_a_leader_of_a_lower_term_says_nothing_of_the_time() -> None:
     offset = an_offset()
-    offset.heard(at=1_000_000, now=1_060_000, led=NEXT)
-    offset.asked(1_060_000, 1_057_000, 1_060_000, led=FIRST)
-    offset.heard(at=1_058_000, now=1_061_000, led=FIRST)
-    assert offset.theirs(1_060_000) == 1_000_000
+    offset.observe(at=1_000_000, now=1_060_000, led=NEXT)
+    offset.measure(1_060_000, 1_057_000, 1_060_000, led=FIRST)
+    offset.observe(at=1_058_000, now=1_061_000, led=FIRST)
+    assert offset.to_remote(1_060_000) == 1_000_000
 
 
 def test_a_leader_of_another_log_is_another_leader_whatever_its_term() -> None:
     offset = an_offset()
-    offset.heard(at=1_000_000, now=1_060_000, led=("log-restored", 1))
-    assert offset.theirs(1_060_000) == 1_000_000
+    offset.observe(at=1_000_000, now=1_060_000, led=("log-restored", 1))
+    assert offset.to_remote(1_060_000) == 1_000_000
 
 
 def test_an_emergency_ends_here_no_later_than_there_and_other_grants_are_kept_as_they_are() -> None:

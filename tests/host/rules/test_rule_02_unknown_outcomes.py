@@ -72,10 +72,10 @@ def test_until_it_is_settled_the_same_bytes_are_tried_and_nobody_gets_or_sees_an
         assert len(tried) > 5
         assert len(set(tried)) == 1
         assert store.tried[-1] == tried[0]
-        assert "append" in server.ledger.trouble()
+        assert "append" in server.ledger.degraded_reason()
         store.refuse()
         assert all(isinstance(answer, Committed) for answer in await asyncio.gather(*waiting))
-        assert server.ledger.trouble() == ""
+        assert server.ledger.degraded_reason() == ""
 
     in_world(story)
 

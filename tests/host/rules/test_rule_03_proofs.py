@@ -101,7 +101,7 @@ def test_a_leader_without_a_young_proof_takes_no_commands_and_no_linear_reads() 
             await server.ledger.read(ReadLevel.LINEAR, timeout_ms=100)
         with pytest.raises(NotProven):
             server.ledger.renew(AGENT, 1)
-        assert server.ledger.trouble() != ""
+        assert server.ledger.degraded_reason() != ""
         await server.clock.sleep(LEASE)
         with pytest.raises(NotLeading):
             await server.override("a")
@@ -329,7 +329,8 @@ def test_a_session_whose_end_was_not_logged_for_lack_of_room_may_live_on() -> No
         session = await server.open_session(AGENT)
         store.is_full = True
         await until(
-            lambda: server.ledger.meters.counted("append_unknown") or "full" in server.ledger.trouble(), server.clock
+            lambda: server.ledger.metrics.counted("append_unknown") or "full" in server.ledger.degraded_reason(),
+            server.clock,
         )
         await server.clock.sleep(100)
         assert renewal(server, session).worth > 0
@@ -405,18 +406,18 @@ class At:
 def test_a_proof_is_young_for_half_a_lease_to_the_millisecond(age: int, is_young: bool) -> None:
     clock = At()
     proof = TermProof(clock)  # type: ignore[arg-type]
-    assert not proof.is_young(DEFAULTS), "nothing was proven yet"
-    proof.proven(100, proof.begin())
+    assert not proof.is_fresh(DEFAULTS), "nothing was proven yet"
+    proof.confirm(100, proof.next_question())
     clock.now = 100 + age
-    assert proof.is_young(DEFAULTS) is is_young
-    assert (proof.age(), proof.worth(DEFAULTS)) == (age, LEASE - age)
+    assert proof.is_fresh(DEFAULTS) is is_young
+    assert (proof.age(), proof.lease_left(DEFAULTS)) == (age, LEASE - age)
 
 
 def test_a_term_has_proven_itself_from_its_first_proof_to_its_latest_in_whatever_order_they_come() -> None:
     proof = TermProof(At())  # type: ignore[arg-type]
     assert proof.span() == 0
     for began, span in ((1_000, 0), (1_700, 700), (1_400, 700), (2_000, 1_000)):
-        proof.proven(began, proof.begin())
+        proof.confirm(began, proof.next_question())
         assert proof.span() == span
 
 

@@ -124,10 +124,10 @@ def test_a_follower_that_is_cut_off_from_the_store_does_not_stand() -> None:
         for spoil in (way.cut, way.hang):
             spoil()
             await follower.clock.sleep(SILENCE * 4)
-            assert follower.ledger.trouble() != ""
+            assert follower.ledger.degraded_reason() != ""
             way.heal()
             await follower.clock.sleep(SILENCE * 4)
-            assert follower.ledger.trouble() == ""
+            assert follower.ledger.degraded_reason() == ""
         assert leader.ledger.role is Role.LEADING
         assert len(await terms_in(inner)) == 1
 
@@ -146,7 +146,7 @@ def test_a_follower_that_cannot_read_batches_does_not_stand_and_says_so() -> Non
         await leader.stop()
         await follower.clock.sleep(SILENCE * 4)
         assert follower.ledger.role is Role.FOLLOWING
-        assert "read" in follower.ledger.trouble()
+        assert "read" in follower.ledger.degraded_reason()
         way.refuse()
         await follower.leads()
         assert len(follower.state.overrides) == 1
@@ -164,7 +164,7 @@ def test_a_reading_that_hangs_is_given_up_and_tried_again() -> None:
         way.hangs = 1
         await leader.override("a")
         await until(lambda: follower.state.facts.seq == 2, follower.clock)
-        assert follower.ledger.trouble() == ""
+        assert follower.ledger.degraded_reason() == ""
 
     in_world(story)
 
@@ -315,10 +315,10 @@ def test_a_server_that_stepped_down_and_follows_another_well_has_no_trouble() ->
         way.cut()
         await second.leads()
         await until(lambda: first.ledger.leader is None, first.clock)
-        assert first.ledger.trouble() != ""
+        assert first.ledger.degraded_reason() != ""
         way.heal()
         await first.clock.sleep(LEASE)
         assert first.state.facts == second.state.facts
-        assert first.ledger.trouble() == ""
+        assert first.ledger.degraded_reason() == ""
 
     in_world(story)

@@ -70,7 +70,7 @@ def test_a_wall_clock_that_is_set_moves_ledger_time_by_nothing_and_observation_b
         moved = server.state.facts.at - at
         elapsed = server.clock.boot() - before
         assert abs(moved - elapsed) <= elapsed * SLEW_PER_MILLION // 1_000_000 + 1
-        assert server.ledger.meters.counted("observation_restarts", why="clock-set") == 1
+        assert server.ledger.metrics.counted("observation_restarts", why="clock-set") == 1
 
     in_world(story)
 
@@ -82,7 +82,7 @@ def test_a_small_correction_of_the_wall_clock_is_followed_slowly_and_restarts_no
         for number in range(10):
             await server.clock.sleep(10_000)
             await server.override(f"k{number}")
-        assert server.ledger.meters.counted("observation_restarts", why="clock-set") == 0
+        assert server.ledger.metrics.counted("observation_restarts", why="clock-set") == 0
         assert 0 < server.state.facts.at - (server.clock.wall() - 5_000) <= 100_000 * SLEW_PER_MILLION // 1_000_000 + 1
 
     in_world(story)

@@ -45,7 +45,7 @@ def test_a_leader_whose_store_is_five_batches_short_stops_and_names_both_places(
         assert "log-eu:7:" in str(error)
         assert "hint:" in str(error)
         assert server.ledger.role is Role.STOPPED
-        assert server.ledger.trouble() == str(error)
+        assert server.ledger.degraded_reason() == str(error)
 
     in_world(story)
 

@@ -378,14 +378,14 @@ class LateRow:
         self._state = state
         self._events: list[tuple[Any, int, str]] = []
 
-    def judge(self, command: Any, case: Any) -> Any:
-        answer = REGION.rules[OpenOverride].handler(self._state, command, case)
+    def try_accept(self, command: Any, ctx: Any) -> Any:
+        answer = REGION.rules[OpenOverride].handler(self._state, command, ctx)
         return None if isinstance(answer, Refused) else answer
 
-    def put(self, events: tuple[Any, ...], first: int, actor: str) -> None:
+    def stage(self, events: tuple[Any, ...], first: int, actor: str) -> None:
         self._events.append((events[0], first, actor))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         for event, _, _ in self._events:
             if event.override.reason == "poison":
                 raise KeyError("a bug that shows when the row is settled")
@@ -398,12 +398,12 @@ def poisoned_row() -> LedgerDefinition[RegionState]:
     def in_a_row(state: RegionState, at: int) -> CommandCoalescer:
         return LateRow(state, at)
 
-    return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, in_a_row=in_a_row)})
+    return a_book(rules={**REGION.rules, OpenOverride: msgspec.structs.replace(rule, coalescer=in_a_row)})
 
 
-def with_book(world: World, book: LedgerDefinition[RegionState], store: Any) -> Server:
+def with_book(world: World, definition: LedgerDefinition[RegionState], store: Any) -> Server:
     server = world.server(store)
-    server.ledger = Ledger(book, store, server.clock, ServerIdentity("s1", start_log()))
+    server.ledger = Ledger(definition, store, server.clock, ServerIdentity("s1", start_log()))
     return server
 
 
@@ -474,7 +474,7 @@ def test_a_draft_that_is_dropped_leaves_no_trace() -> None:
         envelope: Envelope[Any] = Envelope(
             ROOT, an_override(server.state.facts.at, "a"), server.state.facts.at, key="a"
         )
-        assert isinstance(draft.consider(envelope, server.state.facts.at), Committed)
+        assert isinstance(draft.add(envelope, server.state.facts.at), Committed)
         assert len(server.state.overrides) == 0
         assert isinstance(await server.override("b"), Committed)
         assert [one.reason for one in server.state.overrides.values()] == ["b"]

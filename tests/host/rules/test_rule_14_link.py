@@ -114,7 +114,7 @@ def test_a_step_that_was_under_way_when_the_regions_leader_changed_is_applied_on
         assert stored.count("person/new") == 1
         cursors = [event.cursor for event in await events_in(world.region_store, e.CursorMoved)]
         assert cursors == sorted(set(cursors))
-        assert second.ledger.meters.counted("link_steps", kind="list") == 0
+        assert second.ledger.metrics.counted("link_steps", kind="list") == 0
 
     linked(story)
 
@@ -140,7 +140,7 @@ def test_steps_that_overtake_one_another_move_no_cursor_back() -> None:
             await world.clock.sleep(700)
         region.line.fate = lambda message: [message]
         await world.same(platform, region)
-        assert region.ledger.meters.counted("link_refused", code="gap") >= 1
+        assert region.ledger.metrics.counted("link_refused", code="gap") >= 1
         cursors = [event.cursor for event in await events_in(world.region_store, e.CursorMoved)]
         assert cursors == sorted(cursors)
 
@@ -164,7 +164,7 @@ def test_a_step_at_or_before_the_cursor_is_dropped_though_its_stream_goes_on() -
             await platform.put(a_principal(f"person/p{number}"))
             await world.clock.sleep(100)
         await world.same(platform, region)
-        assert region.ledger.meters.counted("link_steps", kind="step") > 5
+        assert region.ledger.metrics.counted("link_steps", kind="step") > 5
         stored = [event.principal.meta.name for event in await events_in(world.region_store, e.PrincipalReceived)]
         assert [stored.count(f"person/p{number}") for number in range(5)] == [1] * 5
         assert len(region.line.streams()) == 1, "it was no reason to begin another stream"

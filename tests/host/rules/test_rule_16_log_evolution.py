@@ -137,7 +137,7 @@ def test_a_server_one_level_behind_follows_and_agrees_until_the_level_is_raised(
         await grow(leader, 12)
         await until(lambda: behind.state.facts.seq == leader.state.facts.seq, behind.clock)
         assert set(levels_written(await batches_in(store))) == {LEVEL - 1}  # a person raises it where several follow
-        assert behind.ledger.meters.counted("state_digests_compared") >= 1
+        assert behind.ledger.metrics.counted("state_digests_compared") >= 1
         assert behind.ledger.role is Role.FOLLOWING
         await leader.accept(ROOT, RaiseLevel(LEVEL), key="raise")
         assert isinstance(await stopped(behind), UpgradeNeeded)
@@ -199,8 +199,8 @@ def test_the_log_carries_digests_of_the_state_and_whoever_follows_compares() -> 
         assert recorded
         assert all(seq % 5 == 0 for seq in recorded)
         assert recorded == sorted(set(recorded))
-        assert leader.ledger.meters.counted("state_digests_compared") >= len(recorded) - 1
-        assert follower.ledger.meters.counted("state_digests_compared") >= len(recorded) - 1
+        assert leader.ledger.metrics.counted("state_digests_compared") >= len(recorded) - 1
+        assert follower.ledger.metrics.counted("state_digests_compared") >= len(recorded) - 1
         assert follower.ledger.role is Role.FOLLOWING
 
     in_world(story)
@@ -263,12 +263,12 @@ def test_evolve_of_a_follower_that_fails_stops_it_instead_of_skipping_the_batch(
         def broken(batch: Any) -> None:
             raise AssertionError("our own mistake")
 
-        follower.ledger.durable.fold = broken  # type: ignore[method-assign,assignment]
+        follower.ledger.durable.apply = broken  # type: ignore[method-assign,assignment]
         await leader.override("a")
         await asyncio.sleep(2)
         assert follower._task is not None
         assert follower._task.done()
         assert follower.ledger.role is Role.STOPPED
-        assert follower.ledger.trouble() != ""
+        assert follower.ledger.degraded_reason() != ""
 
     in_world(story)

@@ -37,15 +37,15 @@ OFTEN = SnapshotPolicy(log_batches=10, retention_ms=0)
 SELDOM = SnapshotPolicy(log_batches=10**9)
 
 
-async def a_leader(world: World, keeping: SnapshotPolicy = SELDOM) -> tuple[Server, FaultyStore]:
+async def a_leader(world: World, policy: SnapshotPolicy = SELDOM) -> tuple[Server, FaultyStore]:
     store = FaultyStore(MemoryStore())
-    return await world.server(store, keeping=keeping).start().leads(), store
+    return await world.server(store, keeping=policy).start().leads(), store
 
 
 def fill_of(server: Server) -> SpaceLevel:
     leader = server.ledger.leader
     assert leader is not None
-    return leader.term.room.fill
+    return leader.term.space.fill
 
 
 # Full
@@ -61,7 +61,7 @@ def test_a_full_store_means_read_only_with_a_word_and_it_goes_on_by_itself() -> 
             with pytest.raises(ReadOnly, match=r"full.*hint:"):
                 await server.override(f"full{number}")
             await server.clock.sleep(700)
-        assert "is full" in server.ledger.trouble()
+        assert "is full" in server.ledger.degraded_reason()
         assert state_digest(server.state) == digest
         assert len((await server.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
         assert server.ledger.role is Role.LEADING
@@ -70,7 +70,7 @@ def test_a_full_store_means_read_only_with_a_word_and_it_goes_on_by_itself() -> 
         store.is_full = False
         await server.clock.sleep(2_000)
         assert isinstance(await server.override("b"), Committed)
-        assert server.ledger.trouble() == ""
+        assert server.ledger.degraded_reason() == ""
         assert len(await keys_in(store.inner)) == 2
 
     in_world(story)
@@ -122,11 +122,11 @@ def test_a_server_that_starts_on_a_full_store_follows_says_why_and_leads_when_th
         second = world.server(store, "s2").start()
         await second.clock.sleep(60_000)
         assert second.ledger.role in (Role.FOLLOWING, Role.STANDING)
-        assert "full" in second.ledger.trouble()
+        assert "full" in second.ledger.degraded_reason()
         assert len((await second.ledger.read(ReadLevel.LINEAR)).state.overrides) == 1
         store.is_full = False
         await second.leads(150_000)
-        assert second.ledger.trouble() == ""
+        assert second.ledger.degraded_reason() == ""
 
     in_world(story)
 
@@ -142,7 +142,7 @@ def test_above_the_hard_limit_only_reports_operators_and_the_ledger_itself_are_s
             await server.send(REPLICA, Stop((), "scaled-down"))
         assert isinstance(await server.override("a"), Committed)
         assert isinstance(await server.send("agent/n1", OpenSession()), Committed)
-        assert "86" in server.ledger.trouble()
+        assert "86" in server.ledger.degraded_reason()
         store.used_share = 0.5
         await until(lambda: fill_of(server) is SpaceLevel.OPEN, server.clock)
         assert not isinstance(await server.send(REPLICA, Stop((), "scaled-down")), Committed)
@@ -241,7 +241,7 @@ def test_where_room_is_short_trimming_is_tried_again_until_it_works(way: str, mo
         await grow(server, 50)
         await server.clock.sleep(3_000)
         if way == "raises":
-            store.refuse("trim", "leftovers")
+            store.refuse("trim", "unfinished")
         else:
             monkeypatch.setattr(store.inner, "trim", _not_told)
         store.is_full, store.used_share = True, 0.95
@@ -345,9 +345,9 @@ def test_a_snapshot_that_reads_back_as_something_else_does_not_count_and_nothing
         await grow(server, 60)
         await server.clock.sleep(120_000)
         assert await snapshots_in(store) == []
-        assert await store.inner.leftovers() == []
+        assert await store.inner.unfinished() == []
         assert (await store.inner.head()).floor == 0
-        assert server.ledger.meters.counted("snapshots_failed") > 0
+        assert server.ledger.metrics.counted("snapshots_failed") > 0
         assert server.ledger.role is Role.LEADING
 
     in_world(story)
@@ -384,7 +384,7 @@ def test_a_snapshot_that_is_interrupted_leaves_nothing_behind_and_the_next_one_w
         store.refuse()
         await server.clock.sleep(60_000)
         assert len(await snapshots_in(store)) == 1
-        assert await store.inner.leftovers() == []
+        assert await store.inner.unfinished() == []
 
     in_world(story)
 
@@ -395,10 +395,10 @@ def test_what_a_killed_server_left_of_a_snapshot_is_removed_by_the_next_leader()
         await grow(server, 5)
         await store.inner.put_chunk(4, "left", b"behind")
         await server.stop()
-        assert await store.inner.leftovers() == [4]
+        assert await store.inner.unfinished() == [4]
         second = await world.server(store.inner, "s2").start().leads()
         await second.clock.sleep(5_000)
-        assert await store.inner.leftovers() == []
+        assert await store.inner.unfinished() == []
 
     in_world(story)
 

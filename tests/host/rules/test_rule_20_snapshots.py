@@ -31,9 +31,9 @@ async def test_a_snapshot_that_was_never_finished_is_no_snapshot(opening: Openin
         await store.put_chunk(9, "a", b"of 9")  # and then the server ends
     async with opening() as store:
         assert await store.manifests() == [(5, b"a")]
-        assert await store.leftovers() == [9]
+        assert await store.unfinished() == [9]
         await store.drop_snapshot(9)
-        assert await store.leftovers() == []
+        assert await store.unfinished() == []
         assert await store.get_chunk(5, "a") == b"of 5"
 
 
@@ -71,7 +71,7 @@ def test_of_a_server_killed_at_any_moment_every_snapshot_with_a_manifest_is_whol
             for seq in seqs:
                 for name in ("a", "b", "c"):
                     assert await store.get_chunk(seq, name) == f"{name} of {seq} ".encode() * 20_000
-            assert set(await store.leftovers()) <= {len(seqs) + 1}
+            assert set(await store.unfinished()) <= {len(seqs) + 1}
 
     look()
 

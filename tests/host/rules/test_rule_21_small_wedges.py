@@ -35,7 +35,7 @@ class Sleepy(Maker):
     def reconcile(self, state: Things, key: ReconcileKey, now: Instant) -> ReconcileResult:
         self.looks.append((key, now))
         missing = [name for name in sorted(state) if name[0] == key and not state[name]]
-        return ReconcileResult(tuple(ProposedCommand(Make(name)) for name in missing), again_at=now + HOUR)
+        return ReconcileResult(tuple(ProposedCommand(Make(name)) for name in missing), requeue_at=now + HOUR)
 
 
 @pytest.mark.parametrize("delay_ms", [0, 1, 20, 99, 100, 101, 5_000])
@@ -44,7 +44,7 @@ def test_a_change_is_not_slept_through_whenever_it_lands(delay_ms: int) -> None:
     the sleep begins. Nothing else would wake the sleeper within the hour."""
 
     async def story() -> None:
-        async with World(maker := Sleepy(), care=NO_RESYNC) as world:
+        async with World(maker := Sleepy(), options=NO_RESYNC) as world:
             await world.pass_ms(10)
 
             async def take_a_while(envelope: Envelope[Any]) -> None:
@@ -65,7 +65,7 @@ def test_a_change_is_not_slept_through_whenever_it_lands(delay_ms: int) -> None:
 
 def test_a_cure_that_lands_between_the_first_list_and_the_first_change_is_not_lost() -> None:
     async def story() -> None:
-        async with World(Sleepy(), care=NO_RESYNC) as world:
+        async with World(Sleepy(), options=NO_RESYNC) as world:
             for turn in range(20):
                 world.ledger.write(f"a{turn}")
                 await asyncio.sleep(0)
@@ -77,25 +77,25 @@ def test_a_cure_that_lands_between_the_first_list_and_the_first_change_is_not_lo
 
 def test_a_sleeper_whose_wake_up_was_missed_is_found_by_resync_which_counts_it() -> None:
     async def story() -> None:
-        async with World(Sleepy(), care=ControllerOptions(resync_ms=30_000)) as world:
+        async with World(Sleepy(), options=ControllerOptions(resync_ms=30_000)) as world:
             world.ledger.write("a", made=True)
             await world.pass_ms(1_000)
             world.ledger.write("a", unheard=True)
             await world.pass_ms(31_000)
             assert world.made() == ["a"]
-            assert world.meters.counted("reconcile_caught", controller="maker") == 1
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 1
 
     run_virtual(story())
 
 
 def test_a_resync_over_sleepers_that_sleep_rightly_counts_nothing() -> None:
     async def story() -> None:
-        async with World(maker := Sleepy(), care=ControllerOptions(resync_ms=10_000)) as world:
+        async with World(maker := Sleepy(), options=ControllerOptions(resync_ms=10_000)) as world:
             for name in "abc":
                 world.ledger.write(name)
             await world.pass_ms(100_000)
             assert len(maker.looks) > 20
-            assert world.meters.counted("reconcile_caught", controller="maker") == 0
+            assert world.metrics.counted("reconcile_caught", controller="maker") == 0
 
     run_virtual(story())
 
@@ -137,10 +137,10 @@ def test_a_task_that_dies_is_counted_started_again_and_the_third_time_the_proces
 def test_every_task_of_a_runner_is_supervised_and_none_outlives_it() -> None:
     async def story() -> None:
         before = asyncio.all_tasks()
-        async with World(maker := Maker(), Maker("other"), care=ControllerOptions(workers=2)) as world:
+        async with World(maker := Maker(), Maker("other"), options=ControllerOptions(workers=2)) as world:
             started = sorted(task.get_name() for task in asyncio.all_tasks() - before)
             assert started == ["reconcile", "reconcile/maker", "reconcile/measure", "reconcile/other"]
-            assert all(world.meters.gauged("task_running", task=name) == 1 for name in started)
+            assert all(world.metrics.gauged("task_running", task=name) == 1 for name in started)
             await world.pass_ms(10)
         assert asyncio.all_tasks() == before
         world.ledger.write("a")

@@ -17,14 +17,14 @@ class Watch:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop)
-        self.meters = Metrics()
+        self.metrics = Metrics()
         self.gave_up: list[tuple[str, BaseException]] = []
         self.supervisor = Supervisor(
             self.clock,
-            self.meters,
+            self.metrics,
             Logger("test"),
             on_give_up=lambda name, error: self.gave_up.append((name, error)),
-            patience=RestartLimits(**patience),
+            limits=RestartLimits(**patience),
         )
         self.log: list[str] = []
 
@@ -62,8 +62,8 @@ def test_a_task_that_raises_is_named_counted_and_started_again(caplog: pytest.Lo
         watch.supervisor.start("link", watch.task("link", fails=2))
         await watch.clock.sleep(1_000)
         assert watch.log == ["link begins"] * 3
-        assert watch.meters.counted("task_restarts", task="link") == 2
-        assert watch.meters.gauged("task_running", task="link") == 1
+        assert watch.metrics.counted("task_restarts", task="link") == 2
+        assert watch.metrics.gauged("task_running", task="link") == 1
         assert watch.gave_up == []
 
     on_watch(story)
@@ -94,7 +94,7 @@ def test_a_task_that_may_end_ends_in_peace_and_its_name_is_free() -> None:
             await watch.clock.sleep(1_000)
             assert watch.supervisor.running() == []
         assert watch.log == ["loaded", "loaded"]
-        assert (watch.gave_up, watch.meters.counted("task_restarts", task="load")) == ([], 0)
+        assert (watch.gave_up, watch.metrics.counted("task_restarts", task="load")) == ([], 0)
 
     on_watch(story)
 
@@ -110,7 +110,7 @@ def test_a_task_that_may_end_is_still_started_again_when_it_raises() -> None:
 
         watch.supervisor.start("load", load, once=True)
         await watch.clock.sleep(1_000)
-        assert watch.meters.counted("task_restarts", task="load") == 1
+        assert watch.metrics.counted("task_restarts", task="load") == 1
         assert watch.supervisor.running() == []
 
     on_watch(story)
@@ -123,7 +123,7 @@ def test_three_failures_within_the_window_are_given_up_and_somebody_is_told() ->
         await watch.clock.sleep(60_000)
         assert watch.log.count("link begins") == 3
         assert [(name, str(error)) for name, error in watch.gave_up] == [("link", "link broke")]
-        assert watch.meters.counted("task_gave_up", task="link") == 1
+        assert watch.metrics.counted("task_gave_up", task="link") == 1
         assert watch.supervisor.running() == ["other"]
 
     on_watch(story)
@@ -194,7 +194,7 @@ def test_a_task_that_will_not_stop_is_named_and_waited_for(caplog: pytest.LogCap
         await watch.clock.sleep(10)
         await watch.supervisor.stop()
         assert watch.log == ["no", "no", "no"]
-        assert watch.meters.counted("task_will_not_stop", task="stubborn") == 2
+        assert watch.metrics.counted("task_will_not_stop", task="stubborn") == 2
 
     on_watch(story, stop_ms=500)
     assert "task-will-not-stop task=stubborn" in caplog.text
@@ -205,7 +205,7 @@ def test_whoever_cannot_be_told_of_it_does_not_hide_that_a_task_was_given_up(cap
         def deaf(name: str, error: BaseException) -> None:
             raise RuntimeError("deaf")
 
-        supervisor = Supervisor(watch.clock, watch.meters, Logger("test"), on_give_up=deaf)
+        supervisor = Supervisor(watch.clock, watch.metrics, Logger("test"), on_give_up=deaf)
         supervisor.start("link", watch.task("link", fails=3))
         await watch.clock.sleep(10_000)
         assert supervisor.running() == []

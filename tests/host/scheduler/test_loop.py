@@ -80,14 +80,14 @@ class FakeRegion:
 
     # What a scheduler asks
 
-    def sight(self) -> SchedulerView | None:
+    def view(self) -> SchedulerView | None:
         return SchedulerView(self.bench.state, self._now()) if self.reachable else None
 
     def changes(self) -> Feed:
         self.feeds.append(Feed())
         return self.feeds[-1]
 
-    async def say(self, command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
+    async def submit(self, command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
         self.said.append((self.clock.boot(), command))
         envelope = Envelope(ACTOR, command, self._now(), view=view, policy=policy, evidence=evidence)
         if not isinstance(command, c.Propose):
@@ -147,16 +147,16 @@ class Story:
         self.clock = VirtualClock(loop)
         self.region = FakeRegion(self.clock)
         self.bench = self.region.bench
-        self.meters = Metrics()
-        self.scheduling = SchedulerLoop(self.region, BUILT_IN, self.clock, self.meters, Logger("scheduler"))
+        self.metrics = Metrics()
+        self.scheduling = SchedulerLoop(self.region, BUILT_IN, self.clock, self.metrics, Logger("scheduler"))
         self.looks = 0
-        look = self.scheduling.scheduler.look
+        look = self.scheduling.scheduler.run_cycle
 
-        def counted(sight: SchedulerView) -> Any:
+        def counted(view: SchedulerView) -> Any:
             self.looks += 1
-            return look(sight)
+            return look(view)
 
-        self.scheduling.scheduler.look = counted  # type: ignore[method-assign]
+        self.scheduling.scheduler.run_cycle = counted  # type: ignore[method-assign]
         self.task: asyncio.Task[None] | None = None
 
     async def go_on(self, ms: int) -> None:
@@ -288,7 +288,7 @@ def test_a_proposal_that_was_lost_is_made_again_once_it_can_land_no_more() -> No
         life = it.bench.state.facts.settings.proposal_life
         assert life // 2 < second - first < life + 2_000
         assert len(placed_on(it.bench)) == 1
-        assert it.meters.counted("scheduler_unanswered") == 1
+        assert it.metrics.counted("scheduler_unanswered") == 1
 
     told(story)
 
@@ -371,7 +371,7 @@ def test_who_was_bound_beside_somebody_who_was_declined_is_looked_at_at_once() -
 
     async def story(it: Story) -> None:
         plugins = replace(BUILT_IN, binds=(Declines(),), reserves=(Declines(),))
-        it.scheduling = SchedulerLoop(it.region, plugins, it.clock, it.meters, Logger("scheduler"))
+        it.scheduling = SchedulerLoop(it.region, plugins, it.clock, it.metrics, Logger("scheduler"))
         it.bench.a_node(cpu=2000)
         it.bench.a_workload(a_template(cpu=1000), count=1, priority_class="critical")
         it.bench.a_workload(a_template(cpu=1000), count=2, uid=101, workload=2)
@@ -394,15 +394,15 @@ def test_what_is_declined_each_time_is_reserved_more_and_more_seldom_though_it_l
     async def story(it: Story) -> None:
         declines = Declines(1, 2)
         plugins = replace(BUILT_IN, binds=(declines,), reserves=(declines,))
-        say = it.region.say
+        say = it.region.submit
 
         async def from_afar(command: Any, view: int, policy: int, evidence: bytes) -> ProposalAnswer:
             answer = await say(command, view, policy, evidence)
             await it.clock.sleep(20)
             return answer
 
-        it.region.say = from_afar  # type: ignore[method-assign]
-        it.scheduling = SchedulerLoop(it.region, plugins, it.clock, it.meters, Logger("scheduler"))
+        it.region.submit = from_afar  # type: ignore[method-assign]
+        it.scheduling = SchedulerLoop(it.region, plugins, it.clock, it.metrics, Logger("scheduler"))
         it.bench.a_node(cpu=1000)
         it.bench.a_workload(a_template(cpu=1000), count=1)
         if requests == 2:  # of the same kind: one of them waits while the other one is reserved
@@ -473,7 +473,7 @@ def test_the_same_reasons_with_other_counts_are_told_now_and_then() -> None:
 
 def test_a_report_that_nobody_heard_is_made_again_at_the_next_look() -> None:
     async def story(it: Story) -> None:
-        say = it.region.say
+        say = it.region.submit
         fails = [True]
 
         async def faithless(command: Any, *rest: Any) -> ProposalAnswer:
@@ -482,7 +482,7 @@ def test_a_report_that_nobody_heard_is_made_again_at_the_next_look() -> None:
                 raise Unavailable("cut")
             return await say(command, *rest)
 
-        it.region.say = faithless  # type: ignore[method-assign,assignment]
+        it.region.submit = faithless  # type: ignore[method-assign,assignment]
         it.bench.a_workload(a_template(cpu=2000), count=1)
         await it.go_on(1_000)
         assert it.bench.state.requests[100][0].reasons == ()
@@ -508,7 +508,7 @@ def test_what_is_placed_soon_is_not_spoken_of() -> None:
 
 def test_of_many_that_wait_a_few_are_told_at_a_time_and_all_in_the_end() -> None:
     async def story(it: Story) -> None:
-        say, now, most = it.region.say, [0], [0]
+        say, now, most = it.region.submit, [0], [0]
 
         async def slowly(command: Any, *rest: Any) -> ProposalAnswer:
             now[0] += 1
@@ -517,7 +517,7 @@ def test_of_many_that_wait_a_few_are_told_at_a_time_and_all_in_the_end() -> None
             now[0] -= 1
             return await say(command, *rest)
 
-        it.region.say = slowly  # type: ignore[method-assign,assignment]
+        it.region.submit = slowly  # type: ignore[method-assign,assignment]
         for uid in range(100, 200):
             it.bench.a_workload(a_template(cpu=uid), count=1, uid=uid, workload=uid)
         await it.go_on(SOON_MS + 5_000)
@@ -573,7 +573,7 @@ def test_listening_that_ends_again_and_again_is_not_tried_all_the_time() -> None
 
 
 def caught(it: Story) -> int:
-    return sum(count for (name, _), count in it.meters.counts.items() if name == "scheduler_caught")
+    return sum(count for (name, _), count in it.metrics.counts.items() if name == "scheduler_caught")
 
 
 def test_a_node_and_a_request_that_nobody_told_of_are_caught_by_the_resync_and_counted() -> None:

@@ -78,7 +78,7 @@ def until_batch(last: int) -> Callable[[bytes], list[bytes]]:
 
 def refused(far: MirrorWorld) -> int:
     """How much of what it proposed was refused."""
-    return sum(count for (name, _), count in far.meters.counts.items() if name == "scheduler_refused")
+    return sum(count for (name, _), count in far.metrics.counts.items() if name == "scheduler_refused")
 
 
 def test_it_binds_what_waits_and_what_comes_later() -> None:
@@ -217,7 +217,7 @@ def test_a_state_that_differs_from_the_log_is_scheduled_by_no_more(monkeypatch: 
         first = session_of(region)
         far.mirror.state.pools.put("never-heard-of", 7)
         number = 4
-        while not far.meters.counted("mirror_differed"):
+        while not far.metrics.counted("mirror_differed"):
             await want(region, range(number, number + 1))
             number += 1
             await world.clock.sleep(2_000)
@@ -236,7 +236,7 @@ def test_a_new_leader_is_found_and_nothing_is_forgotten() -> None:
         await region.stop()
         start = region.ledger.identity.start
         assert start is not None
-        again = world.part(region.name, region.ledger.book, region.ledger.store, start)
+        again = world.part(region.name, region.ledger.definition, region.ledger.store, start)
         nodes = asyncio.create_task(keep_nodes(world, again))
         await again.start().leads()
         await want(again, range(4, 12))
@@ -262,7 +262,7 @@ def test_it_goes_on_at_once_under_a_leader_whose_time_is_lower() -> None:
         nodes = asyncio.create_task(keep_nodes(world, again))
         await want(again, range(4, 12))
         await world.until(lambda: len(bound(again)) == 12, 5_000)
-        assert far.meters.counted("scheduler_refused", code="expired") == 0
+        assert far.metrics.counted("scheduler_refused", code="expired") == 0
         nodes.cancel()
         await far.end()
 
@@ -289,7 +289,7 @@ def test_a_view_that_is_older_than_the_policy_allows_proposes_nothing_until_it_i
         region = await a_region(world, nodes=0)
         far = MirrorWorld(world, "far", (region.name,)).schedule()
         await with_freshness(region, 1_000)
-        await world.until(lambda: far.meters.counted("scheduler_reports", result="told") > 0)
+        await world.until(lambda: far.metrics.counted("scheduler_reports", result="told") > 0)
         hears, far.line.fate = far.line.fate, deaf
         await world.until(lambda: reasons(region) == ["stale-view"], 120_000)
         assert region.state.session_of["scheduler/far"], "it is still heard itself"

@@ -59,7 +59,7 @@ async def trimmed(region: Part) -> None:
 def never_whole(message: bytes) -> list[bytes]:
     """All but what says that there is nothing more."""
     found = read_message(message)
-    return [] if isinstance(found, LogHeartbeat) or (isinstance(found, LogBatch) and found.whole) else [message]
+    return [] if isinstance(found, LogHeartbeat) or (isinstance(found, LogBatch) and found.complete) else [message]
 
 
 def test_it_has_the_very_same_state_as_the_leader_batch_after_batch() -> None:
@@ -108,7 +108,7 @@ def test_a_stream_that_broke_goes_on_from_where_it_was() -> None:
         far.line.is_cut = False
         await far.has_all_of(region)
         assert far.mirror.shown.times == 1
-        assert region.ledger.meters.counted("mirror_loads") == 1
+        assert region.ledger.metrics.counted("mirror_loads") == 1
         assert first_value(far.streams()[-1].query, SINCE).startswith("log-eu:1:")
 
     told(story)
@@ -165,7 +165,7 @@ def test_another_log_or_one_that_went_backwards_takes_the_place_of_the_one_befor
         await far.has_all_of(after)
         assert far.mirror.state.facts.log_id == f"log-{other}"
         assert state_digest(far.mirror.state) == state_digest(after.state)
-        assert far.meters.counted("mirror_breaks", why="diverged") == 1
+        assert far.metrics.counted("mirror_breaks", why="diverged") == 1
 
     told(story)
 
@@ -184,8 +184,8 @@ def test_its_state_is_compared_with_the_digests_in_the_log(monkeypatch: pytest.M
         far.follow()
         await far.has_all_of(region)
         await write(world, region, 12)
-        assert far.meters.counted("state_digests_compared") >= 2
-        assert (far.meters.counted("mirror_differed"), far.mirror.shown.times) == (0, 1)
+        assert far.metrics.counted("state_digests_compared") >= 2
+        assert (far.metrics.counted("mirror_differed"), far.mirror.shown.times) == (0, 1)
 
     told(story)
 
@@ -202,14 +202,14 @@ def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: p
         said: list[str] = []
 
         def nothing_new(message: bytes) -> list[bytes]:
-            if not far.meters.counted("mirror_differed"):
+            if not far.metrics.counted("mirror_differed"):
                 return [message]
-            said.append(far.mirror.trouble)
+            said.append(far.mirror.last_error)
             return []
 
         far.line.fate = nothing_new
         await write(world, region, 8)
-        assert far.meters.counted("mirror_differed") == 1
+        assert far.metrics.counted("mirror_differed") == 1
         assert "the state here has digest" in said[0]
         await over
         assert far.mirror.state is not wrong
@@ -219,10 +219,10 @@ def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: p
         far.line.fate = lambda message: [message]
         await far.has_all_of(region)
         assert state_digest(far.mirror.state) == state_digest(region.state)
-        assert (far.meters.counted("mirror_differed"), far.mirror.shown.times) == (1, 2)
+        assert (far.metrics.counted("mirror_differed"), far.mirror.shown.times) == (1, 2)
         assert SINCE not in dict(far.streams()[-1].query)
         await write(world, region, 12)
-        assert (far.meters.counted("mirror_differed"), far.mirror.trouble) == (1, "")
+        assert (far.metrics.counted("mirror_differed"), far.mirror.last_error) == (1, "")
 
     told(story)
 
@@ -319,7 +319,7 @@ def test_nothing_beyond_the_durable_state_is_told() -> None:
         await want(region, range(4, 5))
         await far.has_all_of(region)
         await world.clock.sleep(1_000)
-        assert far.meters.counted("mirror_breaks", why="diverged") == 0
+        assert far.metrics.counted("mirror_breaks", why="diverged") == 0
         assert far.mirror.shown.times == 1
 
     told(story)
@@ -344,6 +344,6 @@ def test_a_stream_ends_when_its_token_is_revoked() -> None:
         )
         await world.clock.sleep(3_000)
         assert far.mirror.state.facts.seq < region.state.facts.seq
-        assert "unauthenticated" in far.mirror.trouble
+        assert "unauthenticated" in far.mirror.last_error
 
     told(story)

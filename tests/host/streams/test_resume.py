@@ -42,8 +42,8 @@ EITHER = pytest.mark.parametrize("remembered", [True, False], indirect=True)
 
 @EITHER
 def test_a_place_is_told_as_the_log_has_it_however_little_the_reader_names(remembered: None) -> None:
-    async def story(region: Part, places: list[RevisionToken]) -> None:
-        for place in places:
+    async def story(region: Part, tokens: list[RevisionToken]) -> None:
+        for place in tokens:
             assert await resume_point(region.ledger, place) == place
             assert await resume_point(region.ledger, RevisionToken(place.log_id, 0, place.seq, b"")) == place
 
@@ -52,9 +52,9 @@ def test_a_place_is_told_as_the_log_has_it_however_little_the_reader_names(remem
 
 @EITHER
 def test_what_is_not_in_this_log_is_not_gone_on_from(remembered: None) -> None:
-    async def story(region: Part, places: list[RevisionToken]) -> None:
-        head = places[-1]
-        others = replace(places[2], digest_start=b"\0" * 8), replace(head, log_id="log-us"), replace(head, seq=999)
+    async def story(region: Part, tokens: list[RevisionToken]) -> None:
+        head = tokens[-1]
+        others = replace(tokens[2], digest_start=b"\0" * 8), replace(head, log_id="log-us"), replace(head, seq=999)
         for other in others:
             with pytest.raises(Diverged):
                 await resume_point(region.ledger, other)
@@ -64,31 +64,31 @@ def test_what_is_not_in_this_log_is_not_gone_on_from(remembered: None) -> None:
 
 @EITHER
 def test_a_place_behind_which_the_log_is_trimmed_is_gone(remembered: None) -> None:
-    async def story(region: Part, places: list[RevisionToken]) -> None:
-        floor = places[3].seq
-        await region.ledger.store.trim(places[0].log_id, floor)
+    async def story(region: Part, tokens: list[RevisionToken]) -> None:
+        floor = tokens[3].seq
+        await region.ledger.store.trim(tokens[0].log_id, floor)
         with pytest.raises(Gone):
-            await resume_point(region.ledger, places[2])
-        assert await resume_point(region.ledger, places[4]) == places[4]
+            await resume_point(region.ledger, tokens[2])
+        assert await resume_point(region.ledger, tokens[4]) == tokens[4]
 
     told(story)
 
 
 @EITHER
 def test_where_the_store_does_not_say_nothing_is_told(remembered: None) -> None:
-    async def story(region: Part, places: list[RevisionToken]) -> None:
+    async def story(region: Part, tokens: list[RevisionToken]) -> None:
         async def fails(*_: object) -> list[StoredBatch]:
             raise StoreError("the disk is away")
 
         region.ledger.store.read = region.ledger.store.head = fails  # type: ignore[method-assign, assignment]
         with pytest.raises(NotReached, match="the disk is away"):
-            await resume_point(region.ledger, places[2])
+            await resume_point(region.ledger, tokens[2])
 
     told(story)
 
 
 def test_only_who_leads_sends() -> None:
-    async def story(region: Part, places: list[RevisionToken]) -> None:
+    async def story(region: Part, tokens: list[RevisionToken]) -> None:
         assert proven_leader(region.ledger) is region.ledger.leader
         await region.stop()
         with pytest.raises(NotLeading):

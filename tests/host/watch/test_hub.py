@@ -181,7 +181,7 @@ def test_publishing_to_nobody_does_not_even_ask_what_was_touched() -> None:
         deaf = WatchHub(replace(REGION, keys={}), watched.store, watched.token(0))
         watched.publish(deaf)
         assert deaf.head == watched.token(len(watched.batches))
-        assert deaf.meters.counted("watch_published") > 0
+        assert deaf.metrics.counted("watch_published") > 0
 
     told(story)
 
@@ -190,12 +190,12 @@ def test_a_closed_subscription_ends_and_leaves_nothing_behind() -> None:
     async def story(region: Region) -> None:
         hub = await region.hub()
         with await hub.subscribe(filter_for(node(region, 1), "workload")) as mine:
-            assert hub.meters.gauged("watch_subscribers") == 1
+            assert hub.metrics.gauged("watch_subscribers") == 1
             waiting = asyncio.create_task(heard(mine))
             await asyncio.sleep(0)
         assert await waiting == []
-        assert hub.meters.gauged("watch_subscribers") == 0
-        hub.book = replace(REGION, keys={})
+        assert hub.metrics.gauged("watch_subscribers") == 0
+        hub.definition = replace(REGION, keys={})
         await region.step(hub, 1)
 
     told(story)
@@ -271,7 +271,7 @@ def test_a_token_that_is_not_in_this_log_has_diverged(wrong: str, place: str) ->
         here = hub.head if place == "head" else region.log.token(4)
         with pytest.raises(Diverged, match="list again"):
             await hub.subscribe(EVERYTHING, WRONG[wrong](here))
-        assert hub.meters.gauged("watch_subscribers") == 0
+        assert hub.metrics.gauged("watch_subscribers") == 0
 
     told(story)
 
@@ -398,7 +398,7 @@ def test_a_slow_subscriber_is_bounded_and_misses_nothing(window: SubscriptionLim
             found += await heard(quick)
         assert not slow.is_live
         assert len(slow._waiting) <= 3
-        assert hub.meters.counted("watch_overflowed") == 1
+        assert hub.metrics.counted("watch_overflowed") == 1
         assert seqs(await heard(slow)) == seqs(found) == list(range(start + 1, hub.head.seq + 1))
         assert slow.is_live
 
@@ -412,7 +412,7 @@ def test_one_batch_is_taken_however_large_it_is() -> None:
         for _ in range(3):
             await region.back_and_forth(hub, 1, 1)
             assert len(await heard(mine)) == 1
-        assert hub.meters.counted("watch_overflowed") == 0
+        assert hub.metrics.counted("watch_overflowed") == 0
 
     told(story)
 
@@ -515,7 +515,7 @@ def test_touches_with_too_many_keys_end_rather_than_grow() -> None:
         await region.step(hub, 1, Phase.RUNNING, "running")
         await region.step(hub, 2)
         assert [one async for one in touches] == []
-        assert hub.meters.counted("watch_touches_left_out") == 1
+        assert hub.metrics.counted("watch_touches_left_out") == 1
 
     told(story)
 
@@ -533,7 +533,7 @@ def test_touches_that_nobody_holds_any_more_cost_nothing() -> None:
         task.cancel()
         await asyncio.wait({task})
         del task
-        hub.book = replace(REGION, keys={})
+        hub.definition = replace(REGION, keys={})
         await region.step(hub, 2)
 
     told(story)

@@ -76,10 +76,10 @@ class Assigned:
         said: list[Any] = []
         for _ in range(ROUNDS_MAX):
             outcome = AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
-            assert outcome.again_at is None or outcome.again_at > self.bench.at
-            if not outcome.send:
+            assert outcome.requeue_at is None or outcome.requeue_at > self.bench.at
+            if not outcome.commands:
                 return
-            for wanted in outcome.send:
+            for wanted in outcome.commands:
                 said.append(wanted.command)
                 self.looks += 1
                 answer = self.bench.send(ASSIGNMENT, wanted.command)

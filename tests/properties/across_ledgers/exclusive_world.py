@@ -183,7 +183,7 @@ class Region:
 
     def _looks(self, controller: Reconciler[RegionState]) -> list[Any]:
         keys = list(controller.keys(self.state))
-        return [wanted for key in keys for wanted in controller.reconcile(self.state, key, self.bench.at).send]
+        return [wanted for key in keys for wanted in controller.reconcile(self.state, key, self.bench.at).commands]
 
     def work(self, *, ends: bool) -> None:
         """What waits is placed and serves, as far as it may; what must end does so only if `ends`."""
@@ -262,7 +262,7 @@ class World:
             sent = [
                 wanted
                 for key in keys
-                for wanted in AssignmentReconciler().reconcile(self.state, key, self.bench.at).send
+                for wanted in AssignmentReconciler().reconcile(self.state, key, self.bench.at).commands
             ]
             if not sent:
                 return

@@ -174,7 +174,7 @@ class Between(RuleBasedStateMachine):
     def look(self) -> int:
         """The controller looks. Whatever it offers is accepted, and goes into the stream of its region."""
         self.bench.later(1)
-        sent = GrantReconciler().reconcile(self.bench.state, ACCOUNT, self.bench.at).send
+        sent = GrantReconciler().reconcile(self.bench.state, ACCOUNT, self.bench.at).commands
         for wanted in sent:
             answer = self.bench.send(GRANT, wanted.command)
             assert isinstance(answer, Committed), (wanted.command, answer)

@@ -89,7 +89,7 @@ class Story:
                 region_reports.ReportCommand(Report("eu", position, (), summary), ((region_reports.SUMMARY, summary),))
             )
         for word in words:
-            self._told.update(word.told)
+            self._told.update(word.reported)
             self.reports.append(word.command)
 
 

@@ -18,7 +18,7 @@ from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION, RULES
 from tests.support.ledgers.region import REPLICA, SCHEDULER, RegionBench, a_template
 
-ALONE = replace(REGION, rules={command: replace(rule, in_a_row=None) for command, rule in RULES.items()})
+ALONE = replace(REGION, rules={command: replace(rule, coalescer=None) for command, rule in RULES.items()})
 
 
 def a_region() -> RegionBench:
@@ -83,9 +83,9 @@ def test_a_row_of_proposals_is_decided_as_one_after_another_would_be(program: li
     for book in (REGION, ALONE):
         state = REGION_BEFORE.state.fork()
         draft = BatchDraft(book, state)
-        answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in sent]
+        answers = [draft.add(envelope, REGION_BEFORE.at) for envelope in sent]
         raw, digest = draft.seal()
-        draft.land()
+        draft.commit()
         outcomes.append((answers, raw, digest))
         states.append(state)
     assert outcomes[0] == outcomes[1]
@@ -98,7 +98,7 @@ def test_a_row_ends_where_protected_room_begins() -> None:
     """Four nodes of 4 cpu, of which 6 are kept for another tenant: ten slots of 1 cpu fit."""
     draft = BatchDraft(REGION, REGION_BEFORE.state.fork())
     program = [(101, [c.SlotPlacement(ordinal, NODES[ordinal % 4])], False, True, 0, 0) for ordinal in range(12)]
-    answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
+    answers = [draft.add(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
     assert sum(isinstance(answer, Committed) for answer in answers) == 10
 
 
@@ -110,7 +110,7 @@ def test_of_two_requests_in_turn_each_leaves_what_the_other_has_taken() -> None:
         for ordinal in range(8)
         for uid in (101, 102)
     ]
-    answers = [draft.consider(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
+    answers = [draft.add(envelope, REGION_BEFORE.at) for envelope in envelopes(program)]
     taken = [
         1000 if step[0] == 101 else 500
         for step, one in zip(program, answers, strict=True)

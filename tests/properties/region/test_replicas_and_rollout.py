@@ -156,7 +156,7 @@ class Story:
         region = self.region
         for looks in count():
             assert looks < LOOKS_MOST, "they are not silent yet"
-            sent = [(one.name, wanted.command) for one in controllers for wanted in region.look(one).send]
+            sent = [(one.name, wanted.command) for one in controllers for wanted in region.look(one).commands]
             if not sent:
                 return
             chance.shuffle(sent)

@@ -52,10 +52,10 @@ def large() -> list[Proposal]:
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(region.state)
     attempts: list[Proposal] = []
-    while (attempt := scheduler.look(SchedulerView(region.state, AT))[0]) is not None:
+    while (attempt := scheduler.run_cycle(SchedulerView(region.state, AT))[0]) is not None:
         attempts.append(attempt)
-        scheduler.landed(attempt, _commit(region, attempt, len(attempts)), [])
-        scheduler.hear(region.state, _touched(attempt), pack_revision(region.state.facts.seq, INDEX_MAX), AT)
+        scheduler.on_accepted(attempt, _commit(region, attempt, len(attempts)), [])
+        scheduler.observe(region.state, _touched(attempt), pack_revision(region.state.facts.seq, INDEX_MAX), AT)
     return attempts
 
 
@@ -64,11 +64,11 @@ def _commit(region: BenchRegion, attempt: Proposal, number: int) -> int:
     envelope = Envelope(
         SCHEDULER, attempt.command, AT, region.session, number, view=attempt.view, policy=attempt.policy
     )
-    answer = draft.consider(envelope, AT)
+    answer = draft.add(envelope, AT)
     assert isinstance(answer, Committed), answer
     assert not answer.answer, "something was refused"
     draft.seal()
-    draft.land()
+    draft.commit()
     return answer.revision
 
 

@@ -45,13 +45,13 @@ def a_worn_region(seed: int) -> tuple[World, Follower]:
     return world, follower
 
 
-def has_a_way(node: Node, room: NodeUsage, ask: SlotAsk, there: tuple[str, ...]) -> bool:
+def has_a_way(node: Node, usage: NodeUsage, ask: SlotAsk, there: tuple[str, ...]) -> bool:
     """Whether the ledger takes such a slot with any devices and ports, beside whoever is there."""
     first, last = node.ports
-    free = [port for port in range(first, last + 1) if port not in room.ports] if last else []
+    free = [port for port in range(first, last + 1) if port not in usage.ports] if last else []
     ports = tuple(free[: ask.template.ports])
     return any(
-        feasible(node, room, ask.template, ask.tenant, devices, ports, firm=ask.firm, there=there) is None
+        feasible(node, usage, ask.template, ask.tenant, devices, ports, firm=ask.firm, there=there) is None
         for devices in combinations(range(len(node.devices)), ask.template.gpus)
     )
 

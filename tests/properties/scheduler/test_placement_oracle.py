@@ -61,7 +61,7 @@ def told(bench: RegionBench, slot: Slot, node: Node) -> set[str]:
             slot.assignment, slot.template, (c.SlotPlacement(slot.ordinal, node.uid, devices, ports),)
         )
         envelope = Envelope(principal("scheduler"), c.Propose((group,), bench.at + 1_000), bench.at, policy=valid)
-        answer = BatchDraft(REGION, state).consider(envelope, bench.at)
+        answer = BatchDraft(REGION, state).add(envelope, bench.at)
         if isinstance(answer, Committed):
             return set()
         assert isinstance(answer, Refused), answer

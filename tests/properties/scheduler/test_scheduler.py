@@ -95,7 +95,7 @@ class Desk:
         raise AssertionError("no rest after five minutes")
 
     def is_waiting_for_time(self, follower: Follower) -> bool:
-        until = [asleep.until for asleep in follower.scheduler.queue.asleep.values()]
+        until = [asleep.until for asleep in follower.scheduler.queue.blocked.values()]
         return bool(follower.scheduler.flight.parts) or any(time < self.bench.at + NEVER_MS // 2 for time in until)
 
 
@@ -109,6 +109,6 @@ def test_schedulers_with_old_views_come_to_rest_and_nothing_is_bound_twice(seed:
         desk.come_to_rest()
         assert list(placeable(desk.bench)) == []
         for follower in desk.followers:
-            assert not follower.scheduler.shunned.now, "no node was at fault"
+            assert not follower.scheduler.quarantine.now, "no node was at fault"
             flight = follower.scheduler.flight
             assert (flight.parts, flight.spent, flight.firm, flight.members) == ({}, {}, ZERO, {})

@@ -68,7 +68,7 @@ def test_a_scheduler_that_starts_anew_decides_as_one_that_heard_every_change(see
         assert _order(twin) == _order(live.scheduler)
         under_way: list[Proposal] = []
         while True:  # what is in flight is the same for both
-            found, _ = twin.look(SchedulerView(live.state, world.bench.at))
+            found, _ = twin.run_cycle(SchedulerView(live.state, world.bench.at))
             attempt = live.look()
             assert as_decided(attempt) == as_decided(found)
             if attempt is None:

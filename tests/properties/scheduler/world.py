@@ -342,6 +342,6 @@ def takes(bench: RegionBench, assignment: int, digest: str, ordinal: int, node: 
         group = c.PlacementGroup(assignment, digest, (c.SlotPlacement(ordinal, node.uid, devices, ports),))
         command = c.Propose((group,), bench.at + 1_000)
         envelope = Envelope(principal("scheduler"), command, bench.at, policy=policy)
-        if isinstance(BatchDraft(REGION, bench.state).consider(envelope, bench.at), Committed):
+        if isinstance(BatchDraft(REGION, bench.state).add(envelope, bench.at), Committed):
             return True
     return False

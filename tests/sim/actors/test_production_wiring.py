@@ -66,7 +66,7 @@ def serving(scene: SimulatedCluster, region: str) -> int:
 
 
 def counted(scene: SimulatedCluster, name: str) -> int:
-    return sum(meters.counted(name) for meters in scene.servers.meters)
+    return sum(meters.counted(name) for meters in scene.servers.metrics)
 
 
 @pytest.mark.parametrize(("region", "apart"), [("eu", 1), ("us", 0)])
@@ -88,7 +88,7 @@ def test_a_region_with_one_scheduler_more_has_one_apart_and_one_beside_its_leade
         sessions = [one.principal for one in scene.audits[region].state.sessions.values()]
         assert [one for one in sessions if one.startswith("scheduler/")] == [f"scheduler/{region}-s1"]
         assert scene.cast.schedulers[region] == [f"{region}-s1"]
-        beside = [scene.servers.ledgers[name].beside for name in scene.cast.servers[region]]
+        beside = [scene.servers.ledgers[name].leader_tasks for name in scene.cast.servers[region]]
         assert all("scheduler" in one for one in beside)
 
     told(a_world(region), story, odd=(PlannedVariant(f"region/{region}", "scheduler", 7),))
@@ -169,7 +169,7 @@ def test_a_stale_view_grows_old_while_its_session_lives_on(draw: int) -> None:
 
 def test_servers_of_a_world_have_as_many_workers_as_those_of_production() -> None:
     async def story(scene: SimulatedCluster) -> None:
-        assert scene.servers.manner.care is CONTROLLER_OPTIONS
+        assert scene.servers.manner.controller_options is CONTROLLER_OPTIONS
 
     told(a_world(), story)
 

@@ -29,11 +29,11 @@ class Scribe:
 
     async def write(self, *envelopes: Envelope[object]) -> list[Committed]:
         draft = BatchDraft(REGION, self.state)
-        answers = [draft.consider(envelope, T0) for envelope in envelopes]
+        answers = [draft.add(envelope, T0) for envelope in envelopes]
         landed = [answer for answer in answers if isinstance(answer, Committed)]
         assert len(landed) == len(answers), answers
         raw, digest = draft.seal()
-        draft.land()
+        draft.commit()
         await self.append(raw, digest)
         return landed
 

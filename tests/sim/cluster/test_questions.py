@@ -61,7 +61,7 @@ def test_counters_are_told_by_how_much_they_moved_since() -> None:
     answers, one = a_run(FULL, POWER, seconds=60)
     struck = one.struck
     assert struck is not None
-    now = sum(meters.counted("commands") for meters in one.scene.servers.meters)
+    now = sum(meters.counted("commands") for meters in one.scene.servers.metrics)
     assert f"commands +{now - struck.counts['meter.commands']}" in answers["telemetry"]
 
 

@@ -111,7 +111,7 @@ def another_reason_told(patch: pytest.MonkeyPatch) -> None:
 
 def spread_ignored(patch: pytest.MonkeyPatch) -> None:
     """Neither the scheduler nor the ledger counts over domains, nor are those preferred that have few."""
-    patch.setattr(DomainRules, "shut", lambda _self, _lane: None)
+    patch.setattr(DomainRules, "closed_by", lambda _self, _lane: None)
     patch.setattr(DomainRules, "evenness_of", lambda _self, _where: 0)
     patch.setattr(EvennessScore, "score", lambda _self, _window: None)
     patch.setattr(proposals, "check_domains", lambda *_args: None)
@@ -125,17 +125,17 @@ def scheduler_not_woken(patch: pytest.MonkeyPatch) -> None:
 def scheduler_not_woken_and_not_counted(patch: pytest.MonkeyPatch) -> None:
     """The same, and what only the resync has noticed is not counted."""
     scheduler_not_woken(patch)
-    patch.setattr(Scheduler, "take_caught", lambda _self: 0)
+    patch.setattr(Scheduler, "take_resync_hits", lambda _self: 0)
 
 
 def controllers_not_woken(patch: pytest.MonkeyPatch) -> None:
     """RULES 21: the controller of replicas is told of no change."""
-    hear = Controller.hear
+    hear = Controller.on_change
 
     def deaf(self: Any, state: Any, change: Any) -> None:
         hear(self, state, type(change)(change.revision, () if self.name == "replica" else change.keys))
 
-    patch.setattr(Controller, "hear", deaf)
+    patch.setattr(Controller, "on_change", deaf)
 
 
 def one_slot_too_many(patch: pytest.MonkeyPatch) -> None:
@@ -276,12 +276,12 @@ def stops_are_not_heard(patch: pytest.MonkeyPatch) -> None:
 
 def workloads_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """RULES 21: what a region tells the platform is not woken by its workloads, and the resync makes up for it."""
-    hear = DirtyObjects.hear
+    hear = DirtyObjects.on_change
 
     def deaf(self: Any, state: Any, keys: Any, now: int) -> None:
         hear(self, state, [key for key in keys if key[0] == CURSOR], now)
 
-    patch.setattr(DirtyObjects, "hear", deaf)
+    patch.setattr(DirtyObjects, "on_change", deaf)
 
 
 def distance_not_asked(patch: pytest.MonkeyPatch) -> None:

@@ -64,12 +64,12 @@ def session_epoch_ignored(patch: pytest.MonkeyPatch) -> None:
     """RULES 3: a machine may act in any session it ever had, and an agent for its node whatever session that has."""
     refuse_machine, refuse_agent = authorization._refuse_machine, transitions._refuse_agent
 
-    def any_session(state: Any, case: CommandContext, rule: Any) -> Any:
-        case.session = state.sessions.get(case.envelope.session)
-        return None if case.envelope.session else refuse_machine(state, case, rule)
+    def any_session(state: Any, ctx: CommandContext, rule: Any) -> Any:
+        ctx.session = state.sessions.get(ctx.envelope.session)
+        return None if ctx.envelope.session else refuse_machine(state, ctx, rule)
 
-    def any_life(state: Any, case: CommandContext, edge: Any, slot: Any, node: Any) -> Any:
-        present = CommandContext(replace(case.envelope, session=node.session), case.at, case.revision)
+    def any_life(state: Any, ctx: CommandContext, edge: Any, slot: Any, node: Any) -> Any:
+        present = CommandContext(replace(ctx.envelope, session=node.session), ctx.at, ctx.revision)
         return refuse_agent(state, present, edge, slot, node)
 
     patch.setattr(authorization, "_refuse_machine", any_session)
@@ -101,8 +101,8 @@ def renewal_without_proof(patch: pytest.MonkeyPatch) -> None:
         return await settled(self, FOR_EVER_MS)
 
     patch.setattr(TermProof, "age", never_old)
-    patch.setattr(TermProof, "is_young", lambda self, _settings: age(self) is not None)
-    patch.setattr(TermProof, "worth", lambda _self, settings: settings.session_lease)
+    patch.setattr(TermProof, "is_fresh", lambda self, _settings: age(self) is not None)
+    patch.setattr(TermProof, "lease_left", lambda _self, settings: settings.session_lease)
     patch.setattr(AppendTask, "settled", patient)
 
 

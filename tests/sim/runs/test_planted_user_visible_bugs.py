@@ -92,7 +92,7 @@ def models_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def apart_ignored(patch: pytest.MonkeyPatch) -> None:
     """Neither the scheduler nor the ledger keeps members of a group apart."""
-    crowded, shut = domains.check_domains, DomainRules.shut
+    crowded, shut = domains.check_domains, DomainRules.closed_by
 
     def together(count: Any, standing: Any, reach: Any, node: Any) -> Any:
         return crowded(count, standing._replace(template=replace(standing.template, apart=())), reach, node)
@@ -102,7 +102,7 @@ def apart_ignored(patch: pytest.MonkeyPatch) -> None:
         return None if found is not None and found[0] is Code.APART else found
 
     patch.setattr(proposals, "check_domains", together)
-    patch.setattr(DomainRules, "shut", open_)
+    patch.setattr(DomainRules, "closed_by", open_)
     patch.setattr(DomainRules, "takes", lambda _self, _node: 1_000)
 
 

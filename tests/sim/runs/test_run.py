@@ -57,7 +57,7 @@ def test_whoever_heard_badly_hears_well_once_the_world_is_calm(monkeypatch: pyte
     heard: list[bool] = []
 
     def after(self: SettlePhase) -> None:
-        ears = list(self.scene.servers.ears.values())
+        ears = list(self.scene.servers.watch_faults.values())
         for one in ears:
             one.become(Random(1))
         calm(self)
@@ -107,7 +107,7 @@ def test_a_task_of_a_server_that_is_given_up_is_found(monkeypatch: pytest.Monkey
 
     def give_up(self: SettlePhase) -> None:
         calm(self)
-        self.scene.servers.meters[0].count("task_gave_up", task="link")
+        self.scene.servers.metrics[0].count("task_gave_up", task="link")
 
     monkeypatch.setattr(SettlePhase, "calm", give_up)
     assert {finding.promise for finding in run(SCENARIO, 1).findings} == {"nothing-fails"}

@@ -23,11 +23,11 @@ from tests.support.ledgers.region import ROOT
 class Door:
     """A way to a store that falls silent when its process dies: an append takes a while, and lands all the same."""
 
-    def __init__(self, store: MemoryStore, life: Incarnation, takes_ms: int = 20) -> None:
+    def __init__(self, store: MemoryStore, incarnation: Incarnation, takes_ms: int = 20) -> None:
         self._store = store
         self._takes = takes_ms
         self._dead = asyncio.Event()
-        life.on_death(self._dead.set)
+        incarnation.on_death(self._dead.set)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -56,9 +56,9 @@ class Servers:
     def machine(self, name: str) -> SimMachine:
         clock = SimClock(self.loop)
 
-        async def program(life: Incarnation) -> None:
-            door: Any = Door(self.store, life)
-            ledger = Ledger(REGION, door, clock, ServerIdentity(life.name, start_log()))
+        async def program(incarnation: Incarnation) -> None:
+            door: Any = Door(self.store, incarnation)
+            ledger = Ledger(REGION, door, clock, ServerIdentity(incarnation.name, start_log()))
             self.ledgers[name] = ledger
             await ledger.run()
 

@@ -37,7 +37,7 @@ class World:
 
         def echo(body: bytes) -> Reply:
             self.served.append(body.decode())
-            return Reply(body=b"%s.%d:%s" % (name.encode(), peer.life, body))
+            return Reply(body=b"%s.%d:%s" % (name.encode(), peer.incarnation, body))
 
         async def tick(count: int) -> AsyncIterator[bytes]:
             try:
@@ -65,7 +65,7 @@ class World:
     async def outcome(self, body: str = "x", *, by: Transport | None = None, to: str = "b", ms: int = 1_000) -> str:
         """What came of a question: the answer, or the name of what was raised."""
         try:
-            return (await (by or self.a).ask(to, get("/echo", body.encode()), ms)).body.decode()
+            return (await (by or self.a).call(to, get("/echo", body.encode()), ms)).body.decode()
         except TransportError as error:
             return type(error).__name__
 
@@ -367,7 +367,7 @@ def test_a_peer_that_does_not_listen_yet_refuses_connections_until_it_has_starte
 
 def test_what_a_dying_peer_was_asked_is_not_answered_nor_done_by_its_next_life() -> None:
     async def story(world: World) -> None:
-        serving = asyncio.create_task(world.a.ask("b", get("/slow", b"5000"), 60_000))
+        serving = asyncio.create_task(world.a.call("b", get("/slow", b"5000"), 60_000))
         reading = asyncio.create_task(world.read(100))
         await after(150)
         under_way = asyncio.create_task(world.outcome(ms=60_000))
@@ -390,7 +390,7 @@ def test_a_call_of_a_dead_life_never_resumes_not_even_at_its_deadline() -> None:
         asking = asyncio.create_task(world.outcome(ms=100))
         reading = asyncio.create_task(world.read(3, idle_ms=100))
         await after(5)
-        slow = asyncio.create_task(world.a.ask("b", get("/slow", b"50"), 100))
+        slow = asyncio.create_task(world.a.call("b", get("/slow", b"50"), 100))
         await asyncio.sleep(0)
         world.a.die()
         again = asyncio.create_task(world.outcome())
@@ -421,7 +421,7 @@ def test_an_answer_that_came_in_the_moment_of_death_is_not_heard() -> None:
 
 def test_a_machine_that_was_isolated_before_it_died_tells_nobody() -> None:
     async def story(world: World) -> None:
-        asking = asyncio.create_task(world.a.ask("b", get("/slow", b"5000"), 700))
+        asking = asyncio.create_task(world.a.call("b", get("/slow", b"5000"), 700))
         await after(100)
         world.network.isolate("b")
         world.b.die()
@@ -435,7 +435,7 @@ def test_a_machine_that_was_isolated_before_it_died_tells_nobody() -> None:
 
 def test_a_pause_ends_with_the_life_and_what_it_had_to_say_is_never_said() -> None:
     async def story(world: World) -> None:
-        asking = asyncio.create_task(world.a.ask("b", get("/slow", b"100"), 60_000))
+        asking = asyncio.create_task(world.a.call("b", get("/slow", b"100"), 60_000))
         await after(50)
         world.network.pause("b")
         await after(100)
@@ -496,7 +496,7 @@ def test_what_is_served_runs_in_the_context_of_the_server_and_not_of_the_asker()
         whose.set("server")
         world.b.serve(who)
         whose.set("asker")
-        assert (await world.a.ask("b", get("/who"), 100)).body == b"server"
+        assert (await world.a.call("b", get("/who"), 100)).body == b"server"
 
     tell(story)
 
@@ -551,6 +551,6 @@ def test_a_rough_hour_meets_every_fault() -> None:
 def test_a_peer_that_nobody_ever_was_is_unreachable_in_calm_weather() -> None:
     async def story(world: World) -> None:
         with pytest.raises(Unreachable):
-            await world.a.ask("nobody", get("/echo"), 100)
+            await world.a.call("nobody", get("/echo"), 100)
 
     tell(story)

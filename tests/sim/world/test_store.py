@@ -149,7 +149,7 @@ async def test_a_store_that_says_full_has_written_nothing() -> None:
     with pytest.raises(StoreError, match="no room for chunk c"):
         await door.put_chunk(1, "c", b"raw")
     await asyncio.sleep(60)
-    assert (await door.head(), await door.leftovers()) == (Head(), [])
+    assert (await door.head(), await door.unfinished()) == (Head(), [])
     assert store.happened["full"] == 2
 
 
@@ -264,9 +264,9 @@ def test_a_crash_of_the_machine_does_not_call_back_what_it_sent() -> None:
     store = a_store(StoreConditions(latency_ms=(100, 100)))
     batch = a_batch(Head())
 
-    async def program(life: Incarnation) -> None:
+    async def program(incarnation: Incarnation) -> None:
         door = store.door("one")
-        life.on_death(door.die)
+        incarnation.on_death(door.die)
         await door.append(Head(), batch)
 
     async def story() -> None:
@@ -337,7 +337,7 @@ async def test_a_power_cut_loses_or_tears_what_no_manifest_made_durable_and_noth
         try:
             left = await door.get_chunk(3, "c")
         except StoreCorrupt:
-            assert await door.leftovers() == []
+            assert await door.unfinished() == []
             seen.add("lost")
         else:
             assert raw.startswith(left)
@@ -383,7 +383,7 @@ async def test_a_power_cut_finds_nothing_of_chunks_that_were_refused_dropped_or_
         await door.put_chunk(2, "refused", b"raw")
     store.power_cut()
     assert not {"chunks_lost", "chunks_torn"} & store.happened.keys()
-    assert await door.leftovers() == []
+    assert await door.unfinished() == []
 
 
 @on_virtual_time

@@ -41,7 +41,7 @@ class Small:
 
     async def ping(self, a: str, b: str) -> str:
         try:
-            reply = await self.processes[a].transport.ask(b, Request("GET", "/ping", body=a.encode()), 2_000)
+            reply = await self.processes[a].transport.call(b, Request("GET", "/ping", body=a.encode()), 2_000)
             return reply.body.decode()
         except TransportError as error:
             return type(error).__name__

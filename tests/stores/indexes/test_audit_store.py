@@ -53,7 +53,7 @@ def test_who_fills_the_audit_loses_its_own_oldest_entries_and_nobody_elses(where
             left = [one.seq for one in (await kept.find(AuditIndexQuery(actor=actor, limit=500))).items]
             assert left[0] == 400, "the newest stay"
             assert left[-1] > 1
-        assert (await kept.place()).since >= 1, "and it is told from when on it is whole"
+        assert (await kept.position()).since >= 1, "and it is told from when on it is whole"
         assert await kept.tidy(0, 0) >= 0
         assert (await kept.find(AuditIndexQuery())).items == (), "where there is no room nothing is kept"
         await kept.close()

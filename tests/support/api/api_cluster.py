@@ -105,17 +105,17 @@ class Part:
         world: Around,
         name: str,
         peer: Peer,
-        book: LedgerDefinition[Any],
+        definition: LedgerDefinition[Any],
         store: Store,
         start: StartLog,
         limits: ServerLimits,
     ) -> None:
         self.name = name
         self.peer = peer
-        self.ledger: Ledger[Any] = Ledger(book, store, world.clock, ServerIdentity(name, start))
-        self.decisions = DecisionIndex(self.ledger, MemoryDecisionStore()) if book is REGION else None
+        self.ledger: Ledger[Any] = Ledger(definition, store, world.clock, ServerIdentity(name, start))
+        self.decisions = DecisionIndex(self.ledger, MemoryDecisionStore()) if definition is REGION else None
         admission = ServerAdmission(self.ledger)
-        self.ledger.beside["servers"] = admission.run
+        self.ledger.leader_tasks["servers"] = admission.run
         #: The file in which this server keeps its token: who starts it anew hands it on.
         self.file = TokenFile()
         self.token = ServerTokenKeeper(self.ledger, self.file, token_source(Random(name)), admission.wake)
@@ -187,14 +187,14 @@ class World:
     def part(
         self,
         name: str,
-        book: LedgerDefinition[Any],
+        definition: LedgerDefinition[Any],
         store: Store | None,
         start: StartLog,
         limits: ServerLimits | None = None,
     ) -> Part:
         """A server that was not started yet."""
         part = Part(
-            self, name, self.network.join(name), book, store or MemoryStore(name), start, limits or ServerLimits()
+            self, name, self.network.join(name), definition, store or MemoryStore(name), start, limits or ServerLimits()
         )
         self.parts.append(part)
         return part
@@ -224,7 +224,7 @@ class World:
 
     async def platform_servers(self) -> list[ServerToken]:
         """The tokens of the platform's servers that there are by now, as its log has them."""
-        platform = [one for one in self.parts if one.ledger.book is PLATFORM]
+        platform = [one for one in self.parts if one.ledger.definition is PLATFORM]
         await self.until(lambda: all(one.is_known() for one in platform))
         return [row for one in platform[:1] for row in one.state.servers.values()]
 
@@ -264,7 +264,7 @@ class World:
     ) -> Answer:
         """One request of the owner of a token; writes get a key of their own unless one is named."""
         request = self.request(verb, path, body, token=token, key=key, **headers)
-        return Answer(await self.caller.ask(to, request, 60_000))
+        return Answer(await self.caller.call(to, request, 60_000))
 
     def request(
         self, verb: str, path: str, body: Any = None, *, token: str = "operator", key: str = "", **headers: str

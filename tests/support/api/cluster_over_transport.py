@@ -38,12 +38,12 @@ LIFE = 86_400_000
 QUICK = replace(DEFAULTS, proof_interval=50, session_lease=2_000, suspect_after=1_500)
 
 
-async def begun(book: LedgerDefinition[Any], start: StartLog, at: Instant) -> MemoryStore:
+async def begun(definition: LedgerDefinition[Any], start: StartLog, at: Instant) -> MemoryStore:
     """A store with a log that has begun, so that its settings count from the first moment on. One server has it to
     itself until it is said to be shared: the first leader need not wait."""
-    draft = BatchDraft(book, book.empty())
+    draft = BatchDraft(definition, definition.empty())
     for command in (start, StartTerm(1, "nobody")):
-        draft.consider(Envelope("ledger", command, at), at)
+        draft.add(Envelope("ledger", command, at), at)
     raw, digest = draft.seal()
     store = MemoryStore(start.log_id)
     store.shared = False
@@ -59,12 +59,12 @@ class Server(Part):
         world: ClusterOverTransport,
         name: str,
         peer: Peer,
-        book: LedgerDefinition[Any],
+        definition: LedgerDefinition[Any],
         store: MemoryStore,
         start: StartLog,
         limits: ServerLimits,
     ) -> None:
-        super().__init__(world, name, peer, book, store, start, limits)
+        super().__init__(world, name, peer, definition, store, start, limits)
         self.store = store
         self.link: Link | None = None
 
@@ -85,10 +85,10 @@ class ClusterOverTransport:
             _, self._asker = await self.wire.join("asker")
         return self._asker
 
-    async def server(self, name: str, book: LedgerDefinition[Any], store: MemoryStore, start: StartLog) -> Server:
+    async def server(self, name: str, definition: LedgerDefinition[Any], store: MemoryStore, start: StartLog) -> Server:
         """A server that was not started yet."""
         known_as, peer = await self.wire.join(name)
-        server = Server(self, known_as, peer, book, store, start, self.limits)
+        server = Server(self, known_as, peer, definition, store, start, self.limits)
         self.servers.append(server)
         return server
 
@@ -117,8 +117,8 @@ class ClusterOverTransport:
             token = (("authorization", bearer(f"region-{name}")),)
             where = PlatformTarget(tuple(one.name for one in platform), name, server.name, lambda: token)
             server.link = Link(server.ledger, server.peer, self.clock, where)
-            server.api.desk.link = server.link
-            server.ledger.beside["link"] = server.link.run
+            server.api.ctx.link = server.link
+            server.ledger.leader_tasks["link"] = server.link.run
         return await server.start().leads()
 
     def token(self, name: str, principal: str) -> Token:

@@ -69,7 +69,7 @@ class Platform:
 
     # A blocking transport
 
-    def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         self.asked.append(request)
         if self.unreachable:
             raise Unreachable("connection refused")

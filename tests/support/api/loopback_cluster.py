@@ -37,7 +37,7 @@ def loopback() -> Iterator[dict[str, str]]:
     async def hurried(world: ClusterOverTransport) -> dict[str, str]:
         urls = await both(world)
         for server in world.servers:  # from now on, what waits for what never comes is told so soon
-            server.api.desk.limits = replace(LIMITS, timeout_ms=TIMEOUT_MS, timeout_most_ms=TIMEOUT_MS)
+            server.api.ctx.limits = replace(LIMITS, timeout_ms=TIMEOUT_MS, timeout_most_ms=TIMEOUT_MS)
         return urls
 
     with serving(hurried) as urls:

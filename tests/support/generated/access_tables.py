@@ -140,7 +140,7 @@ async def _prepared(world: World) -> tuple[Part, Part]:
 
 async def _followed(world: World, leader: Part, name: str, store: MemoryStore, start: StartLog) -> None:
     """A follower that has all that its leader has: what is not in the log, too."""
-    follower = world.part(name, leader.ledger.book, store, start)
+    follower = world.part(name, leader.ledger.definition, store, start)
     await follower.start().follows()
     await world.until(lambda: follower.is_known() and follower.state.facts.seq == leader.state.facts.seq)
     for spec in leader.state.TABLES:
@@ -270,7 +270,7 @@ async def commands(world: World, parts: dict[str, Part]) -> Table:
     """Every command of both ledgers, in an envelope: whether its sender may send it at all."""
     table: Table = {}
     for where in PLACES:
-        for rule in parts[where.ledger].ledger.book.rules.values():
+        for rule in parts[where.ledger].ledger.definition.rules.values():
             tag, command = tag_of(rule.command), example(rule.command)
             for column, token, actor in ASKERS:
                 world.keys += 1
@@ -312,10 +312,14 @@ async def rights(world: World, parts: dict[str, Part]) -> Table:
         await DecidingRegion(parts["region"], world.clock.wall).ship(
             c.ShippedPrincipal(principal), c.ShippedToken(token)
         )
-    await world.until(lambda: len({part.state.facts.seq for part in world.parts if part.ledger.book is PLATFORM}) == 1)
-    await world.until(lambda: len({part.state.facts.seq for part in world.parts if part.ledger.book is REGION}) == 1)
+    await world.until(
+        lambda: len({part.state.facts.seq for part in world.parts if part.ledger.definition is PLATFORM}) == 1
+    )
+    await world.until(
+        lambda: len({part.state.facts.seq for part in world.parts if part.ledger.definition is REGION}) == 1
+    )
     for where in PLACES:
-        for rule in parts[where.ledger].ledger.book.rules.values():
+        for rule in parts[where.ledger].ledger.definition.rules.values():
             for right in Permission:
                 world.keys += 1
                 actor = f"person/{right.value}"

@@ -27,7 +27,7 @@ def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str
     return [*head, *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
-def commands(book: LedgerDefinition[Any]) -> list[str]:
+def commands(definition: LedgerDefinition[Any]) -> list[str]:
     rows = [
         (
             rule.command.__name__,
@@ -37,15 +37,15 @@ def commands(book: LedgerDefinition[Any]) -> list[str]:
             rule.side_effect,
             rule.undone,
         )
-        for rule in sorted(book.rules.values(), key=lambda rule: rule.command.__name__)
+        for rule in sorted(definition.rules.values(), key=lambda rule: rule.command.__name__)
     ]
     columns = ("command", "who may send it", "right of people", "lane", "side effect", "undone by")
-    return [f"## Commands of the {book.name} ledger", "", *table(columns, rows)]
+    return [f"## Commands of the {definition.name} ledger", "", *table(columns, rows)]
 
 
-def invariants(book: LedgerDefinition[Any]) -> list[str]:
-    rows = [(f"`{i.id}`", i.sentence, i.kind.value, i.needs.value) for i in book.invariants]
-    return [f"## Invariants of the {book.name} ledger", "", *table(("id", "promise", "kind", "takes"), rows)]
+def invariants(definition: LedgerDefinition[Any]) -> list[str]:
+    rows = [(f"`{i.id}`", i.sentence, i.kind.value, i.needs.value) for i in definition.invariants]
+    return [f"## Invariants of the {definition.name} ledger", "", *table(("id", "promise", "kind", "takes"), rows)]
 
 
 def edges() -> list[str]:
@@ -68,9 +68,9 @@ def edges() -> list[str]:
     ]
 
 
-def kinds(book: LedgerDefinition[Any]) -> list[str]:
-    rows = [(f"`{kind}`", sentence) for kind, sentence in book.kinds.items()]
-    return [f"## What can be watched in the {book.name} ledger", "", *table(("kind", "told of"), rows)]
+def kinds(definition: LedgerDefinition[Any]) -> list[str]:
+    rows = [(f"`{kind}`", sentence) for kind, sentence in definition.kinds.items()]
+    return [f"## What can be watched in the {definition.name} ledger", "", *table(("kind", "told of"), rows)]
 
 
 def unavailable() -> list[str]:

@@ -37,7 +37,7 @@ class ScriptedProber:
         self.error: Exception | None = None
         self.asked = 0
 
-    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+    async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         self.asked += 1
         if self.error is not None:
             raise self.error
@@ -58,7 +58,7 @@ class Node:
         self.habits: dict[int, SimulatedBehavior] = {}
         self.machine = SimulatedMachine(world.clock, lambda work: self.habits.get(work.slot[1], SimulatedBehavior()))
         self.answers = ScriptedProber()
-        self.meters = Metrics()
+        self.metrics = Metrics()
         #: How the node fares; None: nobody is told.
         self.fares: NodeLoad | None = None
         self.newest = ("", 0)
@@ -90,7 +90,7 @@ class Node:
         )  # fmt: skip
         terms, driver = TermFence(self.newest, self._keep), SimulatedDriver(self.machine)
         faring = self if self.fares is not None else None
-        agent = Agent(node, voice, self.line, driver, self.answers, terms, clock, self.meters, faring, self.times)
+        agent = Agent(node, voice, self.line, driver, self.answers, terms, clock, self.metrics, faring, self.times)
         self.task = asyncio.create_task(agent.run())
         return self
 
@@ -109,7 +109,7 @@ class Node:
 
     def running(self) -> list[int]:
         """The ordinals whose processes run."""
-        lives = SimulatedDriver(self.machine).lives()
+        lives = SimulatedDriver(self.machine).runs()
         return sorted(live.slot[1] for live in lives if live.state.value == "running")
 
     @property

@@ -49,7 +49,7 @@ class ScriptedEndpointProber(EndpointProber):
         self._town = town
         self._server = server
 
-    async def ask(self, question: EndpointCheck) -> str:
+    async def probe(self, question: EndpointCheck) -> str:
         town, server = self._town, self._server
         town.asked.append((server.clock.boot(), question))
         town.at_once += 1
@@ -76,7 +76,9 @@ class EndpointWorld:
         self.town = town
         self.session = 0
         self.number = 0
-        server.ledger.beside["endpoints"] = EndpointController(server.ledger, town.asks_from(server), habits=habits).run
+        server.ledger.leader_tasks["endpoints"] = EndpointController(
+            server.ledger, town.asks_from(server), habits=habits
+        ).run
 
     async def set_up(self, count: int, *, ports: int = 1, address: str = "10.0.0.1", batch: bool = False) -> None:
         """So many replicas that run."""

@@ -202,8 +202,8 @@ class FaultyStore:
     async def drop_snapshot(self, seq: int) -> None:
         await self._call("drop_snapshot", lambda: self.inner.drop_snapshot(seq))
 
-    async def leftovers(self) -> list[int]:
-        return await self._call("leftovers", self.inner.leftovers)
+    async def unfinished(self) -> list[int]:
+        return await self._call("unfinished", self.inner.unfinished)
 
     async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         return await self._write("trim", lambda: self.inner.trim(log_id, floor))
@@ -329,12 +329,12 @@ class Rival:
         """One batch with these commands, which must all be accepted; durable and acknowledged when it returns."""
         draft = BatchDraft(REGION, self.state)
         for envelope in envelopes:
-            answer = draft.consider(envelope, self.state.facts.at)
+            answer = draft.add(envelope, self.state.facts.at)
             assert isinstance(answer, Committed), answer
         raw, digest = draft.seal()
         facts = self.state.facts
         after = Head(facts.log_id, facts.seq, facts.digest)
         outcome = await self._store.append(after, StoredBatch(facts.log_id, facts.seq + 1, digest, raw))
         assert isinstance(outcome, WriteOk), outcome
-        draft.land()
+        draft.commit()
         return outcome.head

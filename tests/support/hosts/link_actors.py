@@ -43,7 +43,7 @@ class LinkActors:
         await until(lambda: bool(holds()), self.world.clock, within_ms)
 
     def counted(self, name: str, **labels: str) -> int:
-        return self.region.ledger.meters.counted(name, **labels)
+        return self.region.ledger.metrics.counted(name, **labels)
 
     # The platform
 

@@ -88,11 +88,11 @@ class CuttableTransport:
         #: What becomes of each message of a stream.
         self.fate: Callable[[bytes], list[bytes]] = lambda message: [message]
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         self.asked.append(request)
         if self.is_cut:
             raise Unreachable("the line is cut")
-        reply = await self._inner.ask(peer, request, timeout_ms)
+        reply = await self._inner.call(peer, request, timeout_ms)
         self._must_be_whole()
         if self.loses_answers:
             raise NoAnswer("the answer was lost")
@@ -127,12 +127,12 @@ class Server(Generic[S]):
     """A server of one ledger, with its name in the network."""
 
     def __init__(
-        self, book: LedgerDefinition[S], store: Store, world: LinkWorld, name: str, start: StartLog, **fields: Any
+        self, definition: LedgerDefinition[S], store: Store, world: LinkWorld, name: str, start: StartLog, **fields: Any
     ) -> None:
         self.name = name
         self.world = world
         self.clock: VirtualClock = fields.pop("clock", world.clock)
-        self.ledger: Ledger[S] = Ledger(book, store, self.clock, ServerIdentity(name, start), **fields)
+        self.ledger: Ledger[S] = Ledger(definition, store, self.clock, ServerIdentity(name, start), **fields)
         self.transport: LocalTransport | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -245,7 +245,7 @@ class RegionServer(Server[RegionState]):
         self.link = Link(
             self.ledger, self.line, self.clock, PlatformTarget(servers, "eu", f"local:{name}", credentials)
         )
-        self.ledger.beside["link"] = self.link.run
+        self.ledger.leader_tasks["link"] = self.link.run
 
 
 class LinkWorld:

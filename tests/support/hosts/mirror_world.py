@@ -38,12 +38,12 @@ class MirrorWorld:
         self.world = world
         self.peer = world.network.join(host or name)
         self.line = CuttableTransport(self.peer)
-        self.meters = Metrics()
+        self.metrics = Metrics()
         self.actor = f"scheduler/{name}"
         self.voice = SessionClient(
             self.line, world.clock, SessionConfig(self.actor, servers, self._proof), world.clock.boot
         )
-        self.mirror = Mirror(self.voice, self.line, world.clock, self.meters)
+        self.mirror = Mirror(self.voice, self.line, world.clock, self.metrics)
         self.task: asyncio.Task[None] | None = None
 
     def _proof(self) -> Pairs:
@@ -56,7 +56,7 @@ class MirrorWorld:
 
     def schedule(self) -> MirrorWorld:
         """Schedule."""
-        apart = StandaloneScheduler(self.voice, self.mirror, BUILT_IN, self.world.clock, self.meters)
+        apart = StandaloneScheduler(self.voice, self.mirror, BUILT_IN, self.world.clock, self.metrics)
         self.task = asyncio.create_task(apart.run())
         return self
 
@@ -123,7 +123,7 @@ async def replaced_by_one_whose_time_is_lower(world: World, region: Part, idle_m
     world.clock.wrong_by = 0
     start = region.ledger.identity.start
     assert start is not None
-    again = world.part(region.name, region.ledger.book, region.ledger.store, start)
+    again = world.part(region.name, region.ledger.definition, region.ledger.store, start)
     await again.start().leads()
     return again
 

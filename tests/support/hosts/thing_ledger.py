@@ -119,23 +119,23 @@ class World:
     """A running runner on virtual time, and what a test wants to see of it."""
 
     def __init__(
-        self, *makers: Maker, care: ControllerOptions | None = None, seed: int = 0, ledger: ThingLedger | None = None
+        self, *makers: Maker, options: ControllerOptions | None = None, seed: int = 0, ledger: ThingLedger | None = None
     ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
         self.clock = VirtualClock(loop)
-        self.meters = Metrics()
+        self.metrics = Metrics()
         self.ledger = ledger or ThingLedger(self.clock)
         self.gave_up: list[str] = []
         self.runner: ControllerManager[Things] = ControllerManager(
             makers,
             self.ledger,
             self.clock,
-            self.meters,
+            self.metrics,
             on_give_up=lambda name, error: self.gave_up.append(name),
             seed=seed,
-            care=care,
+            options=options,
         )
 
     async def __aenter__(self) -> World:
@@ -154,7 +154,7 @@ class World:
         return sorted(name for name, made in self.ledger.things.items() if made)
 
     def looked(self, result: str, controller: str = "maker") -> int:
-        return self.meters.counted("reconcile_total", controller=controller, result=result)
+        return self.metrics.counted("reconcile_total", controller=controller, result=result)
 
 
 def refuse_stale(catch_up_to: int) -> Refused:

@@ -20,8 +20,8 @@ BEGINNING = RevisionToken("", 0, 0, b"")
 class WatchedLog:
     """Batches of one log. Each is appended to the store before it is published to a hub."""
 
-    def __init__(self, book: LedgerDefinition[Any], log_id: str) -> None:
-        self.book = book
+    def __init__(self, definition: LedgerDefinition[Any], log_id: str) -> None:
+        self.book = definition
         self.log_id = log_id
         self.store = MemoryStore()
         self.batches: list[Batch[Any]] = []

@@ -86,7 +86,7 @@ class AssignmentWorld:
 
     def send(self, reconciler: Reconciler[RegionState], uid: int = UID) -> list[Any]:
         """One look, and what it sends, which is accepted."""
-        sent = [wanted.command for wanted in self.look(reconciler, uid).send]
+        sent = [wanted.command for wanted in self.look(reconciler, uid).commands]
         for command in sent:
             self.bench.accept(principal(reconciler.name), command)
         return sent

@@ -89,7 +89,7 @@ class NodeWorld:
 
     def send(self, reconciler: Reconciler[RegionState], number: int) -> list[Any]:
         """One look at a node, and what it sends, which is accepted."""
-        sent = [wanted.command for wanted in self.look(reconciler, number).send]
+        sent = [wanted.command for wanted in self.look(reconciler, number).commands]
         for command in sent:
             self.bench.accept(principal(reconciler.name), command)
         return sent

@@ -181,11 +181,11 @@ class PlatformBench:
         assert PLATFORM.envelopes.read(encode(envelope)) == envelope
         before = dict(self.state.offered_of.items())
         draft = BatchDraft(self.book, self.state)
-        answer = draft.consider(envelope, self.at)
+        answer = draft.add(envelope, self.at)
         if isinstance(answer, Committed):
             raw, digest = draft.seal()
             near = check_batch(self.state, draft.state, self.book.invariants) if self.checked else []
-            draft.land()
+            draft.commit()
             self.log.append((raw, digest))
             fold(self.book, self.follower, self.book.batches.read(raw, self.follower.facts.digest, digest))
             if not isinstance(envelope.command, c.AcknowledgeGrant):  # a region may claim what this log has forgotten

@@ -111,11 +111,11 @@ class RegionBench:
 
     def give(self, envelope: Envelope[Any]) -> Committed | Refused | Repeated:
         draft = BatchDraft(self.book, self.state)
-        answer = draft.consider(envelope, self.at)
+        answer = draft.add(envelope, self.at)
         if isinstance(answer, Committed) and len(draft):
             raw, digest = draft.seal()
             near = check_batch(self.state, draft.state, self.book.invariants) if self.checked else []
-            draft.land()
+            draft.commit()
             self.log.append((raw, digest))
             if self.checked:
                 assert near == check(self.state, self.book.invariants) == []

@@ -68,7 +68,7 @@ class Follower:
         keys = {**self.unheard, **keys}
         self.unheard = {}
         at = pack_revision(self.state.facts.seq, INDEX_MAX)
-        self.scheduler.hear(self.state, keys, at, self.bench.at)
+        self.scheduler.observe(self.state, keys, at, self.bench.at)
 
     def _read(self, to: int) -> dict[WatchKey, None]:
         """Fold the log up to this batch; what it touched of what a scheduler watches."""
@@ -88,7 +88,7 @@ class Follower:
         """The next proposal. A look that leaves somebody for the next one is followed by that."""
         attempt = None
         while attempt is None:
-            attempt, waits = self.scheduler.look(SchedulerView(self.state, self.bench.at, self.age_ms))
+            attempt, waits = self.scheduler.run_cycle(SchedulerView(self.state, self.bench.at, self.age_ms))
             self.waits = [*self.waits, *waits]
             if not self.scheduler.has_more:
                 break
@@ -102,11 +102,11 @@ class Follower:
         if isinstance(answer, Refused):
             unmet = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
             behind = max([one.catch_up_to for one in unmet], default=int(answer.facts.get("catch_up_to", 0)))
-            self.scheduler.lost(attempt, answer.code, unmet, behind)
+            self.scheduler.on_refused(attempt, answer.code, unmet, behind)
             unmet = unmet or [RefusedPart(0, 0, answer.code.value, answer.message)]
         else:
             unmet = _unmet.decode(answer.answer) if answer.answer else []
-            self.scheduler.landed(attempt, answer.revision, unmet)
+            self.scheduler.on_accepted(attempt, answer.revision, unmet)
         self.refused += unmet
         return unmet
 
@@ -140,7 +140,7 @@ class Follower:
         """How a request sleeps; None: it is awake, or waits for nothing."""
         for group in self.scheduler.queue.groups.values():
             if any(key[0] == assignment for key in group.entries):
-                return self.scheduler.queue.asleep.get(group.key)
+                return self.scheduler.queue.blocked.get(group.key)
         return None
 
     def asks(self) -> list[SlotAsk]:

@@ -105,19 +105,19 @@ TOLD = {"region": REGION_TOLD, "platform": PLATFORM_TOLD}
 BOOKKEEPING = {"answered", "keys", "grant_versions"}
 
 
-def untold(book: LedgerDefinition[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:
+def untold(definition: LedgerDefinition[Any], state: LedgerState, batch: Batch[Any]) -> Iterator[str]:
     """Fold a batch event by event; a sentence for each row that changed and is not told by the event's keys."""
     position = pack_revision(batch.header.seq)
     for record in batch.records:
         first = position
         for event in record.events:
             before = state.fork()
-            book.apply[type(event)](state, event, Stamp(position, record.at, record.actor))
-            keys = book.keys[type(event)](event, position)
+            definition.apply[type(event)](state, event, Stamp(position, record.at, record.actor))
+            keys = definition.keys[type(event)](event, position)
             name = type(event).__name__
             assert len({*keys}) == len(keys), f"{name} names a key twice: {keys}"
-            assert {kind for kind, _ in keys} <= set(book.kinds), f"{name} has kinds that are not listed: {keys}"
-            for missing in _missing(book, before, state, keys):
+            assert {kind for kind, _ in keys} <= set(definition.kinds), f"{name} has kinds that are not listed: {keys}"
+            for missing in _missing(definition, before, state, keys):
                 yield f"{name} at {position} carries {keys}, and not {missing}"
             position += 1
         if record.session or record.key:
@@ -127,7 +127,7 @@ def untold(book: LedgerDefinition[Any], state: LedgerState, batch: Batch[Any]) -
 
 
 def _missing(
-    book: LedgerDefinition[Any], before: LedgerState, after: LedgerState, keys: tuple[WatchKey, ...]
+    definition: LedgerDefinition[Any], before: LedgerState, after: LedgerState, keys: tuple[WatchKey, ...]
 ) -> Iterator[str]:
     for spec in after.TABLES:
         if spec.derived or spec.name in BOOKKEEPING:
@@ -135,8 +135,8 @@ def _missing(
         for key, old, new in _changed(before, after, spec.name):
             if _goes_unsaid(spec.name, old, new, keys):
                 continue
-            of_old = TOLD[book.name][spec.name](key, old, before) if old is not None else []
-            of_new = TOLD[book.name][spec.name](key, new, after) if new is not None else []
+            of_old = TOLD[definition.name][spec.name](key, old, before) if old is not None else []
+            of_new = TOLD[definition.name][spec.name](key, new, after) if new is not None else []
             if _only_heir(old, new):
                 of_old, of_new = of_old[1:], of_new[1:]
             for told in {*of_old, *of_new} - {*keys}:
@@ -157,7 +157,7 @@ def _changed(before: LedgerState, after: LedgerState, name: str) -> Iterator[tup
 
 def _only_heir(old: Any, new: Any) -> bool:
     """Who waits for a slot is about the room on its node: told under the node alone."""
-    return isinstance(old, Slot) and isinstance(new, Slot) and replace(old, heir=new.heir) == new
+    return isinstance(old, Slot) and isinstance(new, Slot) and replace(old, successor=new.successor) == new
 
 
 def _goes_unsaid(table: str, old: Any, new: Any, keys: tuple[WatchKey, ...]) -> bool:

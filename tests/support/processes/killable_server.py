@@ -143,7 +143,7 @@ async def main(folder: Path, life: int) -> None:
     if (await store.head()).seq == 0:
         await prepared_region(store, NODES, clock)
     telling: Any = ReportingStore(store)
-    ledger = Ledger(REGION, telling, clock, ServerIdentity(f"life-{life}"), keeping=KEEPING)
+    ledger = Ledger(REGION, telling, clock, ServerIdentity(f"life-{life}"), policy=KEEPING)
     serving = asyncio.create_task(ledger.run())
     try:
         while ledger.role is not Role.LEADING:

@@ -166,7 +166,7 @@ def can_use_cgroups(owner: Path) -> bool:
 
 def found(driver: Driver, binding: RunKey = BINDING) -> RunStatus | None:
     """What the driver says of a binding."""
-    return next((live for live in driver.lives() if (live.slot, live.epoch) == binding), None)
+    return next((live for live in driver.runs() if (live.slot, live.epoch) == binding), None)
 
 
 async def until(driver: Driver, state: RunState, binding: RunKey = BINDING, limit: float = 60) -> RunStatus:

@@ -85,7 +85,7 @@ def told_by_repeat(recording: Recording) -> Iterator[Told]:
     what its sender had already seen.
     """
     for ledger in recording.ledgers:
-        if ledger.book == "region":
+        if ledger.definition == "region":
             batches = batches_of(ledger)
             for batch in batches:
                 for index, record in enumerate(batch.records):
@@ -140,7 +140,7 @@ def _decision(ledger: LedgerRecording, seq: int, index: int) -> DecisionEvidence
 
 def audit_of(ledger: LedgerRecording, until: int | None = None) -> LedgerAudit[RegionState]:
     """What an observer makes of a log, up to and with a batch."""
-    audit: LedgerAudit[RegionState] = LedgerAudit(LEDGER_DEFINITIONS[ledger.book], MemoryStore())
+    audit: LedgerAudit[RegionState] = LedgerAudit(LEDGER_DEFINITIONS[ledger.definition], MemoryStore())
     for seq, entry in enumerate(ledger.entries[:until], start=1):
         assert audit.landed(StoredBatch("", seq, entry.digest, entry.raw))
     audit.check_in_full()
@@ -150,7 +150,7 @@ def audit_of(ledger: LedgerRecording, until: int | None = None) -> LedgerAudit[R
 def repeat(told: Told, audit: LedgerAudit[RegionState]) -> Committed | Refused | Repeated:
     """The answer to the reservation if it comes again now. What is accepted is the next batch, and is judged, too."""
     draft = BatchDraft(REGION, audit.state)
-    answer = draft.consider(told.envelope, audit.state.facts.at)
+    answer = draft.add(told.envelope, audit.state.facts.at)
     if len(draft):
         raw, digest = draft.seal()
         audit.landed(StoredBatch("", audit.state.facts.seq + 1, digest, raw))

@@ -34,8 +34,8 @@ from holdfast.sim.runs.run import RunReport
 def number_ignored(patch: pytest.MonkeyPatch) -> None:
     """RULES 12: nobody looks whether a proposal was answered before. Every other command is looked at."""
 
-    def planted(state: Any, case: CommandContext) -> Any:
-        return None if isinstance(case.command, Propose) else find_duplicate(state, case)
+    def planted(state: Any, ctx: CommandContext) -> Any:
+        return None if isinstance(ctx.command, Propose) else find_duplicate(state, ctx)
 
     patch.setattr(authorization, "find_duplicate", planted)
 

@@ -164,7 +164,7 @@ class Driver(Protocol):
     def capabilities(self) -> Capabilities:
         """What this driver can promise here; after `open`."""
 
-    def lives(self) -> Sequence[RunStatus]:
+    def runs(self) -> Sequence[RunStatus]:
         """What there is, by binding; what has ended, too, until it is forgotten."""
 
     async def start(self, work: RunSpec) -> None:

@@ -189,7 +189,7 @@ class SimulatedDriver:
         """What the machine is said to be able to enforce."""
         return self._machine.can
 
-    def lives(self) -> Sequence[RunStatus]:
+    def runs(self) -> Sequence[RunStatus]:
         """What there is at this time, by binding."""
         now = self._clock.boot()
         seen = {binding: process.seen(now) for binding, process in self._machine.processes.items()}
@@ -245,10 +245,10 @@ class SimulatedDriver:
 
     async def changed(self) -> None:
         """Return when something was asked for, or the next thing has happened by itself."""
-        while not self._changed.is_set() and self.lives() == self._known:
+        while not self._changed.is_set() and self.runs() == self._known:
             await self._wait()
         self._changed.clear()
-        self._known = self.lives()
+        self._known = self.runs()
 
     async def close(self) -> None:
         """The agent goes; what runs stays."""

@@ -59,10 +59,10 @@ def parse_command(ledger: str, tag: str, tree: object) -> Any:
 def render_command(command: Any) -> dict[str, Any]:
     """A command's fields as people write them; secrets are left out."""
     of: Any = type(command)
-    shown: dict[str, Any] = struct_serializer_for(of).show(command)
+    shown: dict[str, Any] = struct_serializer_for(of).render(command)
     return shown
 
 
-def rule_of(book: LedgerDefinition[Any], tag: str) -> CommandRule[Any] | None:
+def rule_of(definition: LedgerDefinition[Any], tag: str) -> CommandRule[Any] | None:
     """The rule of the command with this tag."""
-    return next((rule for rule in book.rules.values() if tag_of(rule.command) == tag), None)
+    return next((rule for rule in definition.rules.values() if tag_of(rule.command) == tag), None)

@@ -198,7 +198,7 @@ def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.Replica:
         ports=row.ports,
         ends=row.ends,
         restarts=row.restarts,
-        waits_for=len(row.after),
+        waits_for=len(row.waits_for),
         firm=row.firm,
         detail=row.detail,
         failure=row.failure,

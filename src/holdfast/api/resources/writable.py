@@ -44,7 +44,7 @@ def parse_object(tree: object, *, whole: bool = False) -> Any:
     faults = FieldErrors()
     refuse_depth(tree, "", faults)
     if not faults.found:
-        value = (_object_serializer() if whole else _writable_serializer()).read(tree, "", faults)
+        value = (_object_serializer() if whole else _writable_serializer()).parse(tree, "", faults)
         if not faults.found:
             return value
     raise InvalidDocument(faults.found)

@@ -23,15 +23,15 @@ class ListSerializer:
     def __init__(self, item: Serializer) -> None:
         self.item = item
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, list | tuple):
             faults.expected(at, "a list", tree)
             return INVALID
-        read = self.item.read
+        read = self.item.parse
         return _unless_bad(tuple([read(item, child_pointer(at, index), faults) for index, item in enumerate(tree)]))
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
-        return [self.item.show(item, secrets) for item in value]
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
+        return [self.item.render(item, secrets) for item in value]
 
 
 class TupleSerializer:
@@ -40,15 +40,15 @@ class TupleSerializer:
     def __init__(self, items: tuple[Serializer, ...]) -> None:
         self.items = items
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, list | tuple) or len(tree) != len(self.items):
             faults.expected(at, f"a list of {len(self.items)}", tree)
             return INVALID
         pairs = enumerate(zip(self.items, tree, strict=True))
-        return _unless_bad(tuple([form.read(item, child_pointer(at, index), faults) for index, (form, item) in pairs]))
+        return _unless_bad(tuple([form.parse(item, child_pointer(at, index), faults) for index, (form, item) in pairs]))
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
-        return [form.show(item, secrets) for form, item in zip(self.items, value, strict=True)]
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
+        return [form.render(item, secrets) for form, item in zip(self.items, value, strict=True)]
 
 
 class MapSerializer:
@@ -57,21 +57,21 @@ class MapSerializer:
     def __init__(self, item: Serializer) -> None:
         self.item = item
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a map", tree)
             return INVALID
         found = []
         for key, item in tree.items():
-            if _TEXT.read(key, at, faults) is not INVALID:
-                found.append((key, self.item.read(item, child_pointer(at, key), faults)))
+            if _TEXT.parse(key, at, faults) is not INVALID:
+                found.append((key, self.item.parse(item, child_pointer(at, key), faults)))
             else:
                 found.append(("", INVALID))
         bad = any(value is INVALID for _, value in found)
         return INVALID if bad else tuple(sorted(found, key=lambda pair: pair[0]))
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
-        return {key: self.item.show(item, secrets) for key, item in value}
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
+        return {key: self.item.render(item, secrets) for key, item in value}
 
 
 class OptionalSerializer:
@@ -80,11 +80,11 @@ class OptionalSerializer:
     def __init__(self, item: Serializer) -> None:
         self.item = item
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
-        return None if tree is None else self.item.read(tree, at, faults)
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
+        return None if tree is None else self.item.parse(tree, at, faults)
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
-        return None if value is None else self.item.show(value, secrets)
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
+        return None if value is None else self.item.render(value, secrets)
 
 
 class StructField(NamedTuple):
@@ -104,7 +104,7 @@ class StructSerializer:
         self.struct = struct
         self.fields: dict[str, StructField] = {}
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         values = self.values(tree, at, faults)
         return INVALID if values is None else self.struct(**values)
 
@@ -117,7 +117,7 @@ class StructSerializer:
         values = {}
         for name, field in self.fields.items():
             if name in tree:
-                values[field.inside] = field.form.read(tree[name], child_pointer(at, name), faults)
+                values[field.inside] = field.form.parse(tree[name], child_pointer(at, name), faults)
             elif field.required:
                 faults.add(child_pointer(at, name), f"{name} is missing")
             elif field.default is NODEFAULT:
@@ -125,14 +125,14 @@ class StructSerializer:
         refuse_unknown(tree, self.fields, at, faults)
         return values if len(faults.found) == before else None
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
         shown = {}
         for name, field in self.fields.items():
             mine, form = getattr(value, field.inside), field.form
             if type(form) in _AS_THEY_ARE:
                 shown[name] = mine
             elif secrets or type(form) is not scalars.SecretSerializer:
-                shown[name] = form.show(mine, secrets)
+                shown[name] = form.render(mine, secrets)
         return shown
 
 
@@ -147,10 +147,10 @@ class WorkloadSpecSerializer(StructSerializer):
 class MetadataSerializer(StructSerializer):
     """Metadata, without what is empty. What is stored also says its generation: what was observed is compared to it."""
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
         stored = value.created_by != ""
         return {
-            name: field.form.show(mine, secrets)
+            name: field.form.render(mine, secrets)
             for name, field in self.fields.items()
             if (mine := getattr(value, field.inside)) != field.default or (stored and name == "generation")
         }

@@ -90,7 +90,7 @@ class SchemaBuilder:
             return {**schema, "writeOnly": True}
         if field.default is NODEFAULT:
             return schema
-        return {**schema, "default": field.form.show(field.default)}
+        return {**schema, "default": field.form.render(field.default)}
 
     def _whole(self, form: ObjectSerializer) -> Schema:
         written = isinstance(form, WritableObjectSerializer)
@@ -165,7 +165,7 @@ def _scalar(form: Serializer) -> Schema:
         case scalars.IntSerializer():
             return {"type": "integer", "minimum": -INT_MAX - 1, "maximum": INT_MAX}
         case scalars.EnumSerializer():
-            return {"type": "string", "enum": list(form.members), "description": doc_text(form.words)}  # type: ignore[arg-type]
+            return {"type": "string", "enum": list(form.members), "description": doc_text(form.names)}  # type: ignore[arg-type]
         case scalars.PercentSerializer():
             return {"type": "string", "pattern": scalars.PERCENT_PATTERN, "examples": ["15%"]}
         case scalars.DurationSerializer():

@@ -31,7 +31,7 @@ class ObjectSerializer:
         self.struct, self.meta, self.spec, self.status = struct, meta, spec, status
         self.kind = struct.__name__
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, f"a document of kind {self.kind}", tree)
             return INVALID
@@ -45,20 +45,20 @@ class ObjectSerializer:
 
     def _parts(self, tree: dict[str, Any], at: str, faults: FieldErrors) -> dict[str, Any]:
         values = {
-            "meta": self.meta.read(tree.get("metadata", {}), child_pointer(at, "metadata"), faults),
-            "spec": self.spec.read(tree.get("spec", {}), child_pointer(at, "spec"), faults),
+            "meta": self.meta.parse(tree.get("metadata", {}), child_pointer(at, "metadata"), faults),
+            "spec": self.spec.parse(tree.get("spec", {}), child_pointer(at, "spec"), faults),
         }
         if "status" in tree:
-            values["status"] = self.status.read(tree["status"], child_pointer(at, "status"), faults)
+            values["status"] = self.status.parse(tree["status"], child_pointer(at, "status"), faults)
         return values
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
         return {
             "apiVersion": API_VERSION,
             "kind": self.kind,
-            "metadata": self.meta.show(value.meta, secrets),
-            "spec": self.spec.show(value.spec, secrets),
-            "status": self.status.show(value.status, secrets),
+            "metadata": self.meta.render(value.meta, secrets),
+            "spec": self.spec.render(value.spec, secrets),
+            "status": self.status.render(value.status, secrets),
         }
 
 
@@ -80,7 +80,7 @@ class WritableObjectSerializer(ObjectSerializer):
     def _parts(self, tree: dict[str, Any], at: str, faults: FieldErrors) -> dict[str, Any]:
         return {
             "meta": self._meta(tree.get("metadata", {}), child_pointer(at, "metadata"), faults),
-            "spec": self.spec.read(tree.get("spec", {}), child_pointer(at, "spec"), faults),
+            "spec": self.spec.parse(tree.get("spec", {}), child_pointer(at, "spec"), faults),
         }
 
     def _meta(self, tree: object, at: str, faults: FieldErrors) -> Any:
@@ -90,7 +90,7 @@ class WritableObjectSerializer(ObjectSerializer):
         said_by_sender = {
             name: item for name, item in tree.items() if name in SENDER_FIELDS or name not in self.meta.fields
         }
-        meta = self.meta.read(said_by_sender, at, faults)
+        meta = self.meta.parse(said_by_sender, at, faults)
         if self.tenanted and not tree.get("tenant"):
             faults.add(child_pointer(at, "tenant"), f"a {self.kind} belongs to a tenant: tenant is missing")
         elif not self.tenanted and tree.get("tenant"):
@@ -107,20 +107,20 @@ class AnyObjectSerializer:
     def __init__(self, forms: tuple[ObjectSerializer, ...]) -> None:
         self.forms = {form.kind: form for form in forms}
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a document with apiVersion, kind, metadata and spec", tree)
             return INVALID
         kind = tree.get("kind")
         form = self.forms.get(kind) if isinstance(kind, str) else None
         if form is not None:
-            return form.read(tree, at, faults)
+            return form.parse(tree, at, faults)
         refuse_version(tree, at, faults)
         refuse_kind(kind, self.forms, child_pointer(at, "kind"), faults)
         return INVALID
 
-    def show(self, value: Any, secrets: bool = False, /) -> Any:
-        return self.forms[type(value).__name__].show(value, secrets)
+    def render(self, value: Any, secrets: bool = False, /) -> Any:
+        return self.forms[type(value).__name__].render(value, secrets)
 
 
 def refuse_version(tree: dict[Any, Any], at: str, faults: FieldErrors) -> None:

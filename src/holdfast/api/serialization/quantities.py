@@ -42,7 +42,7 @@ def _alike(name: str, near: str) -> bool:
 class ResourcesSerializer:
     """The form of `Resources`."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
             faults.expected(at, "a map of resources", tree, "such as {cpu: 500m, memory: 4Gi}")
             return INVALID
@@ -50,7 +50,7 @@ class ResourcesSerializer:
         known: dict[str, Any] = {}
         extended: dict[str, Any] = {}
         for name, amount in tree.items():
-            if _TEXT.read(name, at, faults) is INVALID:
+            if _TEXT.parse(name, at, faults) is INVALID:
                 continue
             where = child_pointer(at, name)
             if name in BUILT_IN:
@@ -59,12 +59,12 @@ class ResourcesSerializer:
                 near = mistaken_for(name)
                 faults.add(where, f"there is no resource {name!r}", f"did you mean {near}?" if near else "")
             else:
-                extended[name] = _WHOLE.read(amount, where, faults)
+                extended[name] = _WHOLE.parse(amount, where, faults)
         if len(faults.found) > before:
             return INVALID
         return Resources(**known, extended=tuple(sorted(pair for pair in extended.items() if pair[1])))
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         built_in = (
             ("cpu", _show_counted(value.cpu)),
             ("memory", _show_size(value.memory)),

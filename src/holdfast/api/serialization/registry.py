@@ -158,7 +158,7 @@ def parse(type_: Any, tree: object, pointer: str = "") -> Any:
     """The value of this type that the tree stands for, or `InvalidDocument` with everything that is wrong with it."""
     faults = FieldErrors()
     refuse_depth(tree, pointer, faults)
-    value = serializer_for(type_).read(tree, pointer, faults) if not faults.found else INVALID
+    value = serializer_for(type_).parse(tree, pointer, faults) if not faults.found else INVALID
     if faults.found:
         raise InvalidDocument(faults.found)
     return value
@@ -167,7 +167,7 @@ def parse(type_: Any, tree: object, pointer: str = "") -> Any:
 def render(value: Any, *, secrets: bool = False) -> Any:
     """The value as a tree of plain JSON values."""
     of: Any = type(value)
-    return serializer_for(of).show(value, secrets)
+    return serializer_for(of).render(value, secrets)
 
 
 def refuse_depth(tree: object, pointer: str, faults: FieldErrors) -> None:

@@ -59,17 +59,17 @@ INVALID: Final = InvalidValue()
 class Serializer(Protocol):
     """How one type of the model looks outside."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         """The value, or `INVALID` and a fault."""
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         """The value as plain JSON. Secrets are left out unless they are asked for."""
 
 
 class TextSerializer:
     """Any text that can be encoded."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, str):
             hint = "write it in quotes" if isinstance(tree, bool | int | float) else ""
             faults.expected(at, "text", tree, hint)
@@ -82,7 +82,7 @@ class TextSerializer:
                 return INVALID
         return str(tree)
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return value
 
 
@@ -93,28 +93,28 @@ class SecretSerializer(TextSerializer):
 class BoolSerializer:
     """True or false."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, bool):
             return tree
         hint = "write it without quotes" if isinstance(tree, str) and tree.lower() in ("true", "false") else ""
         faults.expected(at, "true or false", tree, hint)
         return INVALID
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return value
 
 
 class IntSerializer:
     """A whole number that fits into 64 bits with its sign."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, bool) or not isinstance(tree, int):
             digits = isinstance(tree, str) and tree.isascii() and tree.lstrip("-").isdigit()
             faults.expected(at, "a whole number", tree, "write it without quotes" if digits else "")
             return INVALID
         return in_range(tree, tree, at, faults)
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return value
 
 
@@ -131,9 +131,9 @@ class EnumSerializer:
 
     def __init__(self, words: type[Enum]) -> None:
         self.members: dict[str, Enum] = {str(member.value): member for member in words}
-        self.words = words
+        self.names = words
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         found = self.members.get(tree) if isinstance(tree, str) else None
         if found is not None:
             return found
@@ -141,14 +141,14 @@ class EnumSerializer:
         faults.expected(at, what, tree, did_you_mean(tree, self.members) if isinstance(tree, str) else "")
         return INVALID
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return value.value
 
 
 class DurationSerializer:
     """A span of time: `30s`, `1h30m`."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
             sign, text = (-1, tree[1:]) if tree.startswith("-") else (1, tree)
             try:
@@ -160,14 +160,14 @@ class DurationSerializer:
         faults.expected(at, "a duration such as 30s, 5m or 1h30m", tree, f"{tree}s is seconds" if number else "")
         return INVALID
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return format_duration(value) if value >= 0 else f"-{format_duration(-value)}"
 
 
 class PercentSerializer:
     """A share: `15%`."""
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS:
             digits = tree.removesuffix("%").removeprefix("-")
             if tree.endswith("%") and digits.isascii() and digits.isdecimal():
@@ -176,7 +176,7 @@ class PercentSerializer:
         faults.expected(at, "a whole number of percent, such as 15%", tree, f"write {tree}%" if number else "")
         return INVALID
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return f"{value}%"
 
 
@@ -186,7 +186,7 @@ class InstantSerializer:
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if tree is None and self.unset:
             return 0
         found = parse_instant(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
@@ -195,7 +195,7 @@ class InstantSerializer:
             return INVALID
         return found
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return None if self.unset and value == 0 else format_instant(value)
 
 
@@ -206,7 +206,7 @@ class RevisionSerializer:
     def __init__(self, unset: bool = False) -> None:
         self.unset = unset
 
-    def read(self, tree: object, at: str, faults: FieldErrors) -> Any:
+    def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if tree is None and self.unset:
             return 0
         found = revisions.parse_revision(tree) if isinstance(tree, str) and len(tree) <= QUANTITY_CHARS else None
@@ -215,7 +215,7 @@ class RevisionSerializer:
             return INVALID
         return found
 
-    def show(self, value: Any, _secrets: bool = False, /) -> Any:
+    def render(self, value: Any, _secrets: bool = False, /) -> Any:
         return None if self.unset and value == 0 else revisions.format_revision(value)
 
 

@@ -68,34 +68,34 @@ class ApiServer:
         audit: AuditIndex | None = None,
         run: str = "",
     ) -> None:
-        self.desk = ServerContext(
+        self.ctx = ServerContext(
             ledger, transport, limits or ServerLimits(), link, kept, warnings, own, addresses, audit
         )
         #: What tells the lists of this life of a server from those of others.
         self._pages = ListSnapshots(ledger.clock, run[:8] or secrets.token_hex(4))
         self._lines = WatchEventCache()
         #: By the first segments of the path, then by verb. Kinds of the other ledger are there to say where they are.
-        self.routes = FIXED_ROUTES | (PLATFORM_ROUTES if ledger.book.name == "platform" else REGION_ROUTES)
+        self.routes = FIXED_ROUTES | (PLATFORM_ROUTES if ledger.definition.name == "platform" else REGION_ROUTES)
         for kind in KINDS.values():
-            self.routes["v1", kind.plural] = self._of_kind(kind, ledger.book.name)
+            self.routes["v1", kind.plural] = self._of_kind(kind, ledger.definition.name)
 
     async def run(self) -> None:
         """What goes on beside the requests."""
-        await self.desk.watchers.run(self.desk.clock)
+        await self.ctx.watchers.run(self.ctx.clock)
 
     def _of_kind(self, kind: ResourceKind, ledger: str) -> dict[str, Route]:
-        async def read(desk: ServerContext, call: ApiRequest) -> Reply | StreamReply:
+        async def read(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply:
             if call.flag("watch"):
-                return await watch.watch(desk, call, kind, self._lines)
+                return await watch.watch(ctx, call, kind, self._lines)
             if call.rest:
-                return await reads.get(desk, call, kind)
-            return await reads.list_objects(desk, call, kind, self._pages)
+                return await reads.get(ctx, call, kind)
+            return await reads.list_objects(ctx, call, kind, self._pages)
 
-        async def put(desk: ServerContext, call: ApiRequest) -> Reply:
-            return await writes.put(desk, call, kind)
+        async def put(ctx: ServerContext, call: ApiRequest) -> Reply:
+            return await writes.put(ctx, call, kind)
 
-        async def delete(desk: ServerContext, call: ApiRequest) -> Reply:
-            return await writes.delete(desk, call, kind)
+        async def delete(ctx: ServerContext, call: ApiRequest) -> Reply:
+            return await writes.delete(ctx, call, kind)
 
         asks = (*LIST_PARAMS, "workload") if kind.name == "Endpoint" else LIST_PARAMS
         routes = {"GET": Route(read, READERS, most=ANY_SEGMENTS, asks=asks)}
@@ -109,7 +109,7 @@ class ApiServer:
 
     async def serve(self, request: Request) -> Reply | StreamReply:
         """The answer to a request. Never raises: what goes wrong is a problem."""
-        desk, known = self.desk, ""
+        desk, known = self.ctx, ""
         try:
             route, rest = self._route(request)
             caller = self._caller(route, request, rest)
@@ -122,7 +122,7 @@ class ApiServer:
         except TimeoutError:
             found = problem_reply(problem("deadline", "not answered in time; a write may have been done"))
         except Exception as error:
-            desk.journal.error("failed", error, verb=request.verb, path=request.path)
+            desk.logger.error("failed", error, verb=request.verb, path=request.path)
             found = problem_reply(problem("internal", "a fault of ours, which was logged; it may have been done"))
         self._count(request, found)
         place = desk.place(brief=request.path in _BRIEF)
@@ -136,10 +136,10 @@ class ApiServer:
     def _count(self, request: Request, found: Reply | StreamReply) -> None:
         status = found.status if isinstance(found, Reply) else 200
         verb = request.verb if request.verb in _VERBS else "other"
-        self.desk.meters.count("api_answers", verb=verb, status=str(status))
+        self.ctx.metrics.count("api_answers", verb=verb, status=str(status))
 
     async def _answer(self, route: Route, call: ApiRequest) -> Reply | StreamReply:
-        desk, request = self.desk, call.request
+        desk, request = self.ctx, call.request
         refused = None if route.is_open else refuse_route(call.caller, desk.state.facts.ledger, route.by)
         if refused is not None:
             raise ApiError(desk.deny(call, refused))
@@ -172,7 +172,7 @@ class ApiServer:
 
     def _caller(self, route: Route, request: Request, rest: tuple[str, ...]) -> Caller | None:
         """Who asks; None where that makes no difference."""
-        desk = self.desk
+        desk = self.ctx
         if route.is_open:
             return None
         # Before anything else: who has no state yet knows nobody, and must not say that a good token is none.

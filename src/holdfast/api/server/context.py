@@ -40,7 +40,7 @@ class LinkStatus(Protocol):
     def age_ms(self) -> int | None:
         """How long ago the platform was heard; None: never."""
 
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """What keeps the link from its work; empty when nothing does."""
 
 
@@ -75,8 +75,8 @@ class ServerContext:
         #: Where a server keeps what people did; None: it keeps nothing of it.
         self.audit = audit
         self.clock = ledger.clock
-        self.meters = ledger.meters
-        self.journal = Logger("api", server=ledger.identity.server)
+        self.metrics = ledger.metrics
+        self.logger = Logger("api", server=ledger.identity.server)
         self.callers = Authenticator(ledger.clock, tuple(dict.fromkeys((ledger.identity.server, *addresses))))
         self.paces = RateLimiter(ledger.clock, limits)
         self.lists = ConcurrencyLimiter(limits.lists_at_a_time, "lists")
@@ -152,16 +152,16 @@ class ServerContext:
         return found
 
 
-def check_rate(desk: ServerContext, call: ApiRequest, *keys: str) -> None:
+def check_rate(ctx: ServerContext, call: ApiRequest, *keys: str) -> None:
     """Refuse what comes too fast. A repeat is not counted: it gets its first answer, whatever came since."""
-    caller, state = call.caller, desk.state
+    caller, state = call.caller, ctx.state
     tenant = getattr(state, "tenants", {}).get(caller.tenant()) if caller.tenant() else None
     per_minute = tenant.spec.submits_per_minute if tenant is not None else None
     count = (
-        len(keys) if call.is_dry_run() else sum(not is_known_key(state, caller.actor, key, desk.now()) for key in keys)
+        len(keys) if call.is_dry_run() else sum(not is_known_key(state, caller.actor, key, ctx.now()) for key in keys)
     )
     # A tenant's pace is that of all who speak for it.
     who = caller.actor if tenant is None else f"tenant/{tenant.meta.name}"
-    refused = desk.paces.refuse(who, per_minute, count) if count else None
+    refused = ctx.paces.refuse(who, per_minute, count) if count else None
     if refused is not None:
         raise ApiError(refused)

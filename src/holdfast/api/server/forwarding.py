@@ -54,19 +54,17 @@ STALE_MS = 5_000
 IDLE_MS = 30_000
 
 
-async def to_leader(desk: ServerContext, call: ApiRequest) -> Reply:
+async def to_leader(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The leader's answer. `not-leading` when it is not known, not reached, or would not be the last hop."""
-    leader = desk.ledger.leading_server()
-    if call.caller.via or not leader or leader == desk.ledger.identity.server:
-        raise ApiError(
-            problem("not-leading", f"{desk.ledger.identity.server} does not lead, and knows nobody who does")
-        )
-    onward = _signed(desk, call, call.request, request_signatures.RequestTarget(leader, desk.state.facts.ledger))
+    leader = ctx.ledger.leading_server()
+    if call.caller.via or not leader or leader == ctx.ledger.identity.server:
+        raise ApiError(problem("not-leading", f"{ctx.ledger.identity.server} does not lead, and knows nobody who does"))
+    onward = _signed(ctx, call, call.request, request_signatures.RequestTarget(leader, ctx.state.facts.ledger))
     if onward is None:
         raise ApiError(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
-    desk.meters.count("api_forwarded")
+    ctx.metrics.count("api_forwarded")
     try:
-        found = await desk.transport.ask(leader, onward, _part(call.timeout_ms))
+        found = await ctx.transport.call(leader, onward, _part(call.timeout_ms))
     except Unreachable as error:
         raise ApiError(problem("not-leading", f"{leader} leads and cannot be reached: {error}")) from error
     except TransportError as error:
@@ -76,69 +74,69 @@ async def to_leader(desk: ServerContext, call: ApiRequest) -> Reply:
     return found
 
 
-async def to_region(desk: ServerContext, call: ApiRequest) -> Reply | StreamReply:
+async def to_region(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply:
     """What the region answers to the same request, without the part of the path that names it."""
     name, rest = call.rest[0], call.rest[1:]
-    region: Region | None = desk.state.regions.get(name)
+    region: Region | None = ctx.state.regions.get(name)
     if region is None or not rest:
         raise ApiError(from_refusal(not_found("Region", name)))
     if not region.spec.address:
         nowhere = f"the spec of region {name} has no address: `holdfast region set-address {name} URL` writes it"
-        raise ApiError(problem("region-unreachable", nowhere, facts=_facts(desk, region)))
+        raise ApiError(problem("region-unreachable", nowhere, facts=_facts(ctx, region)))
     there = request_signatures.RequestTarget(region.spec.address, f"region/{name}")
-    onward = _signed(desk, call, replace(call.request, path="/v1/" + "/".join(rest)), there)
+    onward = _signed(ctx, call, replace(call.request, path="/v1/" + "/".join(rest)), there)
     if onward is None:
         unarmed = "this server has no token yet to act for others: try again"
-        raise ApiError(problem("region-unreachable", unarmed, facts=_facts(desk, region)))
-    desk.meters.count("api_to_region")
+        raise ApiError(problem("region-unreachable", unarmed, facts=_facts(ctx, region)))
+    ctx.metrics.count("api_to_region")
     try:
         if first_value(onward.query, "watch") in ("true", "1"):
             # The region judges by its own copy, which may be old: here the newest is known.
             return await person_stream(
-                desk.watches, call, lambda one: _stale(desk) or desk.no_longer(one), _flow(desk, region, onward)
+                ctx.watches, call, lambda one: _stale(ctx) or ctx.no_longer(one), _flow(ctx, region, onward)
             )
-        found = await _ask_region(desk, call, there, onward)
+        found = await _ask_region(ctx, call, there, onward)
     except StreamDeclined as error:
         found = error.reply
     except TransportError as error:
         code = "outcome-unknown" if isinstance(error, NoAnswer) and onward.verb != "GET" else "region-unreachable"
-        raise ApiError(_unreachable_problem(desk, region, error, code)) from error
+        raise ApiError(_unreachable_problem(ctx, region, error, code)) from error
     if is_proof_rejected(found):
         why = f"region {name} does not take this server's word: {_detail(found)}"
-        raise ApiError(problem("region-unreachable", why, facts=_facts(desk, region)))
-    return _checked_reply(desk, region, onward, found)
+        raise ApiError(problem("region-unreachable", why, facts=_facts(ctx, region)))
+    return _checked_reply(ctx, region, onward, found)
 
 
 async def _ask_region(
-    desk: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: Request
+    ctx: ServerContext, call: ApiRequest, there: request_signatures.RequestTarget, onward: Request
 ) -> Reply:
     """What the region answers. It has a place: one that does not answer holds up those who ask it, and no others."""
     actor = call.caller.actor
-    full = desk.to_regions.take(actor)
+    full = ctx.to_regions.acquire(actor)
     if full is not None:
         raise ApiError(full)
     try:
-        return await desk.transport.ask(there.address, onward, _part(call.timeout_ms))
+        return await ctx.transport.call(there.address, onward, _part(call.timeout_ms))
     finally:
-        desk.to_regions.leave(actor)
+        ctx.to_regions.release(actor)
 
 
-def _checked_reply(desk: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:
+def _checked_reply(ctx: ServerContext, region: Region, onward: Request, found: Reply) -> Reply:
     """The answer as far as it can be a region's. Whose it is stands in our own log, whatever it says itself."""
     media = first_value(found.headers, "content-type").partition(";")[0].strip().lower()
     if not (200 <= found.status < 300 or 400 <= found.status < 600) or media not in _MEDIA:
         name, code = region.meta.name, "region-unreachable" if onward.verb == "GET" else "outcome-unknown"
         why = f"whoever is at the address of region {name} answers {found.status} {media[:80]!r}, as no region does"
-        raise ApiError(problem(code, why, facts=_facts(desk, region)))
+        raise ApiError(problem(code, why, facts=_facts(ctx, region)))
     kept = tuple(
         (name, said) for name in REGION_HEADERS if (said := first_value(found.headers, name))
     )  # each once: the first
     return Reply(found.status, (*kept, (LEDGER, f"region/{region.meta.name}")), found.body)
 
 
-async def _flow(desk: ServerContext, region: Region, onward: Request) -> StreamReply:
+async def _flow(ctx: ServerContext, region: Region, onward: Request) -> StreamReply:
     """The region's stream. Its first message is waited for: before it, the region may still decline."""
-    source = desk.transport.stream(region.spec.address, onward, IDLE_MS)
+    source = ctx.transport.stream(region.spec.address, onward, IDLE_MS)
     try:
         first = await anext(source)
     except StopAsyncIteration:
@@ -152,7 +150,7 @@ async def _flow(desk: ServerContext, region: Region, onward: Request) -> StreamR
                 async for message in source:
                     yield message
             except TransportError as error:
-                yield error_event(_unreachable_problem(desk, region, error))
+                yield error_event(_unreachable_problem(ctx, region, error))
 
     relayed = messages()
     await anext(relayed)
@@ -165,23 +163,23 @@ def _part(timeout_ms: int) -> int:
 
 
 def _signed(
-    desk: ServerContext, call: ApiRequest, request: Request, to: request_signatures.RequestTarget
+    ctx: ServerContext, call: ApiRequest, request: Request, to: request_signatures.RequestTarget
 ) -> Request | None:
     """The request in this server's own name, for its caller; None: it cannot be signed yet."""
-    stale = _stale(desk)
+    stale = _stale(ctx)
     if stale is not None:
         raise ApiError(stale)
-    own = desk.own()
+    own = ctx.own()
     return (
-        request_signatures.signed_request(request, to, call.caller.actor, own, desk.clock.wall())
+        request_signatures.signed_request(request, to, call.caller.actor, own, ctx.clock.wall())
         if own is not None
         else None
     )
 
 
-def _stale(desk: ServerContext) -> Problem | None:
+def _stale(ctx: ServerContext) -> Problem | None:
     """Why this server cannot tell whether its caller may still ask; None: it can."""
-    age, server = desk.age(), desk.ledger.identity.server
+    age, server = ctx.age(), ctx.ledger.identity.server
     if age is not None and age <= STALE_MS:
         return None
     since = "never" if age is None else f"not for {age} ms"
@@ -192,8 +190,8 @@ def _detail(reply: Reply) -> str:
     return read_problem(reply).detail[:400]
 
 
-def _facts(desk: ServerContext, region: Region) -> dict[str, str]:
-    status, heard_at = region.status, desk.heard_at(region)
+def _facts(ctx: ServerContext, region: Region) -> dict[str, str]:
+    status, heard_at = region.status, ctx.heard_at(region)
     return {
         "region": region.meta.name,
         "health": status.health.value,
@@ -203,8 +201,8 @@ def _facts(desk: ServerContext, region: Region) -> dict[str, str]:
 
 
 def _unreachable_problem(
-    desk: ServerContext, region: Region, error: TransportError, code: str = "region-unreachable"
+    ctx: ServerContext, region: Region, error: TransportError, code: str = "region-unreachable"
 ) -> Problem:
-    heard = desk.heard_at(region)
+    heard = ctx.heard_at(region)
     since = f"last heard at {show_instant(heard)}" if heard else "never heard"
-    return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(desk, region))
+    return problem(code, f"region {region.meta.name} is unreachable, {since}: {error}", facts=_facts(ctx, region))

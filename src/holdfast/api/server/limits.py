@@ -85,21 +85,21 @@ class ConcurrencyLimiter:
         self._each = max(1, most // PARTS)
         self._what = what
         self._of: dict[str, int] = {}
-        self.taken = 0
+        self.in_use = 0
 
-    def take(self, actor: str) -> Problem | None:
+    def acquire(self, actor: str) -> Problem | None:
         """Take a place; the problem when there is none."""
         own = self._of.get(actor, 0)
-        if self.taken >= self._most or own >= self._each:
-            said = f"{own} {self._what} of {actor}" if own >= self._each else f"{self.taken} {self._what}"
+        if self.in_use >= self._most or own >= self._each:
+            said = f"{own} {self._what} of {actor}" if own >= self._each else f"{self.in_use} {self._what}"
             return overloaded(said)
-        self.taken += 1
+        self.in_use += 1
         self._of[actor] = own + 1
         return None
 
-    def leave(self, actor: str) -> None:
+    def release(self, actor: str) -> None:
         """Give the place back."""
-        self.taken -= 1
+        self.in_use -= 1
         self._of[actor] -= 1
         if not self._of[actor]:
             del self._of[actor]

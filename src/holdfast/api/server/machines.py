@@ -39,19 +39,19 @@ _MEDIA = (MSGPACK,)
 _RENEWS = re.compile(rb'{"session":"([0-9.]{1,64})"}')
 
 
-async def envelope(desk: ServerContext, call: ApiRequest) -> Reply:
+async def envelope(ctx: ServerContext, call: ApiRequest) -> Reply:
     """One command of a machine, or of anybody who makes envelopes."""
-    made = _read(desk, call, call.request.body)
-    _pace(desk, call, [made])
-    found = made if isinstance(made, Refused) else await desk.ledger.submit(made)
+    made = _read(ctx, call, call.request.body)
+    _pace(ctx, call, [made])
+    found = made if isinstance(made, Refused) else await ctx.ledger.submit(made)
     if isinstance(made, Refused) or isinstance(found, Refused):
         assert isinstance(found, Refused)
-        refused = _refused(desk, call, made, found)
-        raise ApiError(from_refusal(refused, lane=_lane(desk, made)), ((AT, str(desk.now())),))
-    return Reply(200, _MEDIA, encode(_landed(desk, made, found)))
+        refused = _refused(ctx, call, made, found)
+        raise ApiError(from_refusal(refused, lane=_lane(ctx, made)), ((AT, str(ctx.now())),))
+    return Reply(200, _MEDIA, encode(_landed(ctx, made, found)))
 
 
-async def envelopes(desk: ServerContext, call: ApiRequest) -> Reply:
+async def envelopes(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Many commands, judged in order, each by itself."""
     try:
         raw = _many.decode(call.request.body)
@@ -59,68 +59,68 @@ async def envelopes(desk: ServerContext, call: ApiRequest) -> Reply:
         raise ApiError(problem("unreadable", f"the body is no array of envelopes: {error}")) from None
     if not 1 <= len(raw) <= ENVELOPES_MAX:
         raise ApiError(problem("unreadable", f"1 to {ENVELOPES_MAX} envelopes, not {len(raw)}"))
-    made = [_read(desk, call, bytes(one)) for one in raw]
-    _pace(desk, call, made)
-    said = await asyncio.gather(*[_submitted(desk, call, one) for one in made])
+    made = [_read(ctx, call, bytes(one)) for one in raw]
+    _pace(ctx, call, made)
+    said = await asyncio.gather(*[_submitted(ctx, call, one) for one in made])
     return Reply(200, _MEDIA, encode(said))
 
 
-def _read(desk: ServerContext, call: ApiRequest, raw: bytes) -> Envelope[Any] | Refused:
+def _read(ctx: ServerContext, call: ApiRequest, raw: bytes) -> Envelope[Any] | Refused:
     """An envelope that its caller may send under its own name."""
-    found = desk.ledger.book.envelopes.read(raw)
+    found = ctx.ledger.definition.envelopes.read(raw)
     if isinstance(found, Refused):
         return found
     if found.actor == call.caller.actor:
         # Who carried it here is for this server to say, whatever the envelope does.
         return found if found.via == call.caller.via else replace(found, via=call.caller.via)
     refused = Refused(Code.NO_RIGHT, f"{call.caller.actor} cannot speak for {found.actor[:80]}", {})
-    desk.denials.note(call.caller.actor, "envelope", Code.NO_RIGHT.value)
+    ctx.denials.note(call.caller.actor, "envelope", Code.NO_RIGHT.value)
     return refused
 
 
-def _pace(desk: ServerContext, call: ApiRequest, made: Sequence[Envelope[Any] | Refused]) -> None:
+def _pace(ctx: ServerContext, call: ApiRequest, made: Sequence[Envelope[Any] | Refused]) -> None:
     """People write no faster in envelopes than in documents. Machines are bounded by their sessions' windows."""
     if call.caller.kind in PEOPLE:
-        check_rate(desk, call, *[one.key for one in made if not isinstance(one, Refused)])
+        check_rate(ctx, call, *[one.key for one in made if not isinstance(one, Refused)])
 
 
-def _refused(desk: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused, found: Refused) -> Refused:
+def _refused(ctx: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused, found: Refused) -> Refused:
     """The refusal as this caller is told of it."""
     if isinstance(made, Refused):
         return found
-    return Redaction(call.caller, desk.state).refused(found, by_number=by_number(made.command))
+    return Redaction(call.caller, ctx.state).refused(found, by_number=by_number(made.command))
 
 
-async def _submitted(desk: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused) -> CommandReply:
+async def _submitted(ctx: ServerContext, call: ApiRequest, made: Envelope[Any] | Refused) -> CommandReply:
     if isinstance(made, Refused):
         return CommandReply(CommandOutcome.REFUSED, made.code.value, made.message)
     try:
-        found = await desk.ledger.submit(made)
+        found = await ctx.ledger.submit(made)
     except Unavailable as error:
         return CommandReply(CommandOutcome.UNAVAILABLE, error.code, str(error))
     if isinstance(found, Refused):
-        found = _refused(desk, call, made, found)
+        found = _refused(ctx, call, made, found)
         return CommandReply(CommandOutcome.REFUSED, found.code.value, found.message, facts=dict(found.facts))
-    return _landed(desk, made, found)
+    return _landed(ctx, made, found)
 
 
-def _landed(desk: ServerContext, made: Envelope[Any], found: Committed | Repeated) -> CommandReply:
-    session = made.session or desk.state.session_of.get(made.actor) or 0
-    return CommandReply(CommandOutcome.LANDED, "", "", found.revision, session, found.answer, desk.now())
+def _landed(ctx: ServerContext, made: Envelope[Any], found: Committed | Repeated) -> CommandReply:
+    session = made.session or ctx.state.session_of.get(made.actor) or 0
+    return CommandReply(CommandOutcome.LANDED, "", "", found.revision, session, found.answer, ctx.now())
 
 
-def _lane(desk: ServerContext, made: Envelope[Any] | Refused) -> str:
-    rule = None if isinstance(made, Refused) else desk.ledger.book.rules.get(type(made.command))
+def _lane(ctx: ServerContext, made: Envelope[Any] | Refused) -> str:
+    rule = None if isinstance(made, Refused) else ctx.ledger.definition.rules.get(type(made.command))
     return "" if rule is None or isinstance(made, Refused) else rule.lane_of(made.command).name.lower()
 
 
-async def renewal(desk: ServerContext, call: ApiRequest) -> Reply:
+async def renewal(ctx: ServerContext, call: ApiRequest) -> Reply:
     """A heartbeat: what the session's life is worth from when it was sent."""
     session = _session_of(call)
-    found = desk.ledger.renew(call.caller.actor, session)
+    found = ctx.ledger.renew(call.caller.actor, session)
     if isinstance(found, Refused):
         raise ApiError(from_refusal(found, lane="proofs"))
-    renewed = Renewed(found.worth, found.term, found.log_id, desk.now(), found.times)
+    renewed = Renewed(found.worth, found.term, found.log_id, ctx.now(), found.times)
     return Reply(200, (JSON,), msgspec.json.encode(renewed))
 
 
@@ -137,30 +137,30 @@ def _session_of(call: ApiRequest) -> Revision:
     return found
 
 
-async def shipped(desk: ServerContext, call: ApiRequest) -> Reply | StreamReply:
+async def shipped(ctx: ServerContext, call: ApiRequest) -> Reply | StreamReply:
     """A region's stream: what of the platform's log concerns it."""
     name = call.caller.actor.partition("/")[2]
-    serving = serve_shipments(desk.ledger, call.request, name, desk.evidence, desk.limits.shipped_objects)
-    return await machine_stream(desk.streams, call, desk.no_longer, serving)
+    serving = serve_shipments(ctx.ledger, call.request, name, ctx.evidence, ctx.limits.shipped_objects)
+    return await machine_stream(ctx.streams, call, ctx.no_longer, serving)
 
 
-async def log(desk: ServerContext, call: ApiRequest) -> StreamReply:
+async def log(ctx: ServerContext, call: ApiRequest) -> StreamReply:
     """A scheduler's stream: the region's log as it is, which holds what is everybody's."""
-    serving = serve_log(desk.ledger, call.since())
-    return await machine_stream(desk.streams, call, desk.no_longer, serving)
+    serving = serve_log(ctx.ledger, call.since())
+    return await machine_stream(ctx.streams, call, ctx.no_longer, serving)
 
 
-async def bindings(desk: ServerContext, call: ApiRequest) -> StreamReply:
+async def bindings(ctx: ServerContext, call: ApiRequest) -> StreamReply:
     """An agent's stream: what stands on its own node, in the session that it names."""
     session = parse_revision(call.query(SESSION))
     if session is None:
         raise ApiError(problem("unreadable", "say in which session: ?session=41.3"))
     name = call.caller.actor.partition("/")[2]
-    return await machine_stream(desk.streams, call, desk.no_longer, _bound(desk, call, name, session))
+    return await machine_stream(ctx.streams, call, ctx.no_longer, _bound(ctx, call, name, session))
 
 
-async def _bound(desk: ServerContext, call: ApiRequest, name: str, session: Revision) -> StreamReply:
-    found = await serve_bindings(desk.ledger, BindingsReader(name, session), call.timeout_ms, desk.watchers)
+async def _bound(ctx: ServerContext, call: ApiRequest, name: str, session: Revision) -> StreamReply:
+    found = await serve_bindings(ctx.ledger, BindingsReader(name, session), call.timeout_ms, ctx.watchers)
     if isinstance(found, Refused):
         raise ApiError(from_refusal(found))
     return found

@@ -88,7 +88,7 @@ async def person_stream(
 ) -> F:
     """The answer to a person. If it is a stream it has a place until it ends; the problem when there is none."""
     actor = call.caller.actor
-    full = watches.take(actor)
+    full = watches.acquire(actor)
     if full is not None:
         raise _reject_stream(answering, full)
 
@@ -96,7 +96,7 @@ async def person_stream(
         refused = no_longer(call)
         return None if refused is None else (error_event(refused),)
 
-    return await _with_slot(answering, last, lambda: watches.leave(actor))
+    return await _with_slot(answering, last, lambda: watches.release(actor))
 
 
 def _reject_stream(answering: Awaitable[F], full: Problem) -> ApiError:

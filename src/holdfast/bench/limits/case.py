@@ -92,9 +92,9 @@ class CaseSender:
 class InMemoryLedger:
     """A ledger in memory. `batches` is what a store would hold."""
 
-    def __init__(self, book: LedgerDefinition[Any], at: int) -> None:
-        self.book, self.at = book, at
-        self.state: Any = book.empty()
+    def __init__(self, definition: LedgerDefinition[Any], at: int) -> None:
+        self.definition, self.at = definition, at
+        self.state: Any = definition.empty()
         self.batches: list[tuple[bytes, bytes]] = []
         self._sender = CaseSender()
 
@@ -103,14 +103,14 @@ class InMemoryLedger:
         if isinstance(step, TimePasses):
             self.at += step.ms
             return
-        draft = BatchDraft(self.book, self.state)
+        draft = BatchDraft(self.definition, self.state)
         for actor, command in step:
-            answer = draft.consider(self._sender.envelope(draft.state, actor, command, self.at), self.at)
+            answer = draft.add(self._sender.envelope(draft.state, actor, command, self.at), self.at)
             assert isinstance(answer, Committed), (command, answer)
             assert not answer.answer, "something of it was refused"
         if len(draft):
             self.batches.append(draft.seal())
-            draft.land()
+            draft.commit()
 
     def tell(self, story: Story) -> None:
         """Commit a whole story."""

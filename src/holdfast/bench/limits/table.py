@@ -95,8 +95,8 @@ async def _taken(ledger: Ledger[Any], case: LimitCase) -> tuple[float, float]:
     return ended, longest(stalls).ms
 
 
-async def _prepare(store: SqliteStore, book: LedgerDefinition[Any], founding: Story, at: int) -> None:
-    memory = InMemoryLedger(book, at)
+async def _prepare(store: SqliteStore, definition: LedgerDefinition[Any], founding: Story, at: int) -> None:
+    memory = InMemoryLedger(definition, at)
     memory.tell(founding)
     head = Head()
     for number, (raw, digest) in enumerate(memory.batches, 1):

@@ -53,16 +53,16 @@ class CountingTransport:
     def __init__(self, inner: HttpTransport) -> None:
         self._inner = inner
         self.renewed = 0
-        self.is_told = asyncio.Event()
+        self.has_deadline_condition = asyncio.Event()
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        reply = await self._inner.ask(peer, request, timeout_ms)
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        reply = await self._inner.call(peer, request, timeout_ms)
         self.renewed += request.path == RENEWALS and reply.status == 200
         return reply
 
     async def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:
         async for message in self._inner.stream(peer, request, idle_ms):
-            self.is_told.set()
+            self.has_deadline_condition.set()
             yield message
 
     def serve(self, serving: RequestHandler) -> None:
@@ -85,7 +85,7 @@ async def run_fleet(crowd: AgentFleet) -> None:
         tasks.append(asyncio.create_task(_agent(crowd, f"agent-{number:04}", lines[-1], clock, meters).run()))
         await asyncio.sleep(BETWEEN_SECONDS)
     for line in lines:
-        await line.is_told.wait()
+        await line.has_deadline_condition.wait()
     write_line("ready")
     while await asyncio.to_thread(sys.stdin.readline):
         broken, over = meters.counted("agent_streams_broken"), meters.counted("agent_sessions_over")
@@ -96,11 +96,11 @@ async def run_fleet(crowd: AgentFleet) -> None:
     await asyncio.gather(*(line.close() for line in lines))
 
 
-def _agent(crowd: AgentFleet, name: str, line: CountingTransport, clock: Clock, meters: Metrics) -> Agent:
+def _agent(crowd: AgentFleet, name: str, line: CountingTransport, clock: Clock, metrics: Metrics) -> Agent:
     proof = (("authorization", f"Bearer {crowd.token}"), ("holdfast-actor", f"agent/{name}"))
     sender = SessionConfig(f"agent/{name}", (crowd.server,), lambda: proof)
     node = RegisterNode(name, "general", "a", CAPACITY["general"], ports=PORTS)
-    return simulated_agent(line, clock, sender, node, meters)
+    return simulated_agent(line, clock, sender, node, metrics)
 
 
 def main() -> None:

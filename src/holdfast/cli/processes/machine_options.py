@@ -48,15 +48,15 @@ def parse_server_list(said: Iterable[str]) -> tuple[str, ...]:
     return tuple(url.rstrip("/") for one in said for url in one.replace(",", " ").split())
 
 
-def run_machine(wish: MachineOptions, also_wrong: Iterable[str], run: Callable[[], int]) -> None:
+def run_machine(options: MachineOptions, also_wrong: Iterable[str], run: Callable[[], int]) -> None:
     """Run it, unless it cannot be meant so; and exit as it ends."""
     from holdfast.wiring.machine import invalid_machine_options
     from holdfast.wiring.process import print_machine_status
 
-    found = [*invalid_machine_options(wish), *also_wrong]
-    for word, choices in ((wish.log_level, LEVELS), (wish.log_form, LOG_FORMS)):
+    found = [*invalid_machine_options(options), *also_wrong]
+    for word, choices in ((options.log_level, LEVELS), (options.log_form, LOG_FORMS)):
         if word not in choices:
             found.append(f"{word!r} is none of {', '.join(choices)}")
     for why in found:
-        print_machine_status(wish.kind, f"cannot start: {why}")
+        print_machine_status(options.kind, f"cannot start: {why}")
     raise typer.Exit(CANNOT_START if found else run())

@@ -92,7 +92,7 @@ def is_leased(assignment: Assignment) -> bool:
 
 
 def _waits(state: RegionState, slot: Slot, assignment: Assignment, now: Instant) -> bool:
-    return bool(slot.after and remaining_victims(state, slot)) or not may_start(state, assignment, now)
+    return bool(slot.waits_for and remaining_victims(state, slot)) or not may_start(state, assignment, now)
 
 
 def rejection_reason(

@@ -40,9 +40,9 @@ class AgentView(Struct, frozen=True):
     runs: Mapping[RunKey, ProcessRun]
     pulses: Mapping[RunKey, ProbeState]
     templates: Mapping[str, Template]
-    told: Mapping[SlotKey, Revision]
+    received: Mapping[SlotKey, Revision]
     barred: frozenset[RunKey]
-    begun: frozenset[RunKey]
+    started: frozenset[RunKey]
     refused: Refusals
     revision: Revision
     session: Revision
@@ -60,21 +60,21 @@ class AgentSteps(Struct):
     moves: list[MoveSlot]
     look_at: int = 0
 
-    def look_again(self, at: int) -> None:
+    def requeue_at(self, at: int) -> None:
         """Not later than then."""
         self.look_at = min(self.look_at, at) if self.look_at else at
 
 
-def plan(sight: AgentView) -> AgentSteps:
+def plan(view: AgentView) -> AgentSteps:
     """The next steps of a node."""
     steps = AgentSteps([], [], [], [])
-    wanted = {(one.slot, one.epoch) for one in sight.bound}
-    for key, run in sight.runs.items():
+    wanted = {(one.slot, one.epoch) for one in view.bound}
+    for key, run in view.runs.items():
         if key not in wanted:
-            _end_unwanted(steps, key, run, sight.grace_ms)
-    for one in sight.bound:
-        if sight.told.get(one.slot, 0) <= sight.revision:
-            _Slot(sight, steps, one).step()
+            _end_unwanted(steps, key, run, view.grace_ms)
+    for one in view.bound:
+        if view.received.get(one.slot, 0) <= view.revision:
+            _Slot(view, steps, one).step()
     return steps
 
 
@@ -88,14 +88,14 @@ def _end_unwanted(steps: AgentSteps, key: RunKey, run: ProcessRun, grace_ms: int
 class _Slot:
     """One slot: what is bound, what runs of it, and how that feels."""
 
-    def __init__(self, sight: AgentView, steps: AgentSteps, one: BoundSlot) -> None:
+    def __init__(self, view: AgentView, steps: AgentSteps, one: BoundSlot) -> None:
         key = one.slot, one.epoch
-        self._sight = sight
+        self._sight = view
         self._steps = steps
         self._one = one
-        self._run = sight.runs.get(key)
-        self._pulse = sight.pulses.get(key, NOT_PROBED)
-        self._template = sight.templates[one.template]
+        self._run = view.runs.get(key)
+        self._pulse = view.pulses.get(key, NOT_PROBED)
+        self._template = view.templates[one.template]
 
     def step(self) -> None:
         """Its next step, if there is one."""
@@ -125,7 +125,7 @@ class _Slot:
 
     def _refuse(self, why: str, at: int) -> None:
         if self._sight.now < at:
-            self._steps.look_again(at)
+            self._steps.requeue_at(at)
         else:
             self._move(Phase.RELEASED, "declined", why)
 
@@ -174,7 +174,7 @@ class _Slot:
 
     def _restart(self) -> None:
         one, run, now = self._one, self._run, self._sight.now
-        if (one.slot, one.epoch) in self._sight.begun:
+        if (one.slot, one.epoch) in self._sight.started:
             self._move(Phase.STARTING, "restarted")
             return
         if run is not None and run.here is not ProcessState.ENDED:
@@ -182,7 +182,7 @@ class _Slot:
         again = may_restart(self._template, one, run)
         due = restart_at(one, run, now) if again else give_up_at(one, run, now)
         if now < due:
-            self._steps.look_again(due)
+            self._steps.requeue_at(due)
         elif not again:
             self._move(Phase.RELEASED, "given-up", "" if run is None else run.detail)
         elif not one.waits and now < self._sight.lease:

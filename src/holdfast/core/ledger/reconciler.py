@@ -44,8 +44,8 @@ class ReconcileResult(Struct, frozen=True):
     """What to send now, and when to look again even if nothing changes. The commands do not rely on one another:
     each may be refused by itself."""
 
-    send: tuple[ProposedCommand, ...] = ()
-    again_at: Instant | None = None
+    commands: tuple[ProposedCommand, ...] = ()
+    requeue_at: Instant | None = None
 
 
 NO_CHANGES = ReconcileResult()

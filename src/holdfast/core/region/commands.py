@@ -123,7 +123,7 @@ class SlotPlacement(Row, frozen=True):
     node: Revision
     devices: tuple[int, ...] = ()
     ports: tuple[int, ...] = ()
-    after: tuple[SlotKey, ...] = ()
+    waits_for: tuple[SlotKey, ...] = ()
     hold: Revision = 0
 
 

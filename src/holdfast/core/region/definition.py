@@ -52,7 +52,7 @@ _OWN: tuple[CommandRule[Any], ...] = (
     CommandRule(c.WithdrawSlots, slots.withdraw_slots, ("controller/replica",), CommandLane.RECONCILERS, "ordinals are wanted no more", "OpenSlots", subject=subjects.of_slots),
     CommandRule(c.ForgetAssignment, slots.forget_assignment, ("controller/link",), CommandLane.RECONCILERS, "an ended assignment is gone here", "Ship, when the platform assigns again"),
     CommandRule(c.AdoptSlots, slots.adopt_slots, ("controller/replica",), CommandLane.RECONCILERS, "recovered slots are charged to their tenant", "a new recovery assignment; the charge is returned when the slot is released"),
-    CommandRule(c.Propose, proposals.propose, _SCHEDULERS, CommandLane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", in_a_row=ProposalCoalescer),
+    CommandRule(c.Propose, proposals.propose, _SCHEDULERS, CommandLane.PROPOSALS, "slots take room and charge on nodes; victims must end", "Unreserve or Expire before binding, Stop after; repair fences what an agent no longer answers for", coalescer=ProposalCoalescer),
     CommandRule(c.Bind, reservations.bind, _SCHEDULERS, CommandLane.PROPOSALS, "agents may start slots", "Stop, or the agent declines"),
     CommandRule(c.Unreserve, reservations.unreserve, _SCHEDULERS, CommandLane.PROPOSALS, "reserved slots wait again", "Propose"),
     CommandRule(c.Expire, reservations.expire, ("ledger",), CommandLane.RECONCILERS, "room of ended reservations is free", "Propose, or Hold again"),

@@ -76,26 +76,26 @@ class SchedulingCycle:
     """What one look has found so far."""
 
     def __init__(
-        self, plugins: Plugins, table: NodeTable, queue: SchedulingQueue, flight: InFlight, sight: SchedulerView
+        self, plugins: Plugins, table: NodeTable, queue: SchedulingQueue, flight: InFlight, view: SchedulerView
     ) -> None:
         self._plugins = plugins
         self._table = table
         self._queue = queue
         self._flight = flight
-        self._state, self._now, self._age_ms = sight.state, sight.now, sight.age_ms
-        self._overrides = active_overrides(sight.state, sight.now)
+        self._state, self._now, self._age_ms = view.state, view.now, view.age_ms
+        self._overrides = active_overrides(view.state, view.now)
         #: By tenant: which policy is valid for it.
         self._valid: dict[str, Revision] = {}
         self.policy: SchedulerPolicy = BUILT_IN_POLICY
         self.rules: SchedulingProfile | None = None
-        self.draft = ProposalBuilder(sight.state, sight.now, table, flight)
+        self.draft = ProposalBuilder(view.state, view.now, table, flight)
         self._shortlists = Shortlists(table)
         #: Whether the proposal reserves, and binds later.
         self.waits_to_bind = False
         self.passes: list[SchedulingPass] = []
         self.waits: list[UnplacedRequest] = []
         #: How many slots were placed of groups that nothing but the resync had woken: a cause of waking is missing.
-        self.caught = 0
+        self.resync_hits = 0
         #: Asks of which the nodes themselves had to tell which domains count; and those of them that were placed.
         self._searched: set[tuple[str, str, bool]] = set()
         self._walks: set[tuple[str, str, bool]] = set()
@@ -114,14 +114,14 @@ class SchedulingCycle:
                 self.is_cut = True
                 return
             try:
-                if self._is_of_this(group):
-                    self._consider(group)
+                if self._same_proposal(group):
+                    self._schedule_group(group)
             except PluginError as error:
                 entries = list(group.entries.values())
                 reason = PendingReason(
                     ConditionReason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error)
                 )
-                self._sleep(group, entries, BlockReason.PLUGIN, (reason,))
+                self._block(group, entries, BlockReason.PLUGIN, (reason,))
 
     def _is_enough(self) -> bool:
         """Whether whoever comes now is left for the next look."""
@@ -129,7 +129,7 @@ class SchedulingCycle:
             return True
         return bool(self._walks) and len(self._walks) * self._table.count >= WALKED_MAX
 
-    def _is_of_this(self, group: RequestGroup) -> bool:
+    def _same_proposal(self, group: RequestGroup) -> bool:
         """Whether its slots may be in the same proposal; as long as that is empty, anybody's may."""
         policy = self._state.policies.get(self._policy_of(group.tenant)) or BUILT_IN_POLICY
         binds = self._plugins.binds
@@ -140,20 +140,20 @@ class SchedulingCycle:
             self.waits_to_bind = waits
         return policy.revision == self.policy.revision and waits == self.waits_to_bind
 
-    def _consider(self, group: RequestGroup) -> None:
+    def _schedule_group(self, group: RequestGroup) -> None:
         pause, unknown = pause_gate(group.tenant, self._overrides), self._unknown(group)
         if not pause.most:
-            self._sleep(group, list(group.entries.values()), BlockReason.PAUSED, (_told(pause, 0),), pause.opens)
+            self._block(group, list(group.entries.values()), BlockReason.PAUSED, (_told(pause, 0),), pause.opens)
             return
         if unknown is not None:
             reason = PendingReason(unknown.code.value, 0, unknown.detail)
-            self._sleep(group, list(group.entries.values()), BlockReason.ASSIGNMENT, (reason,))
+            self._block(group, list(group.entries.values()), BlockReason.ASSIGNMENT, (reason,))
             return
         if self._is_stale(group):
             reason = PendingReason(
                 ConditionReason.STALE_VIEW.value, 0, f"the scheduler's view is {self._age_ms} ms old"
             )
-            self._sleep(group, list(group.entries.values()), BlockReason.STALE, (reason,), self._now + STALE_MS)
+            self._block(group, list(group.entries.values()), BlockReason.STALE, (reason,), self._now + STALE_MS)
             return
         entries = self._assigned(group)
         while entries and self.draft.left and self._place(group, entries):
@@ -201,7 +201,7 @@ class SchedulingCycle:
                     self._wait(entry, (reason,), pass_evidence(self._state, group, [entry], "waiting"))
         if shut and not found:
             self._rested += 1
-            self._queue.sleep(
+            self._queue.block(
                 group, BlockedGroup(BlockReason.ASSIGNMENT, self._table.revision, self._now + RESYNC_MS, resync=True)
             )
         return found
@@ -218,10 +218,10 @@ class SchedulingCycle:
         before = len(self.draft.groups)
         placed = self.draft.add(group, slots, choice.rows, pay.each) if choice.rows else 0
         if not placed:
-            self._rest(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
+            self._block_unplaced(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False
         if group.resynced:
-            self.caught += placed
+            self.resync_hits += placed
         if self._searched:
             self._walks.update(self._searched & {_searched_as(ask)})
         outcome = "placed" if placed == wanted else "placed in part"
@@ -248,7 +248,7 @@ class SchedulingCycle:
         self._searched.add(_searched_as(ask))
         return domains_that_hold(self._table, ask, self._overrides.zones)
 
-    def _rest(
+    def _block_unplaced(
         self,
         group: RequestGroup,
         entries: list[QueuedRequest],
@@ -268,9 +268,9 @@ class SchedulingCycle:
             until = min((one.ends for one in self._overrides.zones.values()), default=0)
             reasons = pending_reasons(choice.rejected, waiting, nearest, never=never_fits(self._table, group.ask))
         found = pass_evidence(self._state, group, entries, "waiting", choice, seed, nearest)
-        self._sleep(group, entries, why, reasons, until, found)
+        self._block(group, entries, why, reasons, until, found)
 
-    def _sleep(
+    def _block(
         self,
         group: RequestGroup,
         entries: list[QueuedRequest],
@@ -290,7 +290,7 @@ class SchedulingCycle:
         asleep = BlockedGroup(
             why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs
         )
-        self._queue.sleep(group, asleep)
+        self._queue.block(group, asleep)
         found = found or pass_evidence(self._state, group, entries, "waiting")
         for entry in entries:
             if entry.open > 0:

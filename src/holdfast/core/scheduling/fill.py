@@ -128,7 +128,7 @@ def fill_by_domain(
             far += _drop_far(lanes, domains)
     if len(chosen) < count:
         for where, lane in lanes.items():
-            shut = domains.shut(where)
+            shut = domains.closed_by(where)
             if shut is not None:
                 code, key = shut
                 kept_by = code, domains.name(where, key)
@@ -147,14 +147,14 @@ def _best(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules, worth: Wort
             key += worth.near * domains.nearer(where)
         if worth.even:
             key += worth.even * (domains.evenness_of(where) - lane.evenness)
-        if (best is None or key > highest) and domains.shut(where) is None:
+        if (best is None or key > highest) and domains.closed_by(where) is None:
             best, highest = where, key
     return best
 
 
 def _drop_far(lanes: dict[tuple[str, ...], _Lane], domains: DomainRules) -> int:
     """Leave out lanes that near rules shut, for the rest of a pass: nothing is chosen there that could open them."""
-    shut = [(where, domains.shut(where)) for where in lanes] if domains.binding else []
+    shut = [(where, domains.closed_by(where)) for where in lanes] if domains.binding else []
     return sum(len(lanes.pop(where)) for where, found in shut if found is not None and found[0] is Code.NEAR)
 
 

@@ -74,7 +74,7 @@ class PostBindPlugin(Protocol):
     name: str
     version: str
 
-    def bound(self, ask: SlotAsk, slots: tuple[tuple[SlotKey, Revision], ...]) -> None:
+    def on_bound(self, ask: SlotAsk, slots: tuple[tuple[SlotKey, Revision], ...]) -> None:
         """These were bound, each with its node."""
 
 

@@ -72,7 +72,7 @@ def domains_that_hold(table: NodeTable, ask: SlotAsk, avoided: Collection[str]) 
     could = _holding(all_rows(table, ask)) & table.usable & _outside(table, ask, avoided)
     if ask.exclusive:
         could &= table.overrun <= table.overrun_most
-    columns = [(rule.key, table.marks.domains(rule.key)) for rule in ask.template.spread]
+    columns = [(rule.key, table.attributes.domains(rule.key)) for rule in ask.template.spread]
     return {key: [column.values[code] for code in np.unique(column.codes[could]).tolist()] for key, column in columns}
 
 
@@ -150,7 +150,7 @@ def _within_rules(table: NodeTable, rows: Numbers, domains: DomainRules | None) 
     if domains is None or not domains.keys or "node" in domains.keys:
         return rows, ""
     # One number for each lane, of which there are few: what is shut is asked once for each, and looked up for the rows.
-    columns = [table.marks.domains(key) for key in domains.keys]
+    columns = [table.attributes.domains(key) for key in domains.keys]
     size = [max(1, len(column.values)) for column in columns]
     at = np.ravel_multi_index([column.codes[rows] for column in columns], size)
     is_open: Truths = np.zeros(int(np.prod(size)), np.bool_)
@@ -159,7 +159,7 @@ def _within_rules(table: NodeTable, rows: Numbers, domains: DomainRules | None) 
     for number in np.flatnonzero(is_open).tolist():
         codes = np.unravel_index(number, size)
         lane = tuple(column.values[int(code)] for column, code in zip(columns, codes, strict=True))
-        shut = domains.shut(lane)
+        shut = domains.closed_by(lane)
         if shut is not None:
             is_open[number] = False
             said = said or f"{shut[0]} {domains.name(lane, shut[1])}"

@@ -133,7 +133,7 @@ class ProposalBuilder:
         """A placement with the devices and ports that it takes; None when the row has not as many after all."""
         template, firm, devices = group.ask.template, group.ask.firm, self._table.devices
         picked = devices.pick(row, template, firm=firm) if template.gpus else ()
-        node, room = self._table.nodes[row], self._table.rooms[row]
+        node, room = self._table.nodes[row], self._table.usages[row]
         ports = devices.pick_ports(node, room, template.ports) if template.ports else ()
         if len(picked) < template.gpus or len(ports) < template.ports:
             return None

@@ -60,7 +60,7 @@ class Resync:
         if node is None or row is None:
             return None if node is None and row is None else (node, room)
         self._table.hints.take(row, report)
-        same = _same(self._table.nodes[row], node) and _same(self._table.rooms[row], room or EMPTY_USAGE)
+        same = _same(self._table.nodes[row], node) and _same(self._table.usages[row], room or EMPTY_USAGE)
         return None if same else (node, room)
 
     def _requests(self, state: RegionState, uid: Revision) -> tuple[Any, ...] | None:

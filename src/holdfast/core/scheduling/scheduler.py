@@ -75,7 +75,7 @@ class Scheduler:
         self.table = NodeTable()
         self.queue = SchedulingQueue()
         self.flight = InFlight(self.table)
-        self.shunned = NodeQuarantine()
+        self.quarantine = NodeQuarantine()
         self.waking = Unblocker(self.table, self.queue, self.flight)
         self.resync = Resync(self.table, self.queue)
         self._number = 0
@@ -83,7 +83,7 @@ class Scheduler:
         self._now: Instant = 0
         #: What was refused of proposals, by code.
         self.refused: dict[str, int] = {}
-        self._caught = 0
+        self._resync_hits = 0
         #: Whether the last look left somebody for the next, so that it should come soon.
         self.has_more = False
 
@@ -119,7 +119,7 @@ class Scheduler:
         self.table.refresh(state, self.flight.show(self.queue.take_shown()), at)
         self.waking.all()
 
-    def hear(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
+    def observe(self, state: RegionState, touched: Iterable[WatchKey], at: Revision, now: Instant) -> None:
         """Take what has changed, up to a place in the log, and wake whom it can cure."""
         nodes: list[Revision] = []
         reported: list[Revision] = []
@@ -162,40 +162,40 @@ class Scheduler:
         """Take what was kept from this scheduler as it is in a state, and count it."""
         nodes: list[Revision] = []
         for kind, key in named:
-            self._caught += 1
+            self._resync_hits += 1
             if kind == watch.NODE:
                 nodes.append(key)  # type: ignore[arg-type]
                 continue
             self.queue.update(state, key)  # type: ignore[arg-type]
             for group in self.queue.groups_of(key):  # type: ignore[arg-type]
-                self.queue.wake(group.key)
+                self.queue.unblock(group.key)
         nodes += self.flight.show(self.queue.take_shown())
         self.table.refresh(state, nodes, self.table.revision)
         self._wake(state, now)
 
-    def look(self, sight: SchedulerView) -> tuple[Proposal | None, list[UnplacedRequest]]:
+    def run_cycle(self, view: SchedulerView) -> tuple[Proposal | None, list[UnplacedRequest]]:
         """The next proposal, if there is something to propose; and who was looked at and waits."""
-        if sight.now < self._now:
-            self._go_back(sight.state, self._now - sight.now)
-        self._now = sight.now
-        self.queue.pass_time(sight.state, sight.now)
+        if view.now < self._now:
+            self._go_back(view.state, self._now - view.now)
+        self._now = view.now
+        self.queue.pass_time(view.state, view.now)
         # What this view does not show by now can land no more: it is complete up to its age.
-        self.flight.settle(self.table.revision, sight.now - sight.age_ms)
-        woken = self.queue.wake_due(sight.now)
-        if self.shunned.release(self.table, sight.now) or self.flight.has_returned:
-            self._wake(sight.state, sight.now)
+        self.flight.settle(self.table.revision, view.now - view.age_ms)
+        woken = self.queue.unblock_due(view.now)
+        if self.quarantine.release_due(self.table, view.now) or self.flight.has_returned:
+            self._wake(view.state, view.now)
         elif self.waking.has_unasked:
-            self.waking.ask(sight.state, self._filters, sight.now)
-        self.waking.look_again(sight.now)
-        look = SchedulingCycle(self._plugins, self.table, self.queue, self.flight, sight)
+            self.waking.ask(view.state, self._filters, view.now)
+        self.waking.look_again(view.now)
+        look = SchedulingCycle(self._plugins, self.table, self.queue, self.flight, view)
         look.run()
         self.has_more = look.is_cut or self.waking.has_unasked or woken == DUE_MAX
-        self._caught += look.caught
+        self._resync_hits += look.resync_hits
         if not look.draft.groups:
             return None, look.waits
         self._number += 1
-        settings = sight.state.facts.settings
-        valid_until = sight.now + settings.proposal_life * 4 // 5
+        settings = view.state.facts.settings
+        valid_until = view.now + settings.proposal_life * 4 // 5
         command = Propose(tuple(look.draft.groups), valid_until, bind=not look.waits_to_bind)
         in_flight = tuple(self.flight.parts)
         self.flight.take(self._number, look.draft.parts, command.valid_until)
@@ -203,25 +203,25 @@ class Scheduler:
         decision = DecisionEvidence(
             self.table.revision, look.policy.revision, tuple(look.passes), in_flight, look.rules.plugins
         )
-        workloads = tuple(sight.state.assignments[group.assignment].workload for group in command.groups)
-        view, policy = self.table.revision, look.policy.revision
+        workloads = tuple(view.state.assignments[group.assignment].workload for group in command.groups)
+        seen, policy = self.table.revision, look.policy.revision
         asks, waited = tuple(look.draft.asks), tuple(look.draft.waited)
-        return Proposal(self._number, command, view, policy, decision, asks, workloads, waited), look.waits
+        return Proposal(self._number, command, seen, policy, decision, asks, workloads, waited), look.waits
 
     def _go_back(self, state: RegionState, step: Duration) -> None:
         """Another leader's time is lower by so much: what was found by the later one is found anew, and a pause is as
         long as it was to be. Until when a proposal can land is said in ledger time: that stays."""
         self.queue.go_back(state, step)
         self.waking.go_back()
-        self.shunned.go_back(step)
+        self.quarantine.go_back(step)
 
-    def take_caught(self) -> int:
+    def take_resync_hits(self) -> int:
         """What only the resync has noticed since the last time: slots that were placed though nothing else had woken
         their request, and nodes and requests that were others in the state."""
-        caught, self._caught = self._caught, 0
+        caught, self._resync_hits = self._resync_hits, 0
         return caught
 
-    def landed(self, attempt: Proposal, at: Revision, unmet: list[RefusedPart]) -> None:
+    def on_accepted(self, attempt: Proposal, at: Revision, unmet: list[RefusedPart]) -> None:
         """A proposal was accepted at a revision, but for these parts of it."""
         self.flight.land(attempt.number, at)
         for one in unmet:
@@ -231,7 +231,7 @@ class Scheduler:
         if unmet:
             self._landed_in_part(attempt, unmet)
         elif attempt.command.bind:
-            self.bound(attempt)
+            self.on_bound(attempt)
 
     def _landed_in_part(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
         """Whoever got nothing waits as if all had been refused; of whom all came through nothing was in vain."""
@@ -250,7 +250,7 @@ class Scheduler:
             elif attempt.command.bind and not parts:
                 self.queue.come_through(key)
 
-    def lost(self, attempt: Proposal, code: Code, unmet: list[RefusedPart], catch_up_to: Revision) -> None:
+    def on_refused(self, attempt: Proposal, code: Code, unmet: list[RefusedPart], catch_up_to: Revision) -> None:
         """A proposal was refused as a whole; with a revision to wait for, if its view was behind."""
         self._count(code.value)
         self.flight.refuse(attempt.number)
@@ -258,14 +258,14 @@ class Scheduler:
         for key in dict.fromkeys(self._places(attempt)):
             self._wait_for(key, catch_up_to)
 
-    def bound(self, attempt: Proposal, declined: Collection[SlotKey] = ()) -> None:
+    def on_bound(self, attempt: Proposal, declined: Collection[SlotKey] = ()) -> None:
         """It came through but for these slots: of whom all did, whatever was in vain before does not count any more."""
         lost = self._of(attempt, declined)
         for key in dict.fromkeys(self._places(attempt)):
             if key not in lost:
                 self.queue.come_through(key)
 
-    def declined(self, attempt: Proposal, slots: Collection[SlotKey]) -> None:
+    def on_declined(self, attempt: Proposal, slots: Collection[SlotKey]) -> None:
         """Somebody who was asked said no to slots that were reserved: they wait again, and are not tried at once."""
         for key in self._of(attempt, slots):
             self._back_off(key)
@@ -290,10 +290,10 @@ class Scheduler:
         if catch_up_to <= self.table.revision:
             self._back_off(key)
         elif group is not None:
-            self.queue.sleep(group, BlockedGroup(BlockReason.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
+            self.queue.block(group, BlockedGroup(BlockReason.BEHIND, catch_up_to, self._now + BACKOFF_MOST_MS))
 
     def _back_off(self, key: GroupKey) -> None:
-        pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(self.queue.tries(key), 10))
+        pause = min(BACKOFF_MOST_MS, BACKOFF_MS << min(self.queue.attempts(key), 10))
         self.queue.back_off(key, BlockedGroup(BlockReason.REFUSED, self.table.revision, self._now + pause))
 
     def _count(self, code: str) -> None:
@@ -307,13 +307,13 @@ class Scheduler:
                 placement = attempt.command.groups[one.group].placements[one.index]
                 said.setdefault(placement.node, f"{one.code}: {one.detail}")
         for node, why in said.items():
-            self.shunned.strike(self.table, node, why, self._now)
+            self.quarantine.record_refusal(self.table, node, why, self._now)
 
     def _agree(self, attempt: Proposal, unmet: list[RefusedPart]) -> None:
         """Nodes where something was placed have no refusals in a row."""
-        if self.shunned.any_strikes:
+        if self.quarantine.any_strikes:
             lost = {(one.group, one.index) for one in unmet}
             for number, group in enumerate(attempt.command.groups):
                 for index, placement in enumerate(group.placements):
                     if (number, index) not in lost:
-                        self.shunned.accepted(placement.node)
+                        self.quarantine.record_success(placement.node)

@@ -59,7 +59,7 @@ class _Fork:
     def submit(self, *envelopes: Envelope[Any]) -> list[Committed | Refused]:
         """Judge commands in one batch."""
         draft = BatchDraft(REGION, self.state)
-        answers = [draft.consider(envelope, self.now) for envelope in envelopes]
+        answers = [draft.add(envelope, self.now) for envelope in envelopes]
         draft.seal()
         seq = self.state.facts.seq + 1
         number = 0
@@ -67,7 +67,7 @@ class _Fork:
             for event in record.events:
                 self.touched.update(dict.fromkeys(WATCH_KEYS[type(event)](event, pack_revision(seq, number))))
                 number += 1
-        draft.land()
+        draft.commit()
         return [answer for answer in answers if isinstance(answer, Committed | Refused)]
 
     def heard(self) -> list[WatchKey]:
@@ -96,7 +96,7 @@ def what_if(
         busy = _control(fork, controllers, keys)
         busy |= _schedule(fork, scheduler, placed, waiting)
         touched = fork.heard()
-        scheduler.hear(fork.state, touched, pack_revision(fork.state.facts.seq, INDEX_MAX), fork.now)
+        scheduler.observe(fork.state, touched, pack_revision(fork.state.facts.seq, INDEX_MAX), fork.now)
         for controller in controllers:
             keys[controller.name] = list(dict.fromkeys(keys_to_wake(controller, fork.state, touched)))
         if not busy:
@@ -111,7 +111,7 @@ def _control(fork: _Fork, controllers: Sequence[Reconciler[RegionState]], keys: 
         Envelope(principal(one.name), wanted.command, fork.now, cause=wanted.cause)
         for one in controllers
         for key in keys[one.name]
-        for wanted in one.reconcile(fork.state, key, fork.now).send
+        for wanted in one.reconcile(fork.state, key, fork.now).commands
     ]
     return bool(envelopes) and any(isinstance(answer, Committed) for answer in fork.submit(*envelopes))
 
@@ -123,7 +123,7 @@ def _schedule(
     waiting: dict[RequestKey, tuple[PendingReason, ...]],
 ) -> bool:
     """Let the scheduler look once; whether it proposed something that was taken, or has more to look at."""
-    attempt, waits = scheduler.look(SchedulerView(fork.state, fork.now))
+    attempt, waits = scheduler.run_cycle(SchedulerView(fork.state, fork.now))
     for one in waits:
         waiting[one.entry.key] = one.reasons
     if attempt is None:
@@ -132,9 +132,9 @@ def _schedule(
     (answer,) = fork.submit(envelope)
     if isinstance(answer, Refused):
         parts = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
-        scheduler.lost(attempt, answer.code, parts, 0)
+        scheduler.on_refused(attempt, answer.code, parts, 0)
         return False
-    scheduler.landed(attempt, answer.revision, _unmet.decode(answer.answer) if answer.answer else [])
+    scheduler.on_accepted(attempt, answer.revision, _unmet.decode(answer.answer) if answer.answer else [])
     for group, workload in zip(attempt.command.groups, attempt.workloads, strict=True):
         for placement in group.placements:
             slot = fork.state.slots.get((workload, placement.ordinal))

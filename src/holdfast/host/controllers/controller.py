@@ -53,7 +53,7 @@ class ControllerOptions(Struct, frozen=True):
     `slow_ms` is named, and no look follows the one before in less than `soonest_ms` just because it wished so.
     """
 
-    pace: QueueOptions = QueueOptions()
+    queue: QueueOptions = QueueOptions()
     workers: int = 1
     resync_ms: int = 60_000
     submit_ms: int = 10_000
@@ -91,21 +91,21 @@ class Controller(Generic[S]):
         reconciler: Reconciler[S],
         ledger: LedgerClient[S],
         clock: Clock,
-        meters: Metrics,
+        metrics: Metrics,
         seed: int,
-        care: ControllerOptions,
+        options: ControllerOptions,
     ) -> None:
         self.name = reconciler.name
         self.watches = reconciler.watches
         self._reconciler = reconciler
         self._ledger = ledger
         self._clock = clock
-        self._meters = meters
-        self._journal = Logger("reconcile", controller=self.name)
+        self._metrics = metrics
+        self._logger = Logger("reconcile", controller=self.name)
         self._seed = seed
-        self._care = care
-        self._queue = WorkQueue(clock, self.name, seed=seed, pace=care.pace)
-        self._proposer = Proposer(self.name, ledger, clock, meters, care.submit_ms)
+        self._options = options
+        self._queue = WorkQueue(clock, self.name, seed=seed, options=options.queue)
+        self._proposer = Proposer(self.name, ledger, clock, metrics, options.submit_ms)
         self._failing: dict[ReconcileKey, FailingKey] = {}
         #: Keys refused because the view was behind: until which revision they wait, and at most until when.
         self._behind: dict[ReconcileKey, tuple[Revision, int]] = {}
@@ -128,7 +128,7 @@ class Controller(Generic[S]):
         self._missed = True
         self._queue.add(RESYNC)
 
-    def hear(self, state: S, change: ChangedKeys) -> None:
+    def on_change(self, state: S, change: ChangedKeys) -> None:
         """Queue what a batch concerns. A reconciler that cannot tell has everything looked at, a little later."""
         self._heard = change.revision
         try:
@@ -138,7 +138,7 @@ class Controller(Generic[S]):
             self._name_error("wake-raised", error)
             self._missed = True
             self._deaf += 1
-            pace = self._care.pace
+            pace = self._options.queue
             self._queue.add_after(RESYNC, exponential(pace.backoff_first_ms, pace.backoff_max_ms, self._deaf))
         while self._cures and self._cures[0][0] <= change.revision:
             revision, _, key = heappop(self._cures)
@@ -147,7 +147,7 @@ class Controller(Generic[S]):
 
     async def work(self) -> None:
         """Work on keys, so many at a time, for ever. Whatever ends this, the keys at hand are not lost."""
-        await WorkerPool(self._clock, self._queue, self._care.workers, self._handle).run()
+        await WorkerPool(self._clock, self._queue, self._options.workers, self._handle).run()
 
     def failing(self) -> list[FailingKey]:
         """The keys that are not well, the longest so first."""
@@ -161,10 +161,10 @@ class Controller(Generic[S]):
         found = lag_ms, depth, patrol, failing = queue.lag_ms(), queue.depth(), queue.patrol_depth(), len(self._failing)
         if found != self._measured:
             self._measured = found
-            self._meters.gauge("reconcile_lag_ms", lag_ms, controller=self.name)
-            self._meters.gauge("reconcile_depth", depth, controller=self.name)
-            self._meters.gauge("reconcile_patrol_depth", patrol, controller=self.name)
-            self._meters.gauge("reconcile_failing", failing, controller=self.name)
+            self._metrics.gauge("reconcile_lag_ms", lag_ms, controller=self.name)
+            self._metrics.gauge("reconcile_depth", depth, controller=self.name)
+            self._metrics.gauge("reconcile_patrol_depth", patrol, controller=self.name)
+            self._metrics.gauge("reconcile_failing", failing, controller=self.name)
 
     def _handle(self, taken: WorkItem) -> Coroutine[Any, Any, None] | None:
         """Look at a key. What is to be sent then, or listed, is waited for by whoever called."""
@@ -175,16 +175,16 @@ class Controller(Generic[S]):
         view = self._ledger.view()
         self._now = view.now
         # Until the changes up to this view are heard, a patrol cannot know that nobody would have asked.
-        unasked = taken.patrol and self._heard >= view.revision
+        unasked = taken.is_resync and self._heard >= view.revision
         try:
             outcome = self._reconcile(view, taken.key)
         except Exception as error:
             self._settle(taken.key, self._raised(taken.key, error))
             return None
-        if outcome.send:
+        if outcome.commands:
             return self._named(taken.key, self._send(taken.key, view, outcome, unasked=unasked))
-        self._meters.count("reconcile_total", controller=self.name, result="quiet")
-        self._look_again(taken.key, view.now, outcome.again_at, failed=False)
+        self._metrics.count("reconcile_total", controller=self.name, result="quiet")
+        self._look_again(taken.key, view.now, outcome.requeue_at, failed=False)
         self._settle(taken.key, None)
         return None
 
@@ -198,19 +198,19 @@ class Controller(Generic[S]):
 
     def _raised(self, key: ReconcileKey, error: Exception) -> SendFailure:
         self._name_error("reconcile-raised", error, key=key)
-        self._meters.count("reconcile_total", controller=self.name, result="raised")
+        self._metrics.count("reconcile_total", controller=self.name, result="raised")
         return SendFailure("raised", one_line_error(error))
 
     async def _send(
         self, key: ReconcileKey, view: LedgerView[S], outcome: ReconcileResult, *, unasked: bool
     ) -> SendFailure | None:
-        sent = await self._proposer.send(view, outcome.send)
+        sent = await self._proposer.send(view, outcome.commands)
         if unasked and None in sent:
-            self._meters.count("reconcile_caught", controller=self.name)
-            self._journal.warning("resync-caught", key=key)
+            self._metrics.count("reconcile_caught", controller=self.name)
+            self._logger.warning("resync-caught", key=key)
         problem = worst_failure([problem for problem in sent if problem is not None])
-        self._meters.count("reconcile_total", controller=self.name, result=problem.result if problem else "sent")
-        self._look_again(key, view.now, outcome.again_at, failed=problem is not None)
+        self._metrics.count("reconcile_total", controller=self.name, result=problem.result if problem else "sent")
+        self._look_again(key, view.now, outcome.requeue_at, failed=problem is not None)
         return problem
 
     def _look_again(self, key: ReconcileKey, now: Instant, again_at: Instant | None, *, failed: bool) -> None:
@@ -219,7 +219,7 @@ class Controller(Generic[S]):
         For a key that failed, a time that has passed already says nothing that its back-off does not.
         """
         if again_at is not None and not (failed and again_at <= now):
-            soonest = self._care.pace.backoff_first_ms if failed else self._care.soonest_ms
+            soonest = self._options.queue.backoff_first_ms if failed else self._options.soonest_ms
             self._queue.add_after(key, max(again_at - now, soonest))
 
     def _reconcile(self, view: LedgerView[S], key: ReconcileKey) -> ReconcileResult:
@@ -228,10 +228,10 @@ class Controller(Generic[S]):
             return self._reconciler.reconcile(view.state, key, view.now)
         finally:
             took = self._clock.boot() - began
-            self._meters.time("reconcile_ms", took, controller=self.name)
-            if took > self._care.slow_ms:
-                self._meters.count("reconcile_slow", controller=self.name)
-                self._journal.warning("reconcile-slow", key=key, took_ms=took)
+            self._metrics.time("reconcile_ms", took, controller=self.name)
+            if took > self._options.slow_ms:
+                self._metrics.count("reconcile_slow", controller=self.name)
+                self._logger.warning("reconcile-slow", key=key, took_ms=took)
 
     async def _list(self) -> None:
         """Queue every key, and the next listing. Keys that wait out a back-off are left to it."""
@@ -244,12 +244,14 @@ class Controller(Generic[S]):
         if not missed:
             self._deaf = 0
         self._listings += 1
-        self._queue.add_after(RESYNC, jittered(self._care.resync_ms, self._seed, self.name, "resync", self._listings))
+        self._queue.add_after(
+            RESYNC, jittered(self._options.resync_ms, self._seed, self.name, "resync", self._listings)
+        )
         for number, key in enumerate(keys, start=1):
             if missed:
                 self._queue.add(key)
             elif not self._queue.attempts(key):
-                self._queue.patrol(key)
+                self._queue.add_resync(key)
             if number % LIST_CHUNK == 0:
                 await self._clock.sleep(0)
 
@@ -277,5 +279,5 @@ class Controller(Generic[S]):
         return True
 
     def _name_error(self, event: str, error: Exception, **fields: Any) -> None:
-        self._meters.count("reconcile_errors", controller=self.name, error=type(error).__name__)
-        self._journal.error(event, error, **fields)
+        self._metrics.count("reconcile_errors", controller=self.name, error=type(error).__name__)
+        self._logger.error(event, error, **fields)

@@ -54,16 +54,16 @@ class EndpointChecks:
         asker: EndpointProber,
         seed: int,
         habits: EndpointOptions,
-        journal: Logger,
+        logger: Logger,
     ) -> None:
         self._region = region
         self._clock = ledger.clock
-        self._meters = ledger.meters
+        self._metrics = ledger.metrics
         self._asker = asker
         self._habits = habits
-        self._journal = journal
+        self._logger = logger
         retries = QueueOptions(backoff_max_ms=habits.retry_most_ms)
-        self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, pace=retries)
+        self._first = WorkQueue(self._clock, "endpoints/first", seed=seed, options=retries)
         self._again: RecheckSchedule[SlotKey] = RecheckSchedule(
             self._clock, habits.again_ms, habits.again_per_second, seed
         )
@@ -72,7 +72,7 @@ class EndpointChecks:
         self._room = ClockEvent()
         #: What each of them is asked, and the rows that this follows from.
         self._questions: dict[SlotKey, tuple[Slot, Node, Assignment, EndpointCheck]] = {}
-        self._proposer = Proposer(NAME, region, self._clock, self._meters, habits.submit_ms)
+        self._proposer = Proposer(NAME, region, self._clock, self._metrics, habits.submit_ms)
         #: By node: what was last seen there; and of each of these under which epoch and in which phase.
         self._there: dict[Revision, set[SlotKey]] = {}
         self._seen: dict[SlotKey, tuple[Revision, Phase]] = {}
@@ -105,7 +105,7 @@ class EndpointChecks:
             known = dict(self._seen)
             await self._note_all()
             caught = sum(known.get(key) != found for key, found in self._seen.items())
-            self._meters.count("endpoints_caught", caught)
+            self._metrics.count("endpoints_caught", caught)
 
     async def _note_all(self) -> None:
         for number, uid in enumerate(self._state.nodes.keys(), start=1):
@@ -161,14 +161,14 @@ class EndpointChecks:
         self._answered_first(slot, "it has no address" if slot.ports else "")
         return None
 
-    async def _ask_first(self, slot: Slot, asked: EndpointCheck) -> None:
+    async def _ask_first(self, slot: Slot, check: EndpointCheck) -> None:
         why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
         try:
             with suppress(DeadlinePassed):
-                why = await within(self._clock, self._habits.ask_ms, self._asker.ask(asked))
+                why = await within(self._clock, self._habits.ask_ms, self._asker.probe(check))
         except Exception as error:
             why = error
-        self._answered_first(slot, self._told(asked, why))
+        self._answered_first(slot, self._told(check, why))
 
     def _answered_first(self, slot: Slot, why: str) -> None:
         if not self._is_same(slot):
@@ -176,7 +176,7 @@ class EndpointChecks:
         if why:
             self._first.retry((slot.workload, slot.ordinal))
             return
-        self._meters.count("endpoints_published")
+        self._metrics.count("endpoints_published")
         self._move(slot, Phase.SERVING, "published")
 
     # Asking those that serve
@@ -242,7 +242,7 @@ class EndpointChecks:
 
         why: str | Exception = f"no answer within {self._habits.ask_ms} ms"
         try:
-            everybody = self._asker.ask_all([question for _, question in asked], answered)
+            everybody = self._asker.probe_all([question for _, question in asked], answered)
             with suppress(DeadlinePassed):
                 await within(self._clock, self._habits.ask_ms, everybody)
         except Exception as error:
@@ -256,7 +256,7 @@ class EndpointChecks:
             answered(number, why)
         done()
 
-    def _answered_again(self, slot: Slot, asked: EndpointCheck, why: str) -> None:
+    def _answered_again(self, slot: Slot, check: EndpointCheck, why: str) -> None:
         if not self._is_same(slot):
             return
         key = slot.workload, slot.ordinal
@@ -269,10 +269,10 @@ class EndpointChecks:
         if self._failed[key] < self._habits.failures:
             return
         if self._brake():
-            self._meters.count("endpoints_withheld")
+            self._metrics.count("endpoints_withheld")
             return
-        self._meters.count("endpoints_withdrawn")
-        self._journal.warning("withdrawn", slot=key, host=asked.host, port=asked.port, why=why)
+        self._metrics.count("endpoints_withdrawn")
+        self._logger.warning("withdrawn", slot=key, host=check.host, port=check.port, why=why)
         self._move(slot, Phase.READY, "withdrawn")
 
     def _found(self, key: SlotKey, phase: Phase) -> Slot | None:
@@ -293,12 +293,12 @@ class EndpointChecks:
             return False
         return now is before or (now.epoch, now.phase) == (before.epoch, before.phase)
 
-    def _told(self, asked: EndpointCheck, why: str | Exception) -> str:
+    def _told(self, check: EndpointCheck, why: str | Exception) -> str:
         """Why it was not answered, in words; empty: it was."""
         if isinstance(why, Exception):
-            self._journal.error("asking-raised", why, host=asked.host, port=asked.port)
+            self._logger.error("asking-raised", why, host=check.host, port=check.port)
             why = one_line_error(why)
-        self._meters.count("endpoints_asked", result="failed" if why else "answered")
+        self._metrics.count("endpoints_asked", result="failed" if why else "answered")
         return why
 
     def _brake(self) -> bool:
@@ -307,7 +307,7 @@ class EndpointChecks:
         if braked is not self._is_braked:
             self._is_braked = braked
             said = {"failing": len(self._failed), "serving": len(self._asked)}
-            self._journal.warning("most-do-not-answer" if braked else "most-answer-again", **said)
+            self._logger.warning("most-do-not-answer" if braked else "most-answer-again", **said)
         return braked
 
     # Saying

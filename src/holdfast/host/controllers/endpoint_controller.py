@@ -53,7 +53,7 @@ class EndpointController:
         asking = EndpointChecks(
             LeaderClient(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, journal
         )
-        supervisor = Supervisor(ledger.clock, ledger.meters, journal, on_give_up=give_up)
+        supervisor = Supervisor(ledger.clock, ledger.metrics, journal, on_give_up=give_up)
         supervisor.start("endpoints/listen", asking.listen)
         supervisor.start("endpoints/patrol", asking.patrol)
         supervisor.start("endpoints/send", asking.send)

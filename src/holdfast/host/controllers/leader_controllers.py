@@ -57,12 +57,12 @@ class LeaderControllers(Generic[S]):
         ledger: Ledger[S],
         reconcilers: Sequence[Reconciler[S]],
         seed: int = 0,
-        care: ControllerOptions | None = None,
+        options: ControllerOptions | None = None,
     ) -> None:
         self._ledger = ledger
         self._reconcilers = reconcilers
         self._seed = seed
-        self._care = care
+        self._options = options
         self._runner: ControllerManager[S] | None = None
 
     async def run(self, leader: Leader[S]) -> None:
@@ -78,10 +78,10 @@ class LeaderControllers(Generic[S]):
             self._reconcilers,
             LeaderClient(leader, self._ledger.hub, kinds),
             self._ledger.clock,
-            self._ledger.meters,
+            self._ledger.metrics,
             on_give_up=give_up,
             seed=self._seed,
-            care=self._care,
+            options=self._options,
         )
         self._runner.start()
         try:

@@ -58,13 +58,13 @@ class Proposer(Generic[S]):
     """Sends commands in the name of one controller."""
 
     def __init__(
-        self, controller: str, ledger: LedgerClient[S], clock: Clock, meters: Metrics, timeout_ms: int
+        self, controller: str, ledger: LedgerClient[S], clock: Clock, metrics: Metrics, timeout_ms: int
     ) -> None:
         self._controller = controller
         self._ledger = ledger
         self._clock = clock
-        self._meters = meters
-        self._journal = Logger("reconcile", controller=controller)
+        self._metrics = metrics
+        self._logger = Logger("reconcile", controller=controller)
         self._timeout_ms = timeout_ms
 
     async def send(self, view: LedgerView[S], wanted: Sequence[ProposedCommand]) -> list[SendFailure | None]:
@@ -89,13 +89,13 @@ class Proposer(Generic[S]):
             answer = await within(self._clock, self._timeout_ms, self._ledger.submit(envelope))
         except Exception as error:
             name = type(error).__name__
-            self._meters.count("reconcile_errors", controller=self._controller, error=name)
-            self._journal.warning("submit-failed", command=command, error=name, why=str(error))
+            self._metrics.count("reconcile_errors", controller=self._controller, error=name)
+            self._logger.warning("submit-failed", command=command, error=name, why=str(error))
             result = "late" if isinstance(error, DeadlinePassed) else "failed"
             return SendFailure(result, f"{command}: {name}: {error}")
         if not isinstance(answer, Refused):
             return None
-        self._meters.count("reconcile_refused", controller=self._controller, code=answer.code.value)
+        self._metrics.count("reconcile_refused", controller=self._controller, code=answer.code.value)
         behind = answer.facts.get("catch_up_to", 0) if answer.code is Code.STALE else 0
         return SendFailure("refused", f"{command}: {answer.code.value}: {answer.message}", behind)
 

@@ -32,21 +32,21 @@ class ControllerManager(Generic[S]):
         reconcilers: Sequence[Reconciler[S]],
         ledger: LedgerClient[S],
         clock: Clock,
-        meters: Metrics,
+        metrics: Metrics,
         *,
         on_give_up: OnGiveUp,
         seed: int = 0,
-        care: ControllerOptions | None = None,
+        options: ControllerOptions | None = None,
     ) -> None:
         names = [reconciler.name for reconciler in reconcilers]
         assert len(set(names)) == len(names), f"two reconcilers of one name: {names}"
         self._ledger = ledger
         self._clock = clock
-        self._meters = meters
-        self._journal = Logger("reconcile")
-        self._care = care or ControllerOptions()
-        self._controllers = [Controller(one, ledger, clock, meters, seed, self._care) for one in reconcilers]
-        self._supervisor = Supervisor(clock, meters, self._journal, on_give_up=on_give_up)
+        self._metrics = metrics
+        self._logger = Logger("reconcile")
+        self._options = options or ControllerOptions()
+        self._controllers = [Controller(one, ledger, clock, metrics, seed, self._options) for one in reconcilers]
+        self._supervisor = Supervisor(clock, metrics, self._logger, on_give_up=on_give_up)
 
     def start(self) -> None:
         """Begin: everything is looked at once, then what changes."""
@@ -73,13 +73,13 @@ class ControllerManager(Generic[S]):
                 async for change in changes:
                     state = self._ledger.view().state
                     for controller in self._controllers:
-                        controller.hear(state, change)
-            self._meters.count("reconcile_listened_anew")
-            self._journal.warning("changes-left-out")
-            await self._clock.sleep(self._care.pace.backoff_first_ms)
+                        controller.on_change(state, change)
+            self._metrics.count("reconcile_listened_anew")
+            self._logger.warning("changes-left-out")
+            await self._clock.sleep(self._options.queue.backoff_first_ms)
 
     async def _measure(self) -> None:
         while True:
             for controller in self._controllers:
                 controller.measure()
-            await self._clock.sleep(self._care.measure_ms)
+            await self._clock.sleep(self._options.measure_ms)

@@ -47,20 +47,20 @@ class ReservationExpiry:
     async def run(self, leader: Leader[RegionState]) -> None:
         """End what is over, for as long as this server leads."""
         line = ExpiryQueue(leader)
-        hearing = asyncio.create_task(self._hear(line), name="expiry/hear")
+        hearing = asyncio.create_task(self._on_change(line), name="expiry/hear")
         try:
             await self._look(line, leader.term.clock, hearing)
         finally:
             hearing.cancel()
             await asyncio.wait({hearing})
 
-    async def _hear(self, line: ExpiryQueue) -> None:
+    async def _on_change(self, line: ExpiryQueue) -> None:
         """Note what changes; and everything, at first and whenever something had to be left out."""
         while True:
             touches = self._ledger.hub.touched((WORKLOAD, HOLD))
             await line.list_all()
             async for change in touches:
-                line.hear(change.keys)
+                line.on_change(change.keys)
 
     async def _look(self, line: ExpiryQueue, clock: Clock, hearing: asyncio.Task[None]) -> None:
         """End what is over, now and then. What was not heard of is found by listing everything, seldom."""
@@ -94,7 +94,7 @@ class ExpiryQueue:
     def _state(self) -> RegionState:
         return self._leader.term.durable.state
 
-    def hear(self, keys: tuple[WatchKey, ...]) -> None:
+    def on_change(self, keys: tuple[WatchKey, ...]) -> None:
         """Note what has reservations now, and was not known to have."""
         for kind, key in keys:
             if kind == HOLD:
@@ -125,7 +125,7 @@ class ExpiryQueue:
         for held, row in suspects.items():
             if held not in self._due and self._is_reserved(held):
                 self._note(held)
-                self._leader.term.meters.count("expiry_caught", int(self._row(held) is row))
+                self._leader.term.metrics.count("expiry_caught", int(self._row(held) is row))
 
     def _everything(self) -> list[HeldKey]:
         state = self._state
@@ -163,7 +163,7 @@ class ExpiryQueue:
             await self._leader.submit(Envelope("ledger", Expire(slots, holds), term.now()))
         except Unavailable:
             return  # they are looked at again
-        term.meters.count("expired_reservations", len(slots) + len(holds))
+        term.metrics.count("expired_reservations", len(slots) + len(holds))
 
     def _note(self, held: HeldKey) -> None:
         """Give it a place in the line, unless it has one. Of slots it is only known that some are reserved."""

@@ -47,17 +47,17 @@ class WorkItem(Struct, frozen=True):
 
     key: Key
     waited_ms: int
-    patrol: bool
+    is_resync: bool
 
 
 class WorkQueue:
     """The keys of one controller. Its name and the seed decide the jitter of its back-off."""
 
-    def __init__(self, clock: Clock, name: str, *, seed: int = 0, pace: QueueOptions | None = None) -> None:
+    def __init__(self, clock: Clock, name: str, *, seed: int = 0, options: QueueOptions | None = None) -> None:
         self._clock = clock
         self._identity = (seed, name)
-        self._pace = pace or QueueOptions()
-        self._turns = TokenBucket(clock, self._pace.per_second, self._pace.burst)
+        self._options = options or QueueOptions()
+        self._turns = TokenBucket(clock, self._options.per_second, self._options.burst)
         #: Keys that somebody asked for, in order, with the time since which each waits. Not plain dicts: the first of
         #: one of those is found by passing all that were taken before it.
         self._wanted: OrderedDict[Key, int] = OrderedDict()
@@ -81,7 +81,7 @@ class WorkQueue:
         """Have the key worked on, after this call; if it is being worked on now, then once more afterwards."""
         self._want(key, self._clock.boot())
 
-    def patrol(self, key: Key) -> None:
+    def add_resync(self, key: Key) -> None:
         """Have the key worked on when there is time. Asked for by anybody else meanwhile, it is wanted as usual."""
         now = self._clock.boot()
         if key in self._working:
@@ -108,7 +108,7 @@ class WorkQueue:
     def retry(self, key: Key) -> int:
         """Have a key that failed worked on again, later each time; returns how much later, in milliseconds."""
         attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
-        most = exponential(self._pace.backoff_first_ms, self._pace.backoff_max_ms, attempt)
+        most = exponential(self._options.backoff_first_ms, self._options.backoff_max_ms, attempt)
         delay = jittered(most, *self._identity, key, attempt)
         self.add_after(key, delay)
         return delay

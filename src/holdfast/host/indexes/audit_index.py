@@ -28,9 +28,9 @@ class AuditIndex(LogIndex[Any]):
         self._taken: list[StoredBatch] = []
         self._bytes = 0
 
-    async def find(self, asked: AuditIndexQuery) -> AuditPage:
+    async def find(self, query: AuditIndexQuery) -> AuditPage:
         """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
-        return await self._kept.find(asked)
+        return await self._kept.find(query)
 
     def concerns(self, batch: Batch[Any]) -> bool:
         return has_entries(batch)
@@ -38,28 +38,28 @@ class AuditIndex(LogIndex[Any]):
     def restart(self) -> None:
         self._taken, self._bytes = [], 0
 
-    async def take(self, stored: StoredBatch, place: IndexPosition, *, learning: bool = False) -> IndexPosition:  # noqa: ARG002  # all are taken, always
+    async def take(self, stored: StoredBatch, position: IndexPosition, *, learning: bool = False) -> IndexPosition:  # noqa: ARG002  # all are taken, always
         self._taken.append(stored)
         self._bytes += len(stored.raw)
-        self._place = IndexPosition(stored.log_id, stored.seq, stored.digest, place.since)
+        self._position = IndexPosition(stored.log_id, stored.seq, stored.digest, position.since)
         if self._bytes >= HANDED_BYTES:
             await self._write()
-        return self._place
+        return self._position
 
-    async def write(self, place: IndexPosition) -> int:
+    async def write(self, position: IndexPosition) -> int:
         taken = self._taken
         self.restart()
-        return await self._kept.add(taken, self._read, place)
+        return await self._kept.add(taken, self._read, position)
 
     def _read(self, stored: StoredBatch) -> list[AuditEntry]:
-        book = self._ledger.book
+        book = self._ledger.definition
         try:
             return entries_in(stored.raw, stored.digest, book.batches, book.envelopes)
         except (Corrupt, UpgradeNeeded) as error:
             raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
 
     def measure(self, what: IndexMetric, value: int) -> None:
-        meters = self._ledger.meters
+        meters = self._ledger.metrics
         match what:
             case IndexMetric.FAILED:
                 meters.count("audit_failed", value)

@@ -33,11 +33,11 @@ class DecisionIndex(LogIndex[RegionState]):
         self._kept = kept
         self._gathering = DecisionCollector(ledger.durable)
 
-    async def find(self, asked: DecisionQuery) -> DecisionPage:
+    async def find(self, query: DecisionQuery) -> DecisionPage:
         """What is kept and was asked for, newest first. `StoreError` when it cannot be read."""
         up_to = self.up_to()
-        page = await self._kept.find(asked)
-        return replace(page, place=replace(page.place, seq=max(up_to, page.place.seq)))
+        page = await self._kept.find(query)
+        return replace(page, position=replace(page.position, seq=max(up_to, page.position.seq)))
 
     def concerns(self, batch: Batch[Any]) -> bool:
         return has_decisions(batch)
@@ -51,31 +51,31 @@ class DecisionIndex(LogIndex[RegionState]):
     def unlearn(self) -> None:
         self._gathering.unlearn()
 
-    async def take(self, stored: StoredBatch, place: IndexPosition, *, learning: bool = False) -> IndexPosition:
+    async def take(self, stored: StoredBatch, position: IndexPosition, *, learning: bool = False) -> IndexPosition:
         """Take the decisions of one batch, and what it says of names where the state may not know them any more."""
-        batches = self._ledger.book.batches
+        batches = self._ledger.definition.batches
         try:
             batch: Batch[RegionEvent] = batches.read(stored.raw, batches.header(stored.raw).previous, stored.digest)
         except (Corrupt, UpgradeNeeded) as error:
             raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
         if learning:
             self._gathering.learn(batch)
-        since = place.since or (batch.records[0].at if batch.records else 0)
-        self._place = IndexPosition(stored.log_id, stored.seq, stored.digest, since)
+        since = position.since or (batch.records[0].at if batch.records else 0)
+        self._position = IndexPosition(stored.log_id, stored.seq, stored.digest, since)
         if has_decisions(batch):
             self._gathering.take(batch, batches.evidence(stored.raw))
             if self._gathering.rows >= WRITE_ROWS:
                 await self._write()
         await asyncio.sleep(0)
-        return self._place
+        return self._position
 
-    async def write(self, place: IndexPosition) -> int:
+    async def write(self, position: IndexPosition) -> int:
         reading = self._gathering.hand_over()
-        await self._kept.add(reading, place)
+        await self._kept.add(reading, position)
         return len(reading.found)
 
     def measure(self, what: IndexMetric, value: int) -> None:
-        meters = self._ledger.meters
+        meters = self._ledger.metrics
         match what:
             case IndexMetric.FAILED:
                 meters.count("decisions_failed", value)

@@ -66,11 +66,11 @@ class LogIndex(ABC, Generic[S]):
         self._rows = kept
         self._lasting = lasting or IndexRetention()
         self._clock = ledger.clock
-        self._journal = Logger(name, server=ledger.identity.server)
+        self._logger = Logger(name, server=ledger.identity.server)
         #: What keeps it from its work; empty when nothing does.
-        self.trouble = ""
+        self.last_error = ""
         #: How far the log was read, and how far that was written.
-        self._place, self._written = IndexPosition(), 0
+        self._position, self._written = IndexPosition(), 0
         #: The newest batch that was heard of, and those that concern it and were not read yet, with their digests.
         self._heard = IndexPosition()
         self._wanted: OrderedDict[int, bytes] = OrderedDict()
@@ -79,8 +79,8 @@ class LogIndex(ABC, Generic[S]):
         #: Something is to be read; somebody waits for it; something was read.
         self._wake, self._asked, self._moved = ClockEvent(), ClockEvent(), ClockEvent()
         self._tidied = 0
-        ledger.durable.listeners.append(self._hear)
-        ledger.snapshots.readers[name] = self.settled
+        ledger.durable.listeners.append(self._on_change)
+        ledger.snapshots.trim_holds[name] = self.settled
 
     # What others ask of it
 
@@ -92,7 +92,7 @@ class LogIndex(ABC, Generic[S]):
             self._wake.set()
             moved, left = self._moved, deadline - self._clock.boot()
             if not await moved.within(self._clock, max(0, left)):
-                why = f": {self.trouble}" if self.trouble else ""
+                why = f": {self.last_error}" if self.last_error else ""
                 said = f"{self._name} was read up to batch {self.up_to()}, not to {seq}, within {timeout_ms} ms{why}"
                 raise NotReached(said)
 
@@ -106,7 +106,7 @@ class LogIndex(ABC, Generic[S]):
         try:
             return await self._rows.settle()
         except StoreError as error:
-            self._journal.warning("not-settled", why=error)
+            self._logger.warning("not-settled", why=error)
             return 0
 
     # Its life
@@ -117,21 +117,21 @@ class LogIndex(ABC, Generic[S]):
             try:
                 await self._follow()
             except StoreError as error:
-                self.trouble = str(error)
+                self.last_error = str(error)
                 self.measure(IndexMetric.FAILED, 1)
-                self._journal.warning("not-kept", why=error)
+                self._logger.warning("not-kept", why=error)
                 await self._clock.sleep(AFTER_FAILURE_MS)
 
     async def _follow(self) -> None:
         await self._ledger.begun(*(role for role in Role if role is not Role.LOADING))
         self._is_sure = False
         self.restart()
-        self._place = await self._rows.place()
-        self._written = self._place.seq
+        self._position = await self._rows.position()
+        self._written = self._position.seq
         await self._verify()
         while True:
             await (self._read_wanted() if self._is_sure else self._catch_up())
-            self.trouble = ""
+            self.last_error = ""
             self._tell_moved()
             await self._tidy()
             await self._wake.within(self._clock, self._tidied + TIDY_EVERY_MS - self._clock.boot())
@@ -146,7 +146,7 @@ class LogIndex(ABC, Generic[S]):
             before = self._heard.seq
             await self._asked.within(self._clock, GATHER_MS)
 
-    def _hear(self, batch: Batch[Any]) -> None:
+    def _on_change(self, batch: Batch[Any]) -> None:
         """A batch landed. Which of them concern the index is seen here, so that no other is read."""
         header = batch.header
         if header.seq != self._heard.seq + 1 or len(self._wanted) >= WANTED_MAX:
@@ -161,13 +161,13 @@ class LogIndex(ABC, Generic[S]):
     def _tell_moved(self) -> None:
         self._moved.set()
         self._moved = ClockEvent()
-        self.measure(IndexMetric.BEHIND, max(0, self._ledger.durable.state.facts.seq - self._place.seq))
+        self.measure(IndexMetric.BEHIND, max(0, self._ledger.durable.state.facts.seq - self._position.seq))
 
     # Reading
 
     async def _verify(self) -> None:
         """Begin anew where what is kept is not of this log."""
-        facts, place, store = self._ledger.durable.state.facts, self._place, self._ledger.store
+        facts, place, store = self._ledger.durable.state.facts, self._position, self._ledger.store
         same = place.log_id == facts.log_id and place.seq <= facts.seq
         if same and place.seq:
             with suppress(LogTrimmed):
@@ -177,30 +177,30 @@ class LogIndex(ABC, Generic[S]):
 
     async def _begin_anew(self, why: str) -> None:
         floor = (await self._ledger.store.head()).floor
-        self._place = IndexPosition(self._ledger.durable.state.facts.log_id, floor)
-        await self._rows.begin(self._place)
+        self._position = IndexPosition(self._ledger.durable.state.facts.log_id, floor)
+        await self._rows.begin(self._position)
         self.measure(IndexMetric.BEGUN_ANEW, 1)
-        self._journal.info("begun-anew", why=why, after=floor)
+        self._logger.info("begun-anew", why=why, after=floor)
 
     async def _catch_up(self) -> None:
         """Read the log from where it was left to what the state holds; from then on it is heard what to read."""
         durable, store = self._ledger.durable, self._ledger.store
-        while self._place.seq < durable.state.facts.seq:
+        while self._position.seq < durable.state.facts.seq:
             try:
-                batches = await store.read(self._place.seq + 1, READ_BYTES)
+                batches = await store.read(self._position.seq + 1, READ_BYTES)
             except LogTrimmed:
                 floor = (await store.head()).floor
-                self._journal.warning("missed", after=self._place.seq, to=floor)
-                self._place = replace(self._place, seq=floor, digest=b"", since=0)
+                self._logger.warning("missed", after=self._position.seq, to=floor)
+                self._position = replace(self._position, seq=floor, digest=b"", since=0)
                 continue
             if not batches:
-                raise StoreError(f"{store.name}: batch {self._place.seq + 1} landed and cannot be read")
+                raise StoreError(f"{store.name}: batch {self._position.seq + 1} landed and cannot be read")
             for stored in batches:
                 if stored.seq <= durable.state.facts.seq:
-                    self._place = await self.take(stored, self._place, learning=True)
+                    self._position = await self.take(stored, self._position, learning=True)
             await self._write()
         # In one turn with the last look at the state: what lands from now on is heard.
-        self._heard = IndexPosition(self._place.log_id, self._place.seq, self._place.digest)
+        self._heard = IndexPosition(self._position.log_id, self._position.seq, self._position.digest)
         self._is_sure, self._wanted = True, OrderedDict()
         self.unlearn()
 
@@ -212,16 +212,16 @@ class LogIndex(ABC, Generic[S]):
             for stored in mine:
                 if self._wanted.get(stored.seq, stored.digest) != stored.digest:
                     raise StoreError(f"{self._ledger.store.name}: batch {stored.seq} is not the one that landed")
-                self._place = await self.take(stored, self._place)
+                self._position = await self.take(stored, self._position)
             await self._write()
             for stored in mine:
                 self._wanted.pop(stored.seq, None)
         if self._is_sure:
-            self._place = replace(self._place, seq=self._heard.seq, digest=self._heard.digest)
+            self._position = replace(self._position, seq=self._heard.seq, digest=self._heard.digest)
             self.unlearn()
 
     async def _write(self) -> None:
-        place = self._place
+        place = self._position
         self.measure(IndexMetric.KEPT, await self.write(place))
         self._written = place.seq
 
@@ -251,11 +251,11 @@ class LogIndex(ABC, Generic[S]):
         """Everything that was heard of is read."""
 
     @abstractmethod
-    async def take(self, stored: StoredBatch, place: IndexPosition, *, learning: bool = False) -> IndexPosition:
+    async def take(self, stored: StoredBatch, position: IndexPosition, *, learning: bool = False) -> IndexPosition:
         """Take what a batch has; the place behind it. `learning`: while a log is caught up with, all are taken."""
 
     @abstractmethod
-    async def write(self, place: IndexPosition) -> int:
+    async def write(self, position: IndexPosition) -> int:
         """Keep what was taken, and how far it was read; how much that was."""
 
     @abstractmethod

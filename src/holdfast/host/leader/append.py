@@ -61,15 +61,15 @@ AppendResult = BatchCommitted | BatchRejected | WriteFull | BatchUnknown
 class AppendTask:
     """An append under way. `trouble` says what the store answered last when it did not answer plainly."""
 
-    def __init__(self, store: Store, clock: Clock, meters: Metrics, after: Head, batch: StoredBatch) -> None:
+    def __init__(self, store: Store, clock: Clock, metrics: Metrics, after: Head, batch: StoredBatch) -> None:
         self._store = store
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self._after = after
         self._batch = batch
         self.digest = batch.digest
         self.began = clock.boot()
-        self.trouble = ""
+        self.last_error = ""
         self._stop = False
         self._loop = asyncio.get_running_loop()
         self._told: asyncio.Future[AppendResult] = self._loop.create_future()
@@ -86,7 +86,7 @@ class AppendTask:
 
     def _give_up(self, within_ms: int) -> None:
         self._stop = True
-        self._tell(BatchUnknown(self.trouble or f"{self._store.name} has not answered for {within_ms} ms"))
+        self._tell(BatchUnknown(self.last_error or f"{self._store.name} has not answered for {within_ms} ms"))
 
     def _tell(self, settled: AppendResult) -> None:
         if not self._told.done():
@@ -112,12 +112,12 @@ class AppendTask:
                     return WriteFull(why)
                 case WriteFull(why) | WriteUnknown(why):
                     open_before = open_before or isinstance(outcome, WriteUnknown)
-                    self.trouble = why
-                    self._meters.count("append_unknown")
+                    self.last_error = why
+                    self._metrics.count("append_unknown")
             if not self._stop:
                 await self._clock.sleep(wait)
             if self._stop:
-                return BatchUnknown(self.trouble)
+                return BatchUnknown(self.last_error)
             wait = min(wait * 2, RETRY_MAX_MS)
             self.began = self._clock.boot()
 

@@ -60,10 +60,10 @@ assert KINDS_MAX + CODES_MAX + 1 + STRANGERS_MAX + 1 <= DENIALS_MAX
 class Denials:
     """What one server has denied and is not on record yet."""
 
-    def __init__(self, clock: Clock, meters: Metrics, journal: Logger) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
         #: How often, when first, and when last.
         self._sums: dict[Kind, tuple[int, Instant, Instant]] = {}
         #: How many kinds there are of people's, and of strangers'; those that are summed up by code are neither.
@@ -76,7 +76,7 @@ class Denials:
         """Somebody was denied something now, by the wall clock."""
         assert code, f"{actor} was denied {what} for no reason"
         now = self._clock.wall()
-        self._meters.count("denials", code=code)
+        self._metrics.count("denials", code=code)
         self._add((actor, what, code, tenant), (1, now, now))
 
     def refused(self, envelope: Envelope[Any], answer: Refused) -> None:
@@ -102,15 +102,15 @@ class Denials:
             answer = await leader.submit(Envelope("ledger", RecordDenials(taken), leader.term.now()))
         except Unavailable as error:
             self._put_back(taken)
-            self._journal.warning("denials-not-recorded", kinds=len(taken), why=error)
+            self._logger.warning("denials-not-recorded", kinds=len(taken), why=error)
         except BaseException:
             self._put_back(taken)
             raise
         else:
             if isinstance(answer, Refused):  # trying again would not help, and they are in the journal
-                self._journal.error("denials-refused", why=answer.message, denials=taken)
+                self._logger.error("denials-refused", why=answer.message, denials=taken)
                 return
-            self._meters.count("denials_recorded", sum(one.count for one in taken))
+            self._metrics.count("denials_recorded", sum(one.count for one in taken))
 
     def _take(self) -> tuple[Denial, ...]:
         """What is to be recorded now; of strangers' only if that is due."""
@@ -130,7 +130,7 @@ class Denials:
             self._add((one.actor, one.what, one.code, one.tenant), (one.count, one.first, one.last))
 
     def _add(self, kind: Kind, sums: tuple[int, Instant, Instant]) -> None:
-        kind = self._place(kind)
+        kind = self._position(kind)
         count, first, last = sums
         known = self._sums.get(kind)
         if known is None:
@@ -141,7 +141,7 @@ class Denials:
         self._sums[kind] = (count, first, last)
         self._some.set()
 
-    def _place(self, kind: Kind) -> Kind:
+    def _position(self, kind: Kind) -> Kind:
         """The sum that a denial goes to: its own, as long as there is room for another."""
         actor, what, code, tenant = (text[:TEXT_MAX] for text in kind)
         mine = (actor, what, code, tenant)

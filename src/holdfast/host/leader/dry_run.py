@@ -29,19 +29,19 @@ class DryRunResult(Struct, Generic[S], frozen=True):
 
 def dry_run(term: LeaderTerm[S], envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
     """Judge commands on what is durable now. `Failed` when one cannot be judged by a fault of ours."""
-    draft = BatchDraft(term.durable.book, term.durable.state)
+    draft = BatchDraft(term.durable.definition, term.durable.state)
     answers = []
     for envelope in envelopes:
         command = type(envelope.command).__name__
         try:
-            answer = draft.consider(envelope, term.now())
+            answer = draft.add(envelope, term.now())
         except Exception as error:
-            term.meters.count("trials_failed", command=command)
-            term.journal.error("trial-failed", error, command=command, actor=envelope.actor)
+            term.metrics.count("trials_failed", command=command)
+            term.logger.error("trial-failed", error, command=command, actor=envelope.actor)
             raise Failed(f"judging {command} failed: {type(error).__name__}; it was logged") from error
         if isinstance(answer, Refused):
             term.denied(envelope, answer)
         answers.append(answer)
     draft.seal()
-    term.meters.count("trials", len(answers))
+    term.metrics.count("trials", len(answers))
     return DryRunResult(tuple(answers), draft.state)

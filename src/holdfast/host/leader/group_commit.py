@@ -90,11 +90,11 @@ class GroupCommit(Generic[S]):
     def is_stuck(self, longer_than: int) -> bool:
         """Whether the store did not answer plainly, or not for this long: until it does, nothing is proven."""
         append = self._append
-        return append is not None and (bool(append.trouble) or self._term.clock.boot() - append.began > longer_than)
+        return append is not None and (bool(append.last_error) or self._term.clock.boot() - append.began > longer_than)
 
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """What the store answered to the batch in flight, if that was no plain answer."""
-        return self._append.trouble if self._append is not None else ""
+        return self._append.last_error if self._append is not None else ""
 
     async def quiet(self) -> None:
         """Return when the batch in flight, if there is one, is answered."""
@@ -107,7 +107,7 @@ class GroupCommit(Generic[S]):
     def _decide(self) -> DraftBatch[S]:
         """Judge what waits, and seal it. What cannot be judged together is judged in ever smaller parts."""
         while True:
-            decided = DraftBatch(BatchDraft(self._term.durable.book, self._term.durable.state))
+            decided = DraftBatch(BatchDraft(self._term.durable.definition, self._term.durable.state))
             try:
                 self._judge(decided, self._at_a_time if self._suspects > 0 else COMMANDS_MAX)
                 if len(decided.draft):
@@ -120,7 +120,7 @@ class GroupCommit(Generic[S]):
 
     def _judge(self, decided: DraftBatch[S], most: int) -> None:
         term, draft, taken = self._term, decided.draft, decided.taken
-        at, consider, answered = term.now(), draft.consider, decided.answers.append
+        at, consider, answered = term.now(), draft.add, decided.answers.append
         # A packet that comes twice is not judged twice, nor on what came in between: not even within a batch.
         fresh, until = RefusalCache(), term.clock.boot() + JUDGE_MS
         may_be_known, before, waiting = bool(term.refusals), 0, take_batch(term.lanes, BATCH_BYTES)
@@ -148,8 +148,8 @@ class GroupCommit(Generic[S]):
             return
         (one,) = taken
         command = type(one.envelope.command).__name__
-        self._term.meters.count("commands_failed", command=command)
-        self._term.journal.error("command-failed", error, command=command, actor=one.envelope.actor)
+        self._term.metrics.count("commands_failed", command=command)
+        self._term.logger.error("command-failed", error, command=command, actor=one.envelope.actor)
         reject(one, Failed(f"judging {command} failed: {type(error).__name__}; it was logged"))
 
     async def begin(self, draft: BatchDraft[S]) -> None:
@@ -163,9 +163,9 @@ class GroupCommit(Generic[S]):
         term, facts = self._term, now.draft.state.facts
         raw, digest = now.sealed
         batch = StoredBatch(facts.log_id, facts.seq, digest, raw)
-        now.question = term.proof.begin()
+        now.question = term.proof.next_question()
         now.ends = term.sessions.end_in(now.draft.state)
-        self._append = AppendTask(term.store, term.clock, term.meters, term.durable.head(), batch)
+        self._append = AppendTask(term.store, term.clock, term.metrics, term.durable.head(), batch)
         self._idle.clear()
         try:
             self._conclude(await self._append.settled(facts.settings.session_lease), now, batch)
@@ -182,22 +182,22 @@ class GroupCommit(Generic[S]):
             self._append = None
         match settled:
             case BatchCommitted(began, overtaken):
-                term.durable.land(now.draft, len(batch.raw))
+                term.durable.commit(now.draft, len(batch.raw))
                 self._answer(now)
-                term.room.landed()
-                term.meters.count("batches")
-                term.meters.time("commit_ms", term.clock.boot() - began)
+                term.space.committed()
+                term.metrics.count("batches")
+                term.metrics.time("commit_ms", term.clock.boot() - began)
                 if overtaken is not None:
                     raise SteppedDown(f"another server leads: the head is at {overtaken.seq}", deposed=True)
-                term.proof.proven(began, now.question)
+                term.proof.confirm(began, now.question)
             case BatchRejected(head):
                 now.tell(NotLeading("another server leads; the command was not executed"))
                 raise term.depose(term.durable.head(), head)
             case WriteFull(why):
-                term.room.full(why)
+                term.space.full(why)
                 for session in now.ends:
-                    term.sessions.not_ended(session)
-                now.tell(ReadOnly(term.room.why()))
+                    term.sessions.end_failed(session)
+                now.tell(ReadOnly(term.space.why()))
             case BatchUnknown(why):
                 now.tell(OutcomeUnknown(f"{why}; retry with the same key"))
                 raise SteppedDown(f"whether batch {batch.seq} landed cannot be told: {why}")
@@ -216,7 +216,7 @@ class GroupCommit(Generic[S]):
             self._answer(now)
 
     def _answer(self, now: DraftBatch[S]) -> None:
-        meters = self._term.meters
+        meters = self._term.metrics
         for one, answer in zip(now.taken, now.answers, strict=True):
             if type(answer) is Refused:
                 meters.count("commands_refused", code=answer.code.value)

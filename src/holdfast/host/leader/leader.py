@@ -43,19 +43,19 @@ class Leader(Generic[S]):
     async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
         term = self.term
-        rule = term.durable.book.rules.get(type(envelope.command))
+        rule = term.durable.definition.rules.get(type(envelope.command))
         if rule is None:
             return Refused(Code.MALFORMED, f"no such command: {type(envelope.command).__name__}", {})
         term.must_be_proven()
         lane = rule.lane_of(envelope.command)
-        if term.room.is_closed_to(lane):
-            raise ReadOnly(term.room.why())
+        if term.space.is_closed_to(lane):
+            raise ReadOnly(term.space.why())
         answer: asyncio.Future[CommandAnswer] = self._loop.create_future()
         size_bytes = len(encode(envelope.command)) + len(envelope.evidence)
         term.lanes.add(QueuedCommand(envelope, lane, answer, size_bytes))
         return await answer
 
-    def try_out(self, envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
+    def dry_run(self, envelopes: Sequence[Envelope[Any]]) -> DryRunResult[S]:
         """What commands would be answered now, and what would be then; nothing of it happens."""
         self.term.must_be_proven()
         return dry_run(self.term, envelopes)
@@ -66,11 +66,13 @@ class Leader(Generic[S]):
         term.must_be_proven()
         state = term.durable.state
         known = state.sessions.get(session)
-        if known is None or known.principal != actor or not term.sessions.heard(session):
+        if known is None or known.principal != actor or not term.sessions.renewed(session):
             current = state.session_of.get(actor) or 0
             return Refused(Code.NO_SESSION, f"{actor} has no session {session}; open one", {"current": current})
         facts = state.facts
-        return SessionRenewal(facts.log_id, facts.term, term.proof.worth(facts.settings), agent_times(facts.settings))
+        return SessionRenewal(
+            facts.log_id, facts.term, term.proof.lease_left(facts.settings), agent_times(facts.settings)
+        )
 
     async def record(self, digest: RecordDigest) -> None:
         """Put a digest of the state into the log. A refusal is no harm: the next one is recorded."""
@@ -79,24 +81,24 @@ class Leader(Generic[S]):
             self.term.lanes.add(QueuedCommand(Envelope("ledger", digest, self.term.now()), CommandLane.PROOFS, answer))
             await answer
         except Unavailable as error:
-            self.term.journal.warning("digest-not-recorded", seq=digest.seq, why=error)
+            self.term.logger.warning("digest-not-recorded", seq=digest.seq, why=error)
 
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """What keeps this leader from taking commands; empty when nothing does."""
-        return self._commits.trouble() or self.term.trouble or self.term.room.why()
+        return self._commits.degraded_reason() or self.term.last_error or self.term.space.why()
 
-    async def stand(self, commands: list[Any]) -> None:
+    async def start_term(self, commands: list[Any]) -> None:
         """Begin the term with these commands of the ledger itself. `SteppedDown` when somebody else was faster."""
-        draft = BatchDraft(self.term.durable.book, self.term.durable.state)
+        draft = BatchDraft(self.term.durable.definition, self.term.durable.state)
         at = self.term.now()
         for command in commands:
-            answer = draft.consider(Envelope("ledger", command, at), at)
+            answer = draft.add(Envelope("ledger", command, at), at)
             if not isinstance(answer, Committed):
                 raise SteppedDown(f"cannot stand: {answer}")
         await self._commits.begin(draft)
         if self.term.proof.age() is None:
-            raise SteppedDown(f"cannot stand: {self.term.room.why()}")
-        self.term.sessions.restart("new-term")
+            raise SteppedDown(f"cannot stand: {self.term.space.why()}")
+        self.term.sessions.restart_observation("new-term")
 
     def stop(self, why: Stopped) -> None:
         """Somebody has found that this server must not go on: nothing more is judged, and `run` raises this."""
@@ -141,12 +143,12 @@ class Leader(Generic[S]):
                 await self.prove()
             age = term.proof.age() or 0
             if age > settings.session_lease:
-                raise SteppedDown(f"nothing was proven for {age} ms: {term.trouble or term.store.name}")
-            if not term.proof.is_young(settings):
+                raise SteppedDown(f"nothing was proven for {age} ms: {term.last_error or term.store.name}")
+            if not term.proof.is_fresh(settings):
                 stalled = True
                 continue
             if stalled:
-                term.sessions.restart("store-stalled")
+                term.sessions.restart_observation("store-stalled")
                 stalled = False
             await self._end_silent_sessions()
 
@@ -168,13 +170,13 @@ class Leader(Generic[S]):
                     if not term.proof.covers(asked):
                         await self._next_proof()
         except TimeoutError:
-            raise NotProven(f"no proof within {timeout_ms} ms: {term.trouble or term.store.name}") from None
+            raise NotProven(f"no proof within {timeout_ms} ms: {term.last_error or term.store.name}") from None
 
     async def _next_proof(self) -> None:
         """Return when something was proven, or when it is time to ask again."""
         try:
             async with asyncio.timeout(RETRY_MS / 1000):
-                await self.term.proof.another()
+                await self.term.proof.wait_next()
         except TimeoutError:
             self.term.must_be_leading()
 
@@ -183,17 +185,17 @@ class Leader(Generic[S]):
         settings, began, ours = term.durable.state.facts.settings, term.clock.boot(), term.durable.head()
         if self._commits.is_stuck(settings.proof_interval):
             return
-        question = term.proof.begin()
+        question = term.proof.next_question()
         try:
             async with asyncio.timeout(settings.session_lease / 5000):
                 head = await self._look(ours)
         except (StoreError, TimeoutError) as error:
-            term.trouble = str(error) or f"{term.store.name} does not answer"
-            term.meters.count("proofs_failed")
+            term.last_error = str(error) or f"{term.store.name} does not answer"
+            term.metrics.count("proofs_failed")
             return
-        term.trouble = ""
+        term.last_error = ""
         if head.same_place(ours):
-            term.proof.proven(began, question)
+            term.proof.confirm(began, question)
         elif term.durable.head().same_place(ours) and head.digest != self._commits.in_flight():
             raise term.depose(ours, head)
 
@@ -213,7 +215,7 @@ class Leader(Generic[S]):
         """Judge after the heartbeats that have arrived were read: one more turn of the loop."""
         await asyncio.sleep(0)
         term = self.term
-        for session in term.sessions.silent(term.durable.state):
+        for session in term.sessions.expired(term.durable.state):
             self._end(session)
 
     def _end(self, session: int) -> None:
@@ -225,7 +227,7 @@ class Leader(Generic[S]):
             error = None if done.cancelled() else done.exception()
             # An end whose outcome is unknown may be in the log: then the session is never renewed again.
             if not isinstance(error, OutcomeUnknown) and (error or done.cancelled() or type(done.result()) is Refused):
-                term.sessions.not_ended(session)
+                term.sessions.end_failed(session)
 
         answer.add_done_callback(look)
         try:

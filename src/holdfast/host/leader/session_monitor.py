@@ -25,10 +25,10 @@ MASS_MIN = 3
 class SessionMonitor:
     """Who was heard of, and when, by this leader's even clock."""
 
-    def __init__(self, clock: Clock, meters: Metrics, journal: Logger) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
         self._heard: dict[int, int] = {}
         self._ending: set[int] = set()
         #: When each session of the last period was judged: they count as silent with those that follow.
@@ -38,14 +38,14 @@ class SessionMonitor:
         #: The batch after which it was last noticed who is there: only a batch opens a session, or ends one.
         self._noticed = -1
 
-    def restart(self, why: str) -> None:
+    def restart_observation(self, why: str) -> None:
         """Watch anew: nobody is judged by a silence that began before now."""
         self._since = self._looked = self._clock.boot()
         self._doubted = False
-        self._meters.count("observation_restarts", why=why)
-        self._journal.info("observing-anew", why=why)
+        self._metrics.count("observation_restarts", why=why)
+        self._logger.info("observing-anew", why=why)
 
-    def heard(self, session: int) -> bool:
+    def renewed(self, session: int) -> bool:
         """A sign of life; False when the end of this session is queued: it is never renewed again."""
         if session in self._ending:
             return False
@@ -57,7 +57,7 @@ class SessionMonitor:
         at = self._heard.get(session)
         return None if at is None else self._clock.boot() - at
 
-    def silent(self, state: LedgerState) -> list[int]:
+    def expired(self, state: LedgerState) -> list[int]:
         """The sessions to be ended now, oldest first; from here on they are never renewed.
 
         To be asked at each proof. Whoever asks late was itself away, and begins to watch anew.
@@ -66,14 +66,14 @@ class SessionMonitor:
         late, self._looked = now - self._looked - settings.proof_interval, now
         self._notice(state, now)
         if late * 4 > settings.session_lease:
-            self.restart("late")
+            self.restart_observation("late")
         patience = _patience(settings)
         if now - self._since < patience:
             return []
         silent = sorted(self._quiet_for(patience, now))
         self._judged = {uid: at for uid, at in self._judged.items() if now - at < patience}
         if silent and not self._doubted and self._is_mass(patience, now):
-            self.restart("mass-silence")
+            self.restart_observation("mass-silence")
             self._doubted = True
             return []
         self._doubted = False
@@ -88,11 +88,11 @@ class SessionMonitor:
         """
         sessions = draft.sessions
         assert isinstance(sessions, OverlayTable), "what is durable ends nothing any more"
-        ended = [uid for uid in sessions.written() if uid not in sessions]
+        ended = [uid for uid in sessions.changed_keys() if uid not in sessions]
         self._ending.update(ended)
         return ended
 
-    def not_ended(self, session: int) -> None:
+    def end_failed(self, session: int) -> None:
         """The end of this session was not logged after all: it may be renewed and judged again."""
         self._ending.discard(session)
         self._judged.pop(session, None)

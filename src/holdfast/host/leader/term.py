@@ -38,30 +38,30 @@ class LeaderTerm(Generic[S]):
     """What a leader knows beside the log: who waits, who was heard of, how much its word is worth."""
 
     def __init__(
-        self, durable: DurableState[S], store: Store, clock: Clock, meters: Metrics, journal: Logger, denied: OnDenied
+        self, durable: DurableState[S], store: Store, clock: Clock, metrics: Metrics, logger: Logger, denied: OnDenied
     ) -> None:
         self.durable = durable
         self.store = store
         self.clock = clock
-        self.meters = meters
-        self.journal = journal
+        self.metrics = metrics
+        self.logger = logger
         self.time = LedgerTime(clock, durable.state.facts.at)
         self.proof = TermProof(clock)
-        self.sessions = SessionMonitor(clock, meters, journal)
-        self.room = SpaceMonitor(store, clock, meters, journal)
+        self.sessions = SessionMonitor(clock, metrics, logger)
+        self.space = SpaceMonitor(store, clock, metrics, logger)
         self.lanes = CommandLanes()
         self.refusals = RefusalCache()
         self.denied = denied
         self.is_over = False
         #: What the store said last when it did not answer plainly.
-        self.trouble = ""
+        self.last_error = ""
 
     def now(self) -> int:
         """Ledger time, never before the last stamp in the log."""
         steps = self.time.steps
         at = self.time.now()
         if self.time.steps != steps:
-            self.sessions.restart("clock-set")
+            self.sessions.restart_observation("clock-set")
         return max(at, self.durable.state.facts.at)
 
     def must_be_leading(self) -> None:
@@ -72,8 +72,8 @@ class LeaderTerm(Generic[S]):
     def must_be_proven(self) -> None:
         """Raise unless this server can show that it leads."""
         self.must_be_leading()
-        if not self.proof.is_young(self.durable.state.facts.settings):
-            why = f": {self.trouble}" if self.trouble else ""
+        if not self.proof.is_fresh(self.durable.state.facts.settings):
+            why = f": {self.last_error}" if self.last_error else ""
             raise NotProven(f"the last proof of this term is {self.proof.age()} ms old{why}")
 
     def depose(self, ours: Head, head: Head) -> SteppedDown:

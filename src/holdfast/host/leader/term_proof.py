@@ -37,12 +37,12 @@ class TermProof:
         self.questions = self._answered = 0
         self._waiting: list[asyncio.Future[None]] = []
 
-    def begin(self) -> int:
+    def next_question(self) -> int:
         """Number a question to the store that is put now. Numbers grow; a millisecond can hold many questions."""
         self.questions += 1
         return self.questions
 
-    def proven(self, began: int, question: int) -> None:
+    def confirm(self, began: int, question: int) -> None:
         """The store confirmed the term in answer to this question, which was put at `began`."""
         first, latest = self._span or (began, began)
         self._span = (first, max(latest, began))
@@ -61,17 +61,17 @@ class TermProof:
         first, latest = self._span or (0, 0)
         return latest - first
 
-    def is_young(self, settings: Settings) -> bool:
+    def is_fresh(self, settings: Settings) -> bool:
         """Whether answers may be given: the last proof is at most half a lease old."""
         age = self.age()
         return age is not None and age * 2 <= settings.session_lease
 
-    def worth(self, settings: Settings) -> int:
+    def lease_left(self, settings: Settings) -> int:
         """How long a renewal given now holds."""
         age = self.age()
         return 0 if age is None else max(0, settings.session_lease - age)
 
-    async def another(self) -> None:
+    async def wait_next(self) -> None:
         """Return when the next proof stands."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)

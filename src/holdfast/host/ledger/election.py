@@ -66,7 +66,7 @@ class Election:
             self._short.popleft()
         return min(MISSED_PROOFS * settings.proof_interval << min(len(self._short), 16), WAIT_MAX_MS)
 
-    def may_stand(self, settings: Settings) -> bool:
+    def is_due(self, settings: Settings) -> bool:
         """Whether it is this server's turn to try."""
         if self._alone and not self._deposed:
             return True

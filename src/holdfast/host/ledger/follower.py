@@ -27,23 +27,23 @@ class LeftBehind(Exception):
 class Follower(Generic[S]):
     """One server while it does not lead."""
 
-    def __init__(self, durable: DurableState[S], store: Store, clock: Clock, meters: Metrics, terms: Election) -> None:
+    def __init__(self, durable: DurableState[S], store: Store, clock: Clock, metrics: Metrics, terms: Election) -> None:
         self._durable = durable
         self._store = store
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self._terms = terms
         #: The head up to which this state was brought, and the newest that was read.
         self._seen = self._read = Head()
         #: When a reading of the head that this state has reached began, by the even clock.
         self.caught_up: int | None = None
-        self.trouble = ""
+        self.last_error = ""
 
     async def run(self, may_stand: Callable[[], bool]) -> None:
         """Follow until it is this server's turn to stand, and it may."""
         while True:
             await self._look()
-            if may_stand() and not self.trouble and self._terms.may_stand(self._durable.state.facts.settings):
+            if may_stand() and not self.last_error and self._terms.is_due(self._durable.state.facts.settings):
                 return
 
     async def _look(self) -> None:
@@ -53,8 +53,8 @@ class Follower(Generic[S]):
             async with asyncio.timeout(interval * 4 / 1000):
                 head = await self._store.wait(self._seen, interval)
         except (StoreError, TimeoutError) as error:
-            self.trouble = str(error) or f"{self._store.name} does not answer"
-            self._meters.count("follower_reads_failed")
+            self.last_error = str(error) or f"{self._store.name} does not answer"
+            self._metrics.count("follower_reads_failed")
             await self._clock.sleep(interval)
             return
         check_forward(self._store.name, self._durable.head(), head)
@@ -63,10 +63,10 @@ class Follower(Generic[S]):
         try:
             await self._catch_up(head)
         except (StoreError, TimeoutError) as error:
-            self.trouble = str(error) or f"{self._store.name} does not answer"
+            self.last_error = str(error) or f"{self._store.name} does not answer"
             await self._clock.sleep(interval)
             return
-        self.trouble = ""
+        self.last_error = ""
         self._seen, self.caught_up = head, began
         self._terms.saw(head, self._durable.state.facts.term, self._durable.state.facts.settings, began)
 
@@ -81,7 +81,7 @@ class Follower(Generic[S]):
             if not batches:
                 raise StoreError(f"{self._store.name}: batch {after + 1} lies below its head and cannot be read")
             for number, stored in enumerate(batches):
-                durable.fold(read_batch(durable.book, durable.state, stored, self._store.name), len(stored.raw))
+                durable.apply(read_batch(durable.definition, durable.state, stored, self._store.name), len(stored.raw))
                 if number % FOLD_AT_ONCE == 0:
                     await asyncio.sleep(0)
-            self._meters.gauge("follower_behind", head.seq - durable.state.facts.seq)
+            self._metrics.gauge("follower_behind", head.seq - durable.state.facts.seq)

@@ -18,15 +18,19 @@ _FILLS = {
 def writable(ledger: Ledger[Any]) -> Condition:
     """`Writable`: true on a leader whose store takes what it is given; otherwise why not, and what to do."""
     if ledger.role is Role.STOPPED:
-        return _condition(ConditionStatus.FALSE, ConditionReason.STOPPED, ledger.trouble())
+        return _condition(ConditionStatus.FALSE, ConditionReason.STOPPED, ledger.degraded_reason())
     leader = ledger.leader
     if leader is None:
-        reason = ConditionReason.STORE_SILENT if ledger.trouble() else ConditionReason.NOT_LEADING
-        return _condition(ConditionStatus.FALSE, reason, ledger.trouble() or f"this server is {ledger.role.value}")
-    room, settings = leader.term.room, ledger.durable.state.facts.settings
-    if not leader.term.proof.is_young(settings):
+        reason = ConditionReason.STORE_SILENT if ledger.degraded_reason() else ConditionReason.NOT_LEADING
         return _condition(
-            ConditionStatus.UNKNOWN, ConditionReason.STORE_SILENT, ledger.trouble() or "nothing was proven lately"
+            ConditionStatus.FALSE, reason, ledger.degraded_reason() or f"this server is {ledger.role.value}"
+        )
+    room, settings = leader.term.space, ledger.durable.state.facts.settings
+    if not leader.term.proof.is_fresh(settings):
+        return _condition(
+            ConditionStatus.UNKNOWN,
+            ConditionReason.STORE_SILENT,
+            ledger.degraded_reason() or "nothing was proven lately",
         )
     if room.fill is SpaceLevel.FULL:
         return _condition(ConditionStatus.FALSE, ConditionReason.STORE_FULL, room.why())

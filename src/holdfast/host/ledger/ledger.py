@@ -80,32 +80,32 @@ class Ledger(Generic[S]):
 
     def __init__(
         self,
-        book: LedgerDefinition[S],
+        definition: LedgerDefinition[S],
         store: Store,
         clock: Clock,
         identity: ServerIdentity,
         *,
-        keeping: SnapshotPolicy | None = None,
+        policy: SnapshotPolicy | None = None,
     ) -> None:
-        self.book = book
+        self.definition = definition
         self.store = store
         self.clock = clock
         self.identity = identity
-        self.meters = Metrics()
-        self.journal = Logger("ledger", server=identity.server, store=store.name)
-        self.durable: DurableState[S] = DurableState(book, book.empty())
+        self.metrics = Metrics()
+        self.logger = Logger("ledger", server=identity.server, store=store.name)
+        self.durable: DurableState[S] = DurableState(definition, definition.empty())
         self._role, self._turned = Role.LOADING, asyncio.Event()
         self.durable.listeners.append(lambda _batch: self._turned.set())
         #: Work done beside a leader for as long as it leads, by name: controllers, for one.
-        self.beside: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
-        self._trouble, self._trouble_in = "", 0
-        self.hub = WatchHub(book, store, self.durable.token(), self.meters)
+        self.leader_tasks: dict[str, Callable[[Leader[S]], Coroutine[Any, Any, None]]] = {}
+        self._last_error, self._last_error_of = "", 0
+        self.hub = WatchHub(definition, store, self.durable.token(), self.metrics)
         self.durable.listeners.append(self.hub.publish)
         self._terms = Election(clock, alone=not store.shared)
-        self.denials = Denials(clock, self.meters, self.journal)
-        self._digests = DigestChecker(self.durable, clock, self.meters)
-        self.snapshots = Snapshotter(self.durable, store, clock, self.meters, self.journal, keeping or SnapshotPolicy())
-        self._follower = Follower(self.durable, store, clock, self.meters, self._terms)
+        self.denials = Denials(clock, self.metrics, self.logger)
+        self._digests = DigestChecker(self.durable, clock, self.metrics)
+        self.snapshots = Snapshotter(self.durable, store, clock, self.metrics, self.logger, policy or SnapshotPolicy())
+        self._follower = Follower(self.durable, store, clock, self.metrics, self._terms)
         self._reads = ReadService(self.durable, store, clock, self._follower)
         self.leader: Leader[S] | None = None
         #: The leader of the last term, whose append may still be under way: nothing is appended before that has ended.
@@ -133,9 +133,9 @@ class Ledger(Generic[S]):
         """The answer to a command, once it is durable. `Unavailable` when there is none to give."""
         return self._leading().submit(envelope)
 
-    def try_out(self, *envelopes: Envelope[Any]) -> DryRunResult[S]:
+    def dry_run(self, *envelopes: Envelope[Any]) -> DryRunResult[S]:
         """What commands would be answered now, and the state as it would be then; nothing of it happens."""
-        return self._leading().try_out(envelopes)
+        return self._leading().dry_run(envelopes)
 
     def leading_server(self) -> str:
         """The name of the server that leads, by the newest term that this one has seen; empty when it cannot tell."""
@@ -173,15 +173,15 @@ class Ledger(Generic[S]):
 
     def _must_serve(self) -> None:
         if self.role is Role.STOPPED:
-            raise Halted(f"{self.identity.server} has stopped: {self._trouble}")
+            raise Halted(f"{self.identity.server} has stopped: {self._last_error}")
 
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """What keeps this server from doing what it should; empty when all is well."""
         if self.leader is not None:
-            return self.leader.trouble()
+            return self.leader.degraded_reason()
         # What ended this server's own term is over when another one leads.
-        own = self._trouble if self.durable.state.facts.term == self._trouble_in else ""
-        return self._follower.trouble or own
+        own = self._last_error if self.durable.state.facts.term == self._last_error_of else ""
+        return self._follower.last_error or own
 
     def _leading(self) -> Leader[S]:
         if self.leader is None:
@@ -199,17 +199,17 @@ class Ledger(Generic[S]):
                     await self._follow()
                     await self._lead()
                 except LeftBehind as error:
-                    self.journal.warning("left-behind", why=error)
+                    self.logger.warning("left-behind", why=error)
                     await self._load()
         except Exception as error:
             self.role = Role.STOPPED
-            self._be_troubled(str(error) or repr(error))
+            self._record_error(str(error) or repr(error))
             known = isinstance(error, Stopped | UpgradeNeeded)
-            self.journal.error("stopped", None if known else error, why=error)
+            self.logger.error("stopped", None if known else error, why=error)
             raise
 
-    def _be_troubled(self, why: str) -> None:
-        self._trouble, self._trouble_in = why, self.durable.state.facts.term
+    def _record_error(self, why: str) -> None:
+        self._last_error, self._last_error_of = why, self.durable.state.facts.term
 
     async def _load(self) -> None:
         self.role = Role.LOADING
@@ -217,49 +217,49 @@ class Ledger(Generic[S]):
         while loaded is None:
             await self.clock.sleep(RETRY_MS)
             loaded = await self._try_to_load()
-        self.durable.replace(loaded.state, loaded.leader)
+        self.durable.install(loaded.state, loaded.leader)
         self.hub.reset(self.durable.token())
         self.snapshots.begin_from(loaded.snapshot, loaded.size_bytes, loaded.tail_bytes)
 
     async def _try_to_load(self) -> LoadedState[S] | None:
         try:
-            loaded = await load(self.book, self.store, self.journal)
+            loaded = await load(self.definition, self.store, self.logger)
         except StoreCorrupt as error:
             raise Damaged(str(error)) from error
         except StoreError as error:
-            self._be_troubled(str(error))
-            self.journal.warning("cannot-load", why=error)
+            self._record_error(str(error))
+            self.logger.warning("cannot-load", why=error)
             return None
-        self._trouble = ""
+        self._last_error = ""
         return loaded
 
     async def _follow(self) -> None:
         self.role = Role.FOLLOWING
-        await self._run(self._follower.run(self._may_stand), {"digests": self._digests.watch})
+        await self._run(self._follower.run(self._may_start_term), {"digests": self._digests.watch})
 
-    def _may_stand(self) -> bool:
+    def _may_start_term(self) -> bool:
         """Whether there is a log to lead or to start, and nothing of an earlier term is under way any more."""
         has_log = self.durable.state.facts.seq > 0 or self.identity.start is not None
         return self.identity.may_lead and has_log and (self._last is None or self._last.is_finished())
 
     async def _lead(self) -> None:
-        parts = (self.durable, self.store, self.clock, self.meters, self.journal, self.denials.refused)
+        parts = (self.durable, self.store, self.clock, self.metrics, self.logger, self.denials.refused)
         self._last = leader = Leader(LeaderTerm(*parts))
         deposed = False
         try:
             self.role = Role.STANDING
-            await leader.stand(self._opening())
-            self.role, self.leader, self._trouble = Role.LEADING, leader, ""
+            await leader.start_term(self._opening())
+            self.role, self.leader, self._last_error = Role.LEADING, leader, ""
             gc_tuning.disable_full_collections()
             number = self.durable.state.facts.term
-            self.meters.gauge("leading_term", number)
-            self.journal.info("leading", term=number, seq=self.durable.state.facts.seq)
+            self.metrics.gauge("leading_term", number)
+            self.logger.info("leading", term=number, seq=self.durable.state.facts.seq)
             await self._run(leader.run(), self._work_of(leader))
         except SteppedDown as error:
             deposed = error.deposed
-            self._be_troubled("" if deposed else str(error))
-            self.meters.count("stepped_down")
-            self.journal.warning("stepped-down", why=error)
+            self._record_error("" if deposed else str(error))
+            self.metrics.count("stepped_down")
+            self.logger.warning("stepped-down", why=error)
         finally:
             if self.leader is not None:
                 facts = self.durable.state.facts
@@ -269,7 +269,7 @@ class Ledger(Generic[S]):
 
     def _opening(self) -> list[Any]:
         """What a term begins with. Where no other server can open the store, none is left behind by a higher level."""
-        facts, level = self.durable.state.facts, self.durable.book.level
+        facts, level = self.durable.state.facts, self.durable.definition.level
         first = [self.identity.start] if facts.seq == 0 and self.identity.start is not None else []
         is_behind = facts.seq > 0 and facts.level < level and not self.store.shared
         higher = [RaiseLevel(level)] if is_behind else []
@@ -285,10 +285,10 @@ class Ledger(Generic[S]):
         own: dict[str, SideTask] = {
             "denials": lambda: self.denials.run(leader),
             "digests": record_digests,
-            "room": leader.term.room.watch,
-            "snapshots": lambda: self.snapshots.watch(leader.term.room),
+            "room": leader.term.space.watch,
+            "snapshots": lambda: self.snapshots.watch(leader.term.space),
         }
-        return own | {name: beside(work) for name, work in self.beside.items()}
+        return own | {name: beside(work) for name, work in self.leader_tasks.items()}
 
     async def _run(self, main: Coroutine[Any, Any, None], work: dict[str, SideTask]) -> None:
-        await run_with_side_tasks(main, work, self.clock, self.meters, self.journal)
+        await run_with_side_tasks(main, work, self.clock, self.metrics, self.logger)

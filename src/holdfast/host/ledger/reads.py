@@ -72,10 +72,10 @@ class ReadService(Generic[S]):
     async def reach(self, token: RevisionToken, timeout_ms: int) -> None:
         """Return when the token's batch is part of the state. `ListAgain` when it never will be."""
         self._durable.must_be_of_this_log(token)
-        await self._durable.reach(token.seq, timeout_ms)
+        await self._durable.wait_for(token.seq, timeout_ms)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self._durable.check(token, self._store)
+                await self._durable.verify(token, self._store)
         except LogTrimmed as error:
             raise Gone(f"the log no longer reaches back to {show_token(token)}: list again") from error
         except (StoreError, TimeoutError) as error:
@@ -87,7 +87,7 @@ class ReadService(Generic[S]):
                 head = await self._store.head()
         except (StoreError, TimeoutError) as error:
             raise NotProven(f"the head cannot be read: {self._told(error)}") from error
-        await self._durable.reach(head.seq, timeout_ms)
+        await self._durable.wait_for(head.seq, timeout_ms)
 
     def _told(self, error: Exception) -> str:
         return str(error) or f"{self._store.name} does not answer"

@@ -57,8 +57,8 @@ class ServerAdmission:
     def __init__(self, ledger: Ledger[S]) -> None:
         self._store = ledger.store
         self._clock = ledger.clock
-        self._meters = ledger.meters
-        self._journal = Logger("servers", server=ledger.identity.server)
+        self._metrics = ledger.metrics
+        self._logger = Logger("servers", server=ledger.identity.server)
         self._woken = ClockEvent()
 
     def wake(self) -> None:
@@ -72,7 +72,7 @@ class ServerAdmission:
             try:
                 await self._look(leader)
             except (StoreError, Unavailable) as error:
-                self._journal.warning("servers-wait", why=error)
+                self._logger.warning("servers-wait", why=error)
             await self._woken.within(self._clock, POLL_MS)
 
     async def _look(self, leader: Leader[S]) -> None:
@@ -89,8 +89,8 @@ class ServerAdmission:
     async def _admit(self, leader: Leader[S], name: str, raw: bytes) -> None:
         token = read_announcement(raw)
         if token is None:
-            self._meters.count("servers_refused", code="unreadable")
-            self._journal.warning("announcement-unreadable", name=ascii(name[:80]), size_bytes=len(raw))
+            self._metrics.count("servers_refused", code="unreadable")
+            self._logger.warning("announcement-unreadable", name=ascii(name[:80]), size_bytes=len(raw))
         elif token.name not in leader.term.durable.state.servers:
             await self._send(leader, AdmitServer(token), token)
 
@@ -98,10 +98,10 @@ class ServerAdmission:
         answer = await leader.submit(Envelope(ACTOR, command, leader.term.now()))
         about = {"token": ascii(token.name), "principal": ascii(token.principal), "expires": token.expires}
         if isinstance(answer, Refused):
-            self._meters.count("servers_refused", code=answer.code.value)
-            self._journal.warning("server-refused", code=answer.code.value, why=ascii(answer.message), **about)
+            self._metrics.count("servers_refused", code=answer.code.value)
+            self._logger.warning("server-refused", code=answer.code.value, why=ascii(answer.message), **about)
         elif isinstance(command, AdmitServer):
-            self._meters.count("servers_admitted")
-            self._journal.info("server-admitted", **about)
+            self._metrics.count("servers_admitted")
+            self._logger.info("server-admitted", **about)
         else:
-            self._journal.info("server-forgotten", **about)
+            self._logger.info("server-forgotten", **about)

@@ -72,7 +72,7 @@ class ServerTokenKeeper:
         self._draw = draw
         #: Called when something was announced: whoever leads beside this need not wait.
         self._told = told
-        self._journal = Logger("server-token", server=ledger.identity.server)
+        self._logger = Logger("server-token", server=ledger.identity.server)
         self._tokens: ServerTokens | None = None
         self._again_ms = RETRY_MS
 
@@ -94,14 +94,14 @@ class ServerTokenKeeper:
                     wait_ms = await self._look(state)
                 except (StoreError, OSError) as error:
                     wait_ms = self._later()
-                    self._journal.warning("server-token-waits", why=error)
+                    self._logger.warning("server-token-waits", why=error)
             await self._ledger.clock.sleep(wait_ms)
 
     async def _read(self) -> None:
         try:
             text = await self._file.read()
         except (OSError, ValueError) as error:
-            self._journal.warning("server-token-not-read", why=error)
+            self._logger.warning("server-token-not-read", why=error)
             text = None
         self._tokens = _parsed(text) if text is not None else None
 
@@ -117,8 +117,8 @@ class ServerTokenKeeper:
         unknown = [one for one in _rows(kept) if one.name not in state.servers]
         for one in unknown:
             await self._ledger.store.announce(one.name, announcement(one))
-            self._ledger.meters.count("server_tokens_announced")
-            self._journal.info("server-token-announced", token=one.name, principal=one.principal, expires=one.expires)
+            self._ledger.metrics.count("server_tokens_announced")
+            self._logger.info("server-token-announced", token=one.name, principal=one.principal, expires=one.expires)
         if unknown:
             self._told()
             return self._later()
@@ -140,7 +140,7 @@ class ServerTokenKeeper:
             current = None
         if coming is not None and (current is None or current.expires - now <= LIFE_MS // 4):
             current, coming = coming, None
-            self._journal.info("server-token-replaced", principal=principal, expires=current.expires)
+            self._logger.info("server-token-replaced", principal=principal, expires=current.expires)
         if current is None:
             current = self._mint(principal, now, "server-token-minted")
         if coming is None and current.expires - now <= LIFE_MS // 2:
@@ -150,8 +150,8 @@ class ServerTokenKeeper:
     def _mint(self, principal: str, now: Instant, event: str) -> StoredToken:
         part, secret = self._draw()
         held = StoredToken(format_token(f"server-{part}", secret), now + LIFE_MS)
-        self._ledger.meters.count("server_tokens_minted")
-        self._journal.info(event, token=f"server-{part}", principal=principal, expires=held.expires)
+        self._ledger.metrics.count("server_tokens_minted")
+        self._logger.info(event, token=f"server-{part}", principal=principal, expires=held.expires)
         return held
 
     def _now(self) -> Instant:

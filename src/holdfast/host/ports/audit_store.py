@@ -43,8 +43,8 @@ class AuditPage(Struct, frozen=True):
 class AuditStore(IndexStore, Protocol):
     """Keeps what people did."""
 
-    async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, place: IndexPosition) -> int:
+    async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
         """Keep the entries of these batches, and how far the log was read, in one step; how many they are."""
 
-    async def find(self, asked: AuditIndexQuery) -> AuditPage:
+    async def find(self, query: AuditIndexQuery) -> AuditPage:
         """Entries as asked for."""

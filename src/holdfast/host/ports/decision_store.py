@@ -81,7 +81,7 @@ class DecisionPage(Struct, frozen=True):
     """What was found, with names. `going_on`: there may be more, older than this number; 0: that was all."""
 
     items: tuple[DecisionRecord, ...]
-    place: IndexPosition
+    position: IndexPosition
     going_on: Revision = 0
     assignments: dict[Revision, AssignmentRef] = {}
     nodes: dict[Revision, str] = {}
@@ -90,8 +90,8 @@ class DecisionPage(Struct, frozen=True):
 class DecisionStore(IndexStore, Protocol):
     """Keeps decisions."""
 
-    async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
+    async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
         """Keep what was read up to this place, in one step. What is there already is not kept twice."""
 
-    async def find(self, asked: DecisionQuery) -> DecisionPage:
+    async def find(self, query: DecisionQuery) -> DecisionPage:
         """Decisions as asked for. Where much has to be looked through, a page may be short, or empty, and go on."""

@@ -17,15 +17,15 @@ ProbeDone = Callable[[int, str | Exception], None]
 class EndpointProber(Protocol):
     """The way from here to where replicas are."""
 
-    async def ask(self, question: EndpointCheck) -> str:
+    async def probe(self, question: EndpointCheck) -> str:
         """Why it was not answered; empty: it was. It takes as long as it takes: who asks knows how long to wait."""
 
-    async def ask_all(self, questions: Sequence[EndpointCheck], answered: ProbeDone) -> None:
+    async def probe_all(self, questions: Sequence[EndpointCheck], answered: ProbeDone) -> None:
         """Ask all of them at a time. Of each it is said what `ask` gives, or raises, as soon as that is known."""
 
         async def one(number: int, question: EndpointCheck) -> None:
             try:
-                answered(number, await self.ask(question))
+                answered(number, await self.probe(question))
             except Exception as error:
                 answered(number, error)
 

@@ -22,10 +22,10 @@ class IndexStore(Protocol):
     """Keeps what an index has of a log. Every call may raise `StoreError`; what is damaged is begun anew with the next
     one."""
 
-    async def place(self) -> IndexPosition:
+    async def position(self) -> IndexPosition:
         """How far the log was read."""
 
-    async def begin(self, place: IndexPosition) -> None:
+    async def begin(self, position: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
 
     async def settle(self) -> int:

@@ -23,5 +23,5 @@ class SnapshotStore(Protocol):
     async def drop_snapshot(self, seq: int) -> None:
         """Remove the snapshot of a batch, or what there is of one without a manifest: its manifest goes first."""
 
-    async def leftovers(self) -> list[int]:
+    async def unfinished(self) -> list[int]:
         """Batches for which there are chunks and no manifest: snapshots that were never finished."""

@@ -83,7 +83,7 @@ class StreamDeclined(TransportError):
 class Transport(Protocol):
     """One process's way to all others."""
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         """One request, one answer, within the time. Raises a `TransportError` otherwise."""
 
     def stream(self, peer: str, request: Request, idle_ms: int) -> AsyncIterator[bytes]:

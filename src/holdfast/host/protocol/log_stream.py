@@ -38,7 +38,7 @@ class LogBatch(Row, frozen=True, tag="step"):
     raw: bytes
     digest: bytes
     at: Instant
-    whole: bool = True
+    complete: bool = True
 
 
 class LogHeartbeat(Row, frozen=True, tag="beat"):

@@ -92,7 +92,7 @@ class SessionClient:
         self.actor = sender.actor
         self.session: Revision = 0
         self.offset = TimeOffset()
-        self._trouble = ""
+        self._last_error = ""
         #: That its trouble is not what it was before.
         self.turned = ClockEvent()
         self._transport = transport
@@ -108,14 +108,14 @@ class SessionClient:
         self._at = 0
 
     @property
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Why the last question was not answered; empty when it was."""
-        return self._trouble
+        return self._last_error
 
-    @trouble.setter
-    def trouble(self, why: str) -> None:
-        if why != self._trouble:
-            self._trouble = why
+    @last_error.setter
+    def last_error(self, why: str) -> None:
+        if why != self._last_error:
+            self._last_error = why
             self.turned.set()
 
     @property
@@ -123,7 +123,7 @@ class SessionClient:
         """Who is thought to lead."""
         return self._sender.servers[self._at]
 
-    def elsewhere(self, failed: str, hint: str = "") -> None:
+    def try_another_server(self, failed: str, hint: str = "") -> None:
         """This server does not lead: ask the one it names, or the next. Whoever is told so late changes nothing."""
         if failed == self.server:
             servers = self._sender.servers
@@ -134,7 +134,7 @@ class SessionClient:
         """What proves who asks."""
         return self._sender.credentials()
 
-    async def pause(self, attempt: int) -> None:
+    async def back_off(self, attempt: int) -> None:
         """Wait before the next attempt, longer each time, and not as long as others do."""
         most = exponential(RETRY_FIRST_MS, RETRY_MAX_MS, attempt)
         await self._clock.sleep(jittered(most, self.actor, self._sequence, attempt))
@@ -204,7 +204,7 @@ class SessionClient:
             renewed = await self.renew()
             attempt = attempt + 1 if renewed is None else 0
             if renewed is None:
-                await self.pause(attempt)
+                await self.back_off(attempt)
             else:
                 await self._clock.sleep(renewed.worth_ms // 4)
 
@@ -217,14 +217,14 @@ class SessionClient:
             return None
         renewed = read_renewed(reply)
         if isinstance(renewed, Renewed):
-            self.trouble = ""
-            self.offset.asked(asked, renewed.at, self._now(), (renewed.log_id, renewed.term))
+            self.last_error = ""
+            self.offset.measure(asked, renewed.at, self._now(), (renewed.log_id, renewed.term))
             return renewed
-        self.must_live(renewed)
+        self.raise_if_session_lost(renewed)
         self._not_here(server, renewed.code, renewed.detail, reply)
         return None
 
-    def must_live(self, told: ProblemBody) -> None:
+    def raise_if_session_lost(self, told: ProblemBody) -> None:
         """`SessionLost` if this is what was told: only who leads says so, whatever was asked."""
         if told.code == Code.NO_SESSION:
             raise self._over(told.detail, successor(self.session, told.facts))
@@ -243,11 +243,11 @@ class SessionClient:
             if answers is not None and all(one.said is not CommandOutcome.UNAVAILABLE for one in answers):
                 return answers
             attempt += 1
-            await self.pause(attempt)
+            await self.back_off(attempt)
 
     def _sent(self) -> Instant:
         """Now, by the ledger's time once that is known: a wrong clock here must not make a command come too late."""
-        return self.offset.theirs(self._now()) if self.offset.is_measured else self._clock.wall()
+        return self.offset.to_remote(self._now()) if self.offset.is_measured else self._clock.wall()
 
     async def _once(self, path: str, body: bytes, count: int) -> list[CommandReply] | None:
         """Send commands once; None when they may have landed or not."""
@@ -258,28 +258,28 @@ class SessionClient:
         answers = read_command_replies(reply, count) if path == ENVELOPES_BATCH else [read_command_reply(reply)]
         at = max(one.at for one in answers)
         if at:
-            self.offset.asked(asked, at, self._now())
+            self.offset.measure(asked, at, self._now())
         unjudged = next((one for one in answers if one.said is CommandOutcome.UNAVAILABLE), None)
         if unjudged is not None:
             self._unknown += unjudged.code == OutcomeUnknown.code
             self._not_here(server, unjudged.code, unjudged.message, reply)
         else:
-            self.trouble = ""
+            self.last_error = ""
         return answers
 
     def _not_here(self, server: str, code: str, why: str, reply: Reply) -> None:
-        self.trouble = f"{server} does not take what {self.actor} says: {why} ({code})"
-        self.elsewhere(server, first_value(reply.headers, LEADER))
+        self.last_error = f"{server} does not take what {self.actor} says: {why} ({code})"
+        self.try_another_server(server, first_value(reply.headers, LEADER))
 
     async def _ask(self, path: str, headers: Pairs, body: bytes) -> Reply | None:
         server = self.server
         request = Request("POST", path, headers=(*headers, (TIMEOUT, str(REQUEST_MS)), *self.headers()), body=body)
         try:
-            return await self._transport.ask(server, request, REQUEST_MS)
+            return await self._transport.call(server, request, REQUEST_MS)
         except TransportError as error:
             self._unknown += not isinstance(error, Unreachable)
-            self.trouble = str(error)
-            self.elsewhere(server)
+            self.last_error = str(error)
+            self.try_another_server(server)
             return None
 
 

@@ -35,7 +35,7 @@ class Shipment(Row, frozen=True, tag="shipment"):
     ship: Ship
     at: Instant
     token: RevisionToken
-    whole: bool = True
+    complete: bool = True
 
 
 class LinkHeartbeat(Row, frozen=True, tag="beat"):
@@ -46,7 +46,7 @@ class LinkHeartbeat(Row, frozen=True, tag="beat"):
 
     at: Instant
     token: RevisionToken
-    whole: bool = True
+    complete: bool = True
     leads: bool = True
 
 

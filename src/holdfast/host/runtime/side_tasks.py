@@ -16,11 +16,11 @@ SideTask = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def run_with_side_tasks(
-    main: Coroutine[Any, Any, None], work: dict[str, SideTask], clock: Clock, meters: Metrics, journal: Logger
+    main: Coroutine[Any, Any, None], work: dict[str, SideTask], clock: Clock, metrics: Metrics, logger: Logger
 ) -> None:
     """Run `main` to its end with the work beside it. `Stopped` when some of that has to be given up."""
     failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-    supervisor = Supervisor(clock, meters, journal, on_give_up=lambda name, error: _fail(failed, name, error))
+    supervisor = Supervisor(clock, metrics, logger, on_give_up=lambda name, error: _fail(failed, name, error))
     task = asyncio.create_task(main)
     try:
         for name, factory in work.items():

@@ -49,17 +49,17 @@ class Supervisor:
     def __init__(
         self,
         clock: Clock,
-        meters: Metrics,
-        journal: Logger,
+        metrics: Metrics,
+        logger: Logger,
         *,
         on_give_up: OnGiveUp = _only_count,
-        patience: RestartLimits | None = None,
+        limits: RestartLimits | None = None,
     ) -> None:
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
         self._on_give_up = on_give_up
-        self._patience = patience or RestartLimits()
+        self._patience = limits or RestartLimits()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
 
@@ -69,7 +69,7 @@ class Supervisor:
         assert name not in self._tasks, f"{name} is running already"
         task = self._tasks[name] = asyncio.create_task(self._keep(name, factory, once), name=name)
         task.add_done_callback(self._ended)
-        self._meters.gauge("task_running", 1, task=name)
+        self._metrics.gauge("task_running", 1, task=name)
 
     def running(self) -> list[str]:
         """The names of the tasks that are kept going, in the order of their start."""
@@ -95,8 +95,8 @@ class Supervisor:
             try:
                 await within(self._clock, self._patience.stop_ms, asyncio.wait((task,)))
             except DeadlinePassed:
-                self._meters.count("task_will_not_stop", task=name)
-                self._journal.warning("task-will-not-stop", task=name, waited_ms=self._patience.stop_ms)
+                self._metrics.count("task_will_not_stop", task=name)
+                self._logger.warning("task-will-not-stop", task=name, waited_ms=self._patience.stop_ms)
 
     async def _keep(self, name: str, factory: Factory, once: bool) -> None:
         failed_at: list[int] = []
@@ -107,8 +107,8 @@ class Supervisor:
                 self._give_up(name, error)
                 return
             pause = exponential(self._patience.backoff_first_ms, self._patience.backoff_max_ms, len(failed_at))
-            self._meters.count("task_restarts", task=name)
-            self._journal.error("task-failed", error, task=name, times=len(failed_at), again_after_ms=pause)
+            self._metrics.count("task_restarts", task=name)
+            self._logger.error("task-failed", error, task=name, times=len(failed_at), again_after_ms=pause)
             await self._clock.sleep(pause)
 
     async def _run(self, name: str, factory: Factory, once: bool) -> BaseException | None:
@@ -124,17 +124,17 @@ class Supervisor:
         return None if once else EndedEarly(f"{name} ended, and should have gone on")
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        self._meters.count("task_gave_up", task=name)
-        self._journal.error("task-given-up", error, task=name, failures=self._patience.failures)
+        self._metrics.count("task_gave_up", task=name)
+        self._logger.error("task-given-up", error, task=name, failures=self._patience.failures)
         try:
             self._on_give_up(name, error)
         except Exception as worse:
-            self._journal.error("give-up-untold", worse, task=name)
+            self._logger.error("give-up-untold", worse, task=name)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         name = task.get_name()
         del self._tasks[name]
-        self._meters.gauge("task_running", 0, task=name)
+        self._metrics.gauge("task_running", 0, task=name)
         error = None if task.cancelled() else task.exception()
         if error is not None:  # a mistake in here: it must not pass in silence
             self._give_up(name, error)

@@ -31,13 +31,13 @@ class Binder:
     """What is left to do about placements of a scheduler."""
 
     def __init__(
-        self, region: RegionClient, scheduler: Scheduler, plugins: Plugins, meters: Metrics, journal: Logger
+        self, region: RegionClient, scheduler: Scheduler, plugins: Plugins, metrics: Metrics, logger: Logger
     ) -> None:
         self._region = region
         self._scheduler = scheduler
         self._plugins = plugins
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
 
     async def after(self, attempt: Proposal, unmet: Sequence[RefusedPart]) -> None:
         """Bind what was reserved, and tell whoever wants to know. `Unavailable` when nobody answers."""
@@ -48,13 +48,13 @@ class Binder:
             refused = [one for one in placed if self._is_refused(one)]
             declined = tuple(slot for _, slot, _ in refused)
             if declined:
-                self._scheduler.declined(attempt, declined)
-                await self._region.say(Unreserve(declined), attempt.view, attempt.policy, b"")
+                self._scheduler.on_declined(attempt, declined)
+                await self._region.submit(Unreserve(declined), attempt.view, attempt.policy, b"")
             placed = await self._bind(attempt, [one for one in placed if one not in refused], declined)
         for plugin in self._plugins.post_binds:
             for ask in dict.fromkeys(ask for ask, _, _ in placed):
                 try:
-                    plugin.bound(ask, tuple((slot, node) for other, slot, node in placed if other == ask))
+                    plugin.on_bound(ask, tuple((slot, node) for other, slot, node in placed if other == ask))
                 except Exception as error:
                     self._raised(plugin.name, error)
 
@@ -67,26 +67,26 @@ class Binder:
                 self._raised(plugin.name, error)
                 why = "it failed"
             if why:
-                self._meters.count("scheduler_unreserved", plugin=plugin.name)
+                self._metrics.count("scheduler_unreserved", plugin=plugin.name)
                 return True
         return False
 
     def _raised(self, plugin: str, error: Exception) -> None:
-        self._meters.count("scheduler_plugin_errors", plugin=plugin)
-        self._journal.error("plugin-raised", plugin=plugin, why=f"{type(error).__name__}: {error}")
+        self._metrics.count("scheduler_plugin_errors", plugin=plugin)
+        self._logger.error("plugin-raised", plugin=plugin, why=f"{type(error).__name__}: {error}")
 
     async def _bind(self, attempt: Proposal, wanted: list[Placed], declined: tuple[SlotKey, ...]) -> list[Placed]:
         """What was bound of it, beside what somebody has declined."""
         if not wanted:
             return []
         slots = tuple(slot for _, slot, _ in wanted)
-        answer = await self._region.say(Bind(slots), attempt.view, attempt.policy, b"")
+        answer = await self._region.submit(Bind(slots), attempt.view, attempt.policy, b"")
         if isinstance(answer, Refused):
-            self._meters.count("scheduler_refused", len(wanted), code=answer.code.value)
-            self._scheduler.declined(attempt, slots)
+            self._metrics.count("scheduler_refused", len(wanted), code=answer.code.value)
+            self._scheduler.on_declined(attempt, slots)
             return []
         lost = {one.index for one in _unmet.decode(answer.answer)} if answer.answer else set()
-        self._scheduler.bound(attempt, (*declined, *(slot for number, slot in enumerate(slots) if number in lost)))
+        self._scheduler.on_bound(attempt, (*declined, *(slot for number, slot in enumerate(slots) if number in lost)))
         return [one for number, one in enumerate(wanted) if number not in lost]
 
 

@@ -31,14 +31,14 @@ class _EmbeddedClient:
         self._leader = leader
         self._hub = hub
 
-    def sight(self) -> SchedulerView:
+    def view(self) -> SchedulerView:
         term = self._leader.term
         return SchedulerView(term.durable.state, term.now())
 
     def changes(self) -> KeyFeed:
         return self._hub.touched(WATCHES)
 
-    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> CommandAnswer:
+    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> CommandAnswer:
         envelope = Envelope(ACTOR, command, self._leader.term.now(), view=view, policy=policy, evidence=evidence)
         return await self._leader.submit(envelope)
 
@@ -54,4 +54,4 @@ class EmbeddedScheduler:
         """Schedule until the term is over."""
         journal = Logger("scheduler", server=self._ledger.identity.server)
         region = _EmbeddedClient(leader, self._ledger.hub)
-        await SchedulerLoop(region, self._plugins, self._ledger.clock, self._ledger.meters, journal).run()
+        await SchedulerLoop(region, self._plugins, self._ledger.clock, self._ledger.metrics, journal).run()

@@ -46,14 +46,14 @@ _unmet = msgspec.msgpack.Decoder(list[RefusedPart])
 class SchedulerLoop:
     """One scheduler. `run` it for as long as it is to schedule."""
 
-    def __init__(self, region: RegionClient, plugins: Plugins, clock: Clock, meters: Metrics, journal: Logger) -> None:
+    def __init__(self, region: RegionClient, plugins: Plugins, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._region = region
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
         self.scheduler = Scheduler(plugins)
-        self._binding = Binder(region, self.scheduler, plugins, meters, journal)
-        self._telling = PendingReporter(region, self.scheduler, clock, meters, journal)
+        self._binding = Binder(region, self.scheduler, plugins, metrics, logger)
+        self._telling = PendingReporter(region, self.scheduler, clock, metrics, logger)
         self._wake = ClockEvent()
         self._touched: list[ChangedKeys] = []
         #: Whether changes were left out: everything is to be taken anew. Nothing is known before the first time.
@@ -70,12 +70,12 @@ class SchedulerLoop:
         self._start(self._resync())
         try:
             while True:
-                sight = self._region.sight()
+                sight = self._region.view()
                 while sight is not None and self._missed:
                     await self._load(sight)
-                    sight = self._region.sight()
+                    sight = self._region.view()
                 if sight is not None:
-                    self._hear(sight)
+                    self._on_change(sight)
                 if sight is not None and self._proposals < PROPOSALS_IN_FLIGHT_MAX and self._look(sight):
                     await asyncio.sleep(0)
                 else:
@@ -102,33 +102,33 @@ class SchedulerLoop:
             if not heard:
                 await self._clock.sleep(IDLE_MS)  # it may go on like this
 
-    async def _load(self, sight: SchedulerView) -> None:
+    async def _load(self, view: SchedulerView) -> None:
         """Take everything anew. Much of it a little at a time: what changes meanwhile is heard afterwards."""
         self._missed, self._touched = False, []
-        pieces = self.scheduler.pieces(sight.state)
-        piece, at = next(pieces, None), pack_revision(sight.state.facts.seq, INDEX_MAX)
+        pieces = self.scheduler.pieces(view.state)
+        piece, at = next(pieces, None), pack_revision(view.state.facts.seq, INDEX_MAX)
         if piece is None:
-            self.scheduler.load(sight.state)
+            self.scheduler.load(view.state)
             return
-        self._is_loading, now = True, self._region.sight()
+        self._is_loading, now = True, self._region.view()
         while piece is not None and now is not None:
             self.scheduler.load_piece(now.state, piece)
             await asyncio.sleep(0)
-            piece, now = next(pieces, None), self._region.sight()
+            piece, now = next(pieces, None), self._region.view()
         self._is_loading = False
         if now is not None:
             self.scheduler.loaded(now.state, at)
         else:
             self._missed = True
 
-    def _hear(self, sight: SchedulerView) -> bool:
+    def _on_change(self, view: SchedulerView) -> bool:
         """Take what changed since the last look; false while everything is to be taken anew."""
         if self._missed or self._is_loading:
             return False
         if self._touched:
             keys = dict.fromkeys(key for touched in self._touched for key in touched.keys)
             at, self._touched = self._touched[-1].revision, []
-            self.scheduler.hear(sight.state, keys, at, sight.now)
+            self.scheduler.observe(view.state, keys, at, view.now)
         return True
 
     async def _resync(self) -> None:
@@ -137,36 +137,36 @@ class SchedulerLoop:
         while True:
             await self._clock.sleep(RESYNC_MS)
             found: list[Found] = []
-            sight = self._region.sight()
+            sight = self._region.view()
             for piece in resync.pieces(sight.state) if sight is not None else ():
-                if (sight := self._region.sight()) is not None and self._hear(sight):
+                if (sight := self._region.view()) is not None and self._on_change(sight):
                     found += resync.differing(sight.state, piece)
                 await asyncio.sleep(0)
             if not found:
                 continue
             await self._clock.sleep(CHANGES_MS)
             for number in range(0, len(found), PIECE):
-                if (sight := self._region.sight()) is not None and self._hear(sight):
+                if (sight := self._region.view()) is not None and self._on_change(sight):
                     missed = resync.still(sight.state, found[number : number + PIECE])
                     if missed:
-                        self._journal.error("changes-missed", first=missed[0], count=len(missed))
+                        self._logger.error("changes-missed", first=missed[0], count=len(missed))
                         self.scheduler.catch(sight.state, missed, sight.now)
                         self._wake.set()
                 await asyncio.sleep(0)
 
-    def _idle_ms(self, sight: SchedulerView | None) -> int:
-        due = self.scheduler.queue.next_due()
-        if due is None or sight is None:
+    def _idle_ms(self, view: SchedulerView | None) -> int:
+        due = self.scheduler.queue.next_unblock_at()
+        if due is None or view is None:
             return IDLE_MS
-        return max(1, min(IDLE_MS, due - sight.now))
+        return max(1, min(IDLE_MS, due - view.now))
 
-    def _look(self, sight: SchedulerView) -> bool:
+    def _look(self, view: SchedulerView) -> bool:
         """Propose what can be; whether there was something, or there is more to look at."""
-        attempt, waits = self.scheduler.look(sight)
-        self._meters.count("scheduler_caught", self.scheduler.take_caught())
+        attempt, waits = self.scheduler.run_cycle(view)
+        self._metrics.count("scheduler_caught", self.scheduler.take_resync_hits())
         self._tell_shunned()
         if waits:
-            self._telling.note(sight, waits)
+            self._telling.note(view, waits)
         if attempt is None:
             return self.scheduler.has_more
         self._proposals += 1
@@ -187,20 +187,20 @@ class SchedulerLoop:
 
     async def _propose(self, attempt: Proposal) -> None:
         slots = sum(len(group.placements) for group in attempt.command.groups)
-        self._meters.count("scheduler_proposed", slots)
+        self._metrics.count("scheduler_proposed", slots)
         try:
-            answer = await self._region.say(attempt.command, attempt.view, attempt.policy, encode(attempt.decision))
+            answer = await self._region.submit(attempt.command, attempt.view, attempt.policy, encode(attempt.decision))
             if isinstance(answer, Refused):
                 self._lost(attempt, answer)
                 return
             unmet = _unmet.decode(answer.answer) if answer.answer else []
-            self._meters.count("scheduler_placed", slots - len(unmet))
+            self._metrics.count("scheduler_placed", slots - len(unmet))
             self._count_unmet(unmet)
-            self.scheduler.landed(attempt, answer.revision, unmet)
+            self.scheduler.on_accepted(attempt, answer.revision, unmet)
             await self._binding.after(attempt, unmet)
         except Unavailable as error:
-            self._meters.count("scheduler_unanswered")
-            self._journal.warning("not-answered", slots=slots, why=error)
+            self._metrics.count("scheduler_unanswered")
+            self._logger.warning("not-answered", slots=slots, why=error)
         finally:
             self._proposals -= 1
             self._wake.set()
@@ -210,18 +210,18 @@ class SchedulerLoop:
         if parts:
             self._count_unmet(parts)
         else:
-            self._meters.count("scheduler_refused", code=answer.code.value)
-        self._journal.info("proposal-refused", code=answer.code.value, why=answer.message)
+            self._metrics.count("scheduler_refused", code=answer.code.value)
+        self._logger.info("proposal-refused", code=answer.code.value, why=answer.message)
         behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
-        self.scheduler.lost(attempt, answer.code, parts, behind)
+        self.scheduler.on_refused(attempt, answer.code, parts, behind)
 
     def _count_unmet(self, unmet: Sequence[RefusedPart]) -> None:
         for one in unmet:
-            self._meters.count("scheduler_refused", code=one.code)
+            self._metrics.count("scheduler_refused", code=one.code)
 
     def _tell_shunned(self) -> None:
-        for shun in self.scheduler.shunned.take_news():
-            self._meters.count("scheduler_shunned")
-            self._journal.error(
+        for shun in self.scheduler.quarantine.take_new_entries():
+            self._metrics.count("scheduler_shunned")
+            self._logger.error(
                 "node-shunned", node=shun.name, until=shun.until, ledger_says=shun.ledger, view_says=shun.view
             )

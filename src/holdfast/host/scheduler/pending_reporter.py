@@ -51,13 +51,13 @@ class PendingReporter:
     """What a scheduler has to tell. `run` it beside the scheduler."""
 
     def __init__(
-        self, region: RegionClient, scheduler: Scheduler, clock: Clock, meters: Metrics, journal: Logger
+        self, region: RegionClient, scheduler: Scheduler, clock: Clock, metrics: Metrics, logger: Logger
     ) -> None:
         self._region = region
         self._scheduler = scheduler
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
         self._untold: dict[RequestKey, _Unreported] = {}
         #: By request: when its reasons were last told.
         self._told_at: dict[RequestKey, int] = {}
@@ -91,7 +91,7 @@ class PendingReporter:
     def _due(self) -> tuple[list[RequestKey], int | None]:
         """Whose time has come, a few; and how long nobody's does, None: until something is noted. Who waits no more is
         let go."""
-        sight = self._region.sight()
+        sight = self._region.view()
         if sight is None:
             return [], RETRY_MS if self._untold else None
         queue, due, gone, wait_ms = self._scheduler.queue, list[RequestKey](), list[RequestKey](), None
@@ -119,15 +119,15 @@ class PendingReporter:
         found = replace(waits.found, requests=((key[0], untold.generation),))
         decision = DecisionEvidence(view, waits.policy, (found,))
         try:
-            answer = await self._region.say(ReportPending(*key, view, waits.reasons), view, 0, encode(decision))
+            answer = await self._region.submit(ReportPending(*key, view, waits.reasons), view, 0, encode(decision))
         except Unavailable as error:
-            self._journal.warning("not-told", why=error)
+            self._logger.warning("not-told", why=error)
             await self._clock.sleep(RETRY_MS)
             self._untold.setdefault(key, untold)
             return
         self._told_at[key] = self._clock.boot()
         result = answer.code.value if isinstance(answer, Refused) else "told"
-        self._meters.count("scheduler_reports", result=result)
+        self._metrics.count("scheduler_reports", result=result)
 
 
 def _left_ms(since: Instant, known: tuple[PendingReason, ...], now: Instant) -> int:

@@ -16,12 +16,12 @@ ProposalAnswer = Committed | Refused | Repeated
 class RegionClient(Protocol):
     """A view that may be old, and a voice that is judged."""
 
-    def sight(self) -> SchedulerView | None:
+    def view(self) -> SchedulerView | None:
         """What is known of it now; None while it cannot be spoken to: then there is no use in looking. The state is
         for reading in this turn of the loop, and not to be kept."""
 
     def changes(self) -> KeyChanges:
         """What changes from this call on."""
 
-    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
+    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
         """The answer, once it is there. `Unavailable` when it is not known whether there will ever be one."""

@@ -46,22 +46,22 @@ REJECTED_RETRY_MS = 5_000
 class _StandaloneClient:
     """A region as a scheduler far away sees it, in one session: what was heard of, and how old that is."""
 
-    def __init__(self, mirror: Mirror, voice: SessionClient) -> None:
+    def __init__(self, mirror: Mirror, session: SessionClient) -> None:
         self._mirror = mirror
-        self._voice = voice
+        self._session = session
         # It moves on with the log. Should another one take its place, this session ends; until it has, what was heard
         # of the one is not looked up in the other.
         self._state = mirror.state
         self._waiting: deque[tuple[SessionCommand, asyncio.Future[ProposalAnswer]]] = deque()
         self._wake = asyncio.Event()
 
-    def sight(self) -> SchedulerView:
+    def view(self) -> SchedulerView:
         return SchedulerView(self._state, self._mirror.now(), self._mirror.age_ms())
 
     def changes(self) -> KeyFeed:
         return self._mirror.changes(WATCHES)
 
-    async def say(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
+    async def submit(self, command: Any, view: Revision, policy: Revision, evidence: bytes) -> ProposalAnswer:
         answer: asyncio.Future[ProposalAnswer] = asyncio.get_running_loop().create_future()
         self._waiting.append((SessionCommand(command, view, policy, evidence), answer))
         self._wake.set()
@@ -74,7 +74,7 @@ class _StandaloneClient:
             self._wake.clear()
             while self._waiting:
                 words = [self._waiting.popleft() for _ in range(min(COMMANDS_MAX, len(self._waiting)))]
-                answers = await self._voice.send_many([word for word, _ in words])
+                answers = await self._session.send_many([word for word, _ in words])
                 for (_, answer), answered in zip(words, answers, strict=True):
                     _give(answer, answered)
 
@@ -95,13 +95,15 @@ def _give(answer: asyncio.Future[ProposalAnswer], answered: CommandReply) -> Non
 class StandaloneScheduler:
     """One scheduler by its name. `run` it for as long as it is to schedule."""
 
-    def __init__(self, voice: SessionClient, mirror: Mirror, plugins: Plugins, clock: Clock, meters: Metrics) -> None:
-        self._voice = voice
+    def __init__(
+        self, session: SessionClient, mirror: Mirror, plugins: Plugins, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._session = session
         self.mirror = mirror
         self._plugins = plugins
         self._clock = clock
-        self._meters = meters
-        self._journal = Logger("scheduler", actor=voice.actor)
+        self._metrics = metrics
+        self._logger = Logger("scheduler", actor=session.actor)
 
     async def run(self) -> None:
         """Schedule until `Superseded`, or `UpgradeNeeded`."""
@@ -116,29 +118,29 @@ class StandaloneScheduler:
             except SessionLost as over:
                 if over.successor:
                     raise Superseded(
-                        f"{self._voice.actor} has another session, {format_revision(over.successor)}"
+                        f"{self._session.actor} has another session, {format_revision(over.successor)}"
                     ) from over
-                self._journal.warning("session-over", why=over)
-                await self._voice.pause(1)
+                self._logger.warning("session-over", why=over)
+                await self._session.back_off(1)
 
     async def _open(self) -> None:
         while True:
-            answered = await self._voice.open()
-            if self._voice.session:
+            answered = await self._session.open()
+            if self._session.session:
                 break
-            self._journal.warning("not-taken", code=answered.code, why=answered.message)
+            self._logger.warning("not-taken", code=answered.code, why=answered.message)
             await self._clock.sleep(REJECTED_RETRY_MS)
-        self._meters.count("scheduler_sessions")
-        self._journal.info("session", session=format_revision(self._voice.session), server=self._voice.server)
+        self._metrics.count("scheduler_sessions")
+        self._logger.info("session", session=format_revision(self._session.session), server=self._session.server)
 
     async def _live(self, times: int) -> None:
         """One session, to its end; or until its state is shown no more: another one knows nothing of this session."""
-        region = _StandaloneClient(self.mirror, self._voice)
+        region = _StandaloneClient(self.mirror, self._session)
         await run_until_first(
-            self._voice.keep_alive(), region.speak(), self._schedule(region), self.mirror.shown.over(times)
+            self._session.keep_alive(), region.speak(), self._schedule(region), self.mirror.shown.over(times)
         )
-        self._journal.warning("state-replaced", times=self.mirror.shown.times)
+        self._logger.warning("state-replaced", times=self.mirror.shown.times)
 
     async def _schedule(self, region: _StandaloneClient) -> None:
-        await self.mirror.reach(self._voice.session)
-        await SchedulerLoop(region, self._plugins, self._clock, self._meters, self._journal).run()
+        await self.mirror.reach(self._session.session)
+        await SchedulerLoop(region, self._plugins, self._clock, self._metrics, self._logger).run()

@@ -41,10 +41,10 @@ def is_due(state: LedgerState) -> bool:
 class DigestChecker(Generic[S]):
     """The digests that one process has taken lately of one state, and those it found in the log."""
 
-    def __init__(self, durable: DurableState[S], clock: Clock, meters: Metrics) -> None:
+    def __init__(self, durable: DurableState[S], clock: Clock, metrics: Metrics) -> None:
         self._durable = durable
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self._forks: deque[S] = deque(maxlen=1)
         self._taken: dict[int, bytes] = {}
         self._logged: dict[int, bytes] = {}
@@ -83,10 +83,10 @@ class DigestChecker(Generic[S]):
                 names.append(name)
             await self._clock.sleep(REST_MS)
         seq = fork.facts.seq
-        for _ in fork.let_go():
+        for _ in fork.release():
             await self._clock.sleep(REST_MS)
         self._taken[seq] = digest_of_chunks(names)
-        self._meters.count("state_digests")
+        self._metrics.count("state_digests")
         return seq
 
     def _compare(self) -> None:
@@ -97,7 +97,7 @@ class DigestChecker(Generic[S]):
                     f"after batch {seq} the state here has digest {mine.hex()}, the log says {logged.hex()}. "
                     "hint: it has to be loaded anew: start a server that has stopped again, and report it"
                 )
-            self._meters.count("state_digests_compared")
+            self._metrics.count("state_digests_compared")
         newest = max(self._taken, default=0)
         self._taken = {seq: digest for seq, digest in self._taken.items() if seq >= newest - 8 * EVERY_BATCHES}
         self._logged = {seq: digest for seq, digest in self._logged.items() if seq > newest}

@@ -40,8 +40,8 @@ def leader_named(batch: Batch[Any]) -> str:
 class DurableState(Generic[S]):
     """A state that only moves on by whole, landed batches."""
 
-    def __init__(self, book: LedgerDefinition[S], state: S) -> None:
-        self.book = book
+    def __init__(self, definition: LedgerDefinition[S], state: S) -> None:
+        self.definition = definition
         self.state = state
         #: Told of every batch, in order, in the turn in which it becomes the state. They must not wait or raise.
         self.listeners: list[Listener] = []
@@ -56,7 +56,7 @@ class DurableState(Generic[S]):
         self._done = 0
         self._remember()
 
-    def replace(self, state: S, leader: str = "") -> None:
+    def install(self, state: S, leader: str = "") -> None:
         """A state that was loaded takes the place of this one, which it must not lie behind.
 
         `leader` is who began its term, if that was seen while it was loaded.
@@ -79,15 +79,15 @@ class DurableState(Generic[S]):
         facts = self.state.facts
         return token_of(facts.log_id, facts.term, facts.seq, facts.digest)
 
-    def land(self, draft: BatchDraft[S], size_bytes: int) -> None:
+    def commit(self, draft: BatchDraft[S], size_bytes: int) -> None:
         """The draft's batch is durable: it becomes the state, and everybody is told."""
         batch = draft.batch()
-        draft.land()
+        draft.commit()
         self._moved_on(batch, size_bytes)
 
-    def fold(self, batch: Batch[Any], size_bytes: int) -> None:
+    def apply(self, batch: Batch[Any], size_bytes: int) -> None:
         """The next batch from the log becomes the state."""
-        fold(self.book, self.state, batch)
+        fold(self.definition, self.state, batch)
         self._moved_on(batch, size_bytes)
 
     def _moved_on(self, batch: Batch[Any], size_bytes: int) -> None:
@@ -109,7 +109,7 @@ class DurableState(Generic[S]):
         if facts.seq:
             self._recent.append((facts.seq, facts.term, facts.digest))
 
-    async def reach(self, seq: int, timeout_ms: int) -> None:
+    async def wait_for(self, seq: int, timeout_ms: int) -> None:
         """Return once batch `seq` is part of the state. `NotReached` when that takes longer."""
         if self.state.facts.seq >= seq:
             return
@@ -138,7 +138,7 @@ class DurableState(Generic[S]):
         if self.state.facts.log_id not in ("", held.log_id):
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
 
-    async def check(self, held: RevisionToken, log: LogStore) -> RevisionToken:
+    async def verify(self, held: RevisionToken, log: LogStore) -> RevisionToken:
         """The token's batch as this log has it. `Diverged` unless it is part of it; `LogTrimmed` where nobody can
         tell."""
         facts = self.state.facts
@@ -157,7 +157,7 @@ class DurableState(Generic[S]):
         if self._recent and seq >= self._recent[0][0]:
             return self._recent[seq - self._recent[0][0]][1:]
         stored = (await log.read(seq, 1))[0]
-        return self.book.batches.header(stored.raw).term, stored.digest
+        return self.definition.batches.header(stored.raw).term, stored.digest
 
 
 def check_forward(store: str, seen: Head, head: Head) -> None:

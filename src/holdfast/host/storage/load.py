@@ -45,11 +45,11 @@ class LoadedState(Generic[S]):
         self.leader = ""
 
 
-async def load(book: LedgerDefinition[S], store: Store, journal: Logger) -> LoadedState[S]:
+async def load(definition: LedgerDefinition[S], store: Store, logger: Logger) -> LoadedState[S]:
     """The state as of the store's head."""
     with gc_paused():
         manifests = await store.manifests()
-        loaded = await _from_snapshot(book, store, manifests, journal)
+        loaded = await _from_snapshot(definition, store, manifests, logger)
         head = await store.head()
         state = loaded.state
         if state.facts.seq < head.floor:
@@ -60,28 +60,28 @@ async def load(book: LedgerDefinition[S], store: Store, journal: Logger) -> Load
                 "hint: copy a snapshot from another server of this ledger, or restore a backup into a new log"
             )
         while state.facts.seq < head.seq:
-            await _fold_some(book, store, loaded)
-        loaded.leader = loaded.leader or await _leader_before(book, store, state, head.floor)
+            await _fold_some(definition, store, loaded)
+        loaded.leader = loaded.leader or await _leader_before(definition, store, state, head.floor)
         if state.facts.seq:
-            journal.info("loaded", seq=state.facts.seq, snapshot=loaded.snapshot, term=state.facts.term)
+            logger.info("loaded", seq=state.facts.seq, snapshot=loaded.snapshot, term=state.facts.term)
         return loaded
 
 
-async def _fold_some(book: LedgerDefinition[S], store: Store, loaded: LoadedState[S]) -> None:
+async def _fold_some(definition: LedgerDefinition[S], store: Store, loaded: LoadedState[S]) -> None:
     state = loaded.state
     batches = await store.read(state.facts.seq + 1, READ_BYTES)
     if not batches:
         raise Damaged(f"{store.name}: batch {state.facts.seq + 1} is missing below its head")
     for number, stored in enumerate(batches):
-        batch = read_batch(book, state, stored, store.name)
-        fold(book, state, batch)
+        batch = read_batch(definition, state, stored, store.name)
+        fold(definition, state, batch)
         loaded.leader = leader_named(batch) or loaded.leader
         if number % FOLD_AT_ONCE == 0:
             await asyncio.sleep(0)
     loaded.tail_bytes += sum(len(stored.raw) for stored in batches)
 
 
-async def _leader_before(book: LedgerDefinition[S], store: Store, state: S, floor: int) -> str:
+async def _leader_before(definition: LedgerDefinition[S], store: Store, state: S, floor: int) -> str:
     """Who began the newest term, found in the log before the snapshot; empty when it no longer reaches back so far."""
     first, last = floor + 1, state.facts.seq
     if first > last:
@@ -89,21 +89,21 @@ async def _leader_before(book: LedgerDefinition[S], store: Store, state: S, floo
     try:
         while first < last:
             middle = (first + last) // 2
-            header = book.batches.header((await store.read(middle, 1))[0].raw)
+            header = definition.batches.header((await store.read(middle, 1))[0].raw)
             first, last = (middle + 1, last) if header.term < state.facts.term else (first, middle)
         stored = (await store.read(first, 1))[0]
-        previous = book.batches.header(stored.raw).previous
-        return leader_named(book.batches.read(stored.raw, previous, stored.digest))
+        previous = definition.batches.header(stored.raw).previous
+        return leader_named(definition.batches.read(stored.raw, previous, stored.digest))
     except (StoreError, Corrupt, UpgradeNeeded, LookupError):  # nothing depends on it
         return ""
 
 
-def read_batch(book: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> Batch[Any]:
+def read_batch(definition: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> Batch[Any]:
     """The batch that follows this state. `Damaged` if it is not what was written, `UpgradeNeeded` if it is newer."""
     try:
-        batch: Batch[Any] = book.batches.read(stored.raw, state.facts.digest, stored.digest)
+        batch: Batch[Any] = definition.batches.read(stored.raw, state.facts.digest, stored.digest)
     except Corrupt as error:
-        _must_follow(book, state, stored, store)
+        _must_follow(definition, state, stored, store)
         raise Damaged(
             f"{store}: batch {stored.seq} is damaged: {error}. hint: the state is intact up to batch "
             f"{state.facts.seq}; restore the batch from another server or a backup, or start a new log from there"
@@ -115,10 +115,10 @@ def read_batch(book: LedgerDefinition[Any], state: LedgerState, stored: StoredBa
     return batch
 
 
-def _must_follow(book: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> None:
+def _must_follow(definition: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> None:
     """A batch that is intact and follows another past than ours is not damaged: the store is another one (RULES 9)."""
     try:
-        previous = book.batches.header(stored.raw).previous
+        previous = definition.batches.header(stored.raw).previous
     except UpgradeNeeded:  # its bytes make no sense at all
         return
     facts = state.facts
@@ -131,18 +131,18 @@ def _must_follow(book: LedgerDefinition[Any], state: LedgerState, stored: Stored
 
 
 async def _from_snapshot(
-    book: LedgerDefinition[S], store: Store, manifests: list[tuple[int, bytes]], journal: Logger
+    definition: LedgerDefinition[S], store: Store, manifests: list[tuple[int, bytes]], logger: Logger
 ) -> LoadedState[S]:
     for seq, raw in manifests:
-        state = book.empty()
+        state = definition.empty()
         try:
-            manifest = decode_manifest(raw, book.level)
+            manifest = decode_manifest(raw, definition.level)
             await _restore(state, store, manifest)
         except (Corrupt, StoreCorrupt) as error:
-            journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
+            logger.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
             continue
         return LoadedState(state, manifest.seq, manifest.size_bytes)
-    return LoadedState(book.empty(), 0, 0)
+    return LoadedState(definition.empty(), 0, 0)
 
 
 async def _restore(state: LedgerState, store: Store, manifest: Manifest) -> None:

@@ -68,16 +68,16 @@ class Snapshotter(Generic[S]):
         durable: DurableState[S],
         store: Store,
         clock: Clock,
-        meters: Metrics,
-        journal: Logger,
-        keeping: SnapshotPolicy,
+        metrics: Metrics,
+        logger: Logger,
+        policy: SnapshotPolicy,
     ) -> None:
         self._durable = durable
         self._store = store
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
-        self._keeping = keeping
+        self._metrics = metrics
+        self._logger = logger
+        self._policy = policy
         self._last = 0
         self._last_bytes = 0
         self._log_bytes = 0
@@ -88,7 +88,7 @@ class Snapshotter(Generic[S]):
         #: Where room is short: how often the log was to be trimmed in vain, and when it is tried again; 0: it is done.
         self._trims, self._trim_at = 0, 0
         #: By name, who keeps what the log says: up to where it is kept durably, and the log is not needed for it.
-        self.readers: dict[str, Callable[[], Awaitable[int]]] = {}
+        self.trim_holds: dict[str, Callable[[], Awaitable[int]]] = {}
 
     def begin_from(self, seq: int, size_bytes: int, log_bytes: int) -> None:
         """The newest snapshot is of batch `seq`; so much log came after it."""
@@ -100,8 +100,8 @@ class Snapshotter(Generic[S]):
         """Whether enough log has come together since the last one."""
         grown = self._durable.log_bytes - self._log_bytes
         batches = self._durable.state.facts.seq - self._last
-        wanted = min(self._keeping.log_bytes, PRESSED_BYTES) if self.has_pressure else self._keeping.log_bytes
-        return grown >= max(wanted, self._last_bytes) or batches >= self._keeping.log_batches
+        wanted = min(self._policy.log_bytes, PRESSED_BYTES) if self.has_pressure else self._policy.log_bytes
+        return grown >= max(wanted, self._last_bytes) or batches >= self._policy.log_batches
 
     async def watch(self, room: SpaceMonitor) -> None:
         """Take a snapshot whenever one is due; where room is short, keep no more history than safety needs.
@@ -114,8 +114,8 @@ class Snapshotter(Generic[S]):
             try:
                 await self._look_after(room)
             except StoreError as error:
-                self._meters.count("snapshots_failed")
-                self._journal.warning("snapshot-failed", why=error)
+                self._metrics.count("snapshots_failed")
+                self._logger.warning("snapshot-failed", why=error)
                 self._is_clean, pause = False, AFTER_FAILURE_MS
             await self._clock.sleep(pause)
 
@@ -137,7 +137,7 @@ class Snapshotter(Generic[S]):
         try:
             is_done = await self.trim()
         except StoreError as error:
-            self._journal.warning("not-trimmed", why=error, times=self._trims + 1)
+            self._logger.warning("not-trimmed", why=error, times=self._trims + 1)
             is_done = False
         self._trims += 1
         pause = exponential(TRIM_FIRST_MS, TRIM_MAX_MS, self._trims)
@@ -145,9 +145,9 @@ class Snapshotter(Generic[S]):
 
     async def clean(self) -> None:
         """Remove what was begun and never finished."""
-        for seq in await self._store.leftovers():
+        for seq in await self._store.unfinished():
             await self._store.drop_snapshot(seq)
-            self._journal.info("snapshot-leftover-removed", snapshot=seq)
+            self._logger.info("snapshot-leftover-removed", snapshot=seq)
         self._is_clean = True
 
     async def take(self) -> Manifest:
@@ -162,16 +162,16 @@ class Snapshotter(Generic[S]):
                 parts.append(manifest_entry(chunk))
             await self._clock.sleep(REST_MS)
         manifest = manifest_of(fork, parts)
-        for _ in fork.let_go():
+        for _ in fork.release():
             await self._clock.sleep(REST_MS)
         await self._read_back(manifest)
         await self._store.put_manifest(seq, encode_manifest(manifest))
         self._seen_whole.add(seq)
         self._last, self._last_bytes, self._log_bytes = seq, manifest.size_bytes, log_bytes
-        self._meters.count("snapshots")
-        self._meters.gauge("snapshot_bytes", manifest.size_bytes)
-        self._meters.time("snapshot_ms", self._clock.boot() - began)
-        self._journal.info("snapshot", seq=seq, bytes=manifest.size_bytes, rows=manifest.rows, chunks=len(parts))
+        self._metrics.count("snapshots")
+        self._metrics.gauge("snapshot_bytes", manifest.size_bytes)
+        self._metrics.time("snapshot_ms", self._clock.boot() - began)
+        self._logger.info("snapshot", seq=seq, bytes=manifest.size_bytes, rows=manifest.rows, chunks=len(parts))
         gc_tuning.freeze()
         await self._drop_old()
         await self.trim()
@@ -198,13 +198,13 @@ class Snapshotter(Generic[S]):
         if seq in self._seen_whole:
             return True
         try:
-            manifest = decode_manifest(raw, self._durable.book.level)
+            manifest = decode_manifest(raw, self._durable.definition.level)
             for place, part in enumerate(manifest.parts):
                 verify(manifest, place, await self._store.get_chunk(seq, part.name))
                 await self._clock.sleep(REST_MS)
         except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
-            self._meters.count("snapshots_damaged")
-            self._journal.error("snapshot-damaged", snapshot=seq, why=error)
+            self._metrics.count("snapshots_damaged")
+            self._logger.error("snapshot-damaged", snapshot=seq, why=error)
             return False
         self._seen_whole.add(seq)
         return True
@@ -225,20 +225,22 @@ class Snapshotter(Generic[S]):
             return False
         floor = intact[1]
         if not self.has_pressure:
-            floor = min([floor, await self._kept_from(head, floor), *[await read() for read in self.readers.values()]])
+            floor = min(
+                [floor, await self._kept_from(head, floor), *[await read() for read in self.trim_holds.values()]]
+            )
         if floor <= head.floor:
             return True
         outcome = await self._store.trim(head.log_id, floor)
         if not isinstance(outcome, WriteOk):
-            self._journal.warning("not-trimmed", floor=floor, outcome=outcome)
+            self._logger.warning("not-trimmed", floor=floor, outcome=outcome)
             return False
-        self._meters.gauge("trim_floor", floor)
-        self._journal.info("trimmed", floor=floor, was=head.floor)
+        self._metrics.gauge("trim_floor", floor)
+        self._logger.info("trimmed", floor=floor, was=head.floor)
         return True
 
     async def _kept_from(self, head: Head, newest: int) -> int:
         """The last batch that is older than history is kept for, searched for in the log."""
-        oldest_kept = self._durable.state.facts.at - self._keeping.retention_ms
+        oldest_kept = self._durable.state.facts.at - self._policy.retention_ms
         low, high = head.floor, newest
         while low < high:
             middle = (low + high + 1) // 2

@@ -39,11 +39,11 @@ _OPEN = SpaceLevel.OPEN
 class SpaceMonitor:
     """What one leader knows about the room in its store."""
 
-    def __init__(self, store: Store, clock: Clock, meters: Metrics, journal: Logger) -> None:
+    def __init__(self, store: Store, clock: Clock, metrics: Metrics, logger: Logger) -> None:
         self._store = store
         self._clock = clock
-        self._meters = meters
-        self._journal = journal
+        self._metrics = metrics
+        self._logger = logger
         self._why = ""
         self._try_at = 0
         self._reclaim_at = 0
@@ -68,7 +68,7 @@ class SpaceMonitor:
             SpaceLevel.FULL, f"{self._store.name} is full ({why}); hint: make room on its disk, it goes on by itself"
         )
 
-    def landed(self) -> None:
+    def committed(self) -> None:
         """The store had room for a batch."""
         if self.fill is SpaceLevel.FULL:
             self._become(SpaceLevel.OPEN, "")
@@ -76,10 +76,10 @@ class SpaceMonitor:
     async def watch(self) -> None:
         """Look at the store again and again."""
         while True:
-            await self.look()
+            await self.poll()
             await self._clock.sleep(TRY_EVERY_MS if self.fill is SpaceLevel.FULL else POLL_MS)
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Judge how full the store is, and make room where there is none."""
         try:
             if self.fill in (SpaceLevel.HARD, SpaceLevel.FULL) and self._clock.boot() >= self._reclaim_at:
@@ -89,9 +89,9 @@ class SpaceMonitor:
                 await self._store.reclaim()
             share = (await self._store.usage()).share()
         except StoreError as error:
-            self._journal.warning("usage-unknown", error=error)
+            self._logger.warning("usage-unknown", error=error)
             return
-        self._meters.gauge("store_used_share", share)
+        self._metrics.gauge("store_used_share", share)
         if self.fill is SpaceLevel.FULL and share >= HARD:
             return
         percent = f"{self._store.name} is {share:.0%} full"
@@ -106,6 +106,6 @@ class SpaceMonitor:
 
     def _become(self, fill: SpaceLevel, why: str) -> None:
         if fill is not self.fill:
-            self._journal.warning("store-room", fill=fill.value, was=self.fill.value, why=why)
-            self._meters.count("store_fill_changes", fill=fill.value)
+            self._logger.warning("store-room", fill=fill.value, was=self.fill.value, why=why)
+            self._metrics.count("store_fill_changes", fill=fill.value)
         self.fill, self._why = fill, why

@@ -92,12 +92,12 @@ class _Stream:
         #: Whether a right that ends by itself stands behind any of it: then time alone changes what is to be told.
         self._may_lapse = True
         self._templates: set[str] = set()
-        self._journal = Logger("bindings", server=ledger.identity.server)
+        self._logger = Logger("bindings", server=ledger.identity.server)
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """Every message, encoded, until this server leads no more or the session is over; after a first word that is
         not sent, and is taken by whoever makes the stream."""
-        meters = self._ledger.meters
+        meters = self._ledger.metrics
         meters.gauge("bindings_streams", meters.gauged("bindings_streams") + 1)
         self._rounds.add(self._subscription)
         try:
@@ -110,7 +110,7 @@ class _Stream:
                     yield encode_message(BindingsHeartbeat())
             yield encode_message(BindingsHeartbeat(over=True))
         except (Unavailable, ListAgain, StoreError) as error:
-            self._journal.info("stream-ended", agent=self._actor, why=error)
+            self._logger.info("stream-ended", agent=self._actor, why=error)
         finally:
             self._rounds.leave(self._subscription)
             self._subscription.close()
@@ -139,7 +139,7 @@ class _Stream:
         self._templates = {one.template for one in slots}
         found: list[Message] = [TemplateMessage(digest, state.templates[digest]) for digest in wanted]
         facts = state.facts
-        ledger.meters.count("bindings_told")
+        ledger.metrics.count("bindings_told")
         return [*found, NodeBindings(facts.log_id, facts.term, pack_revision(facts.seq, INDEX_MAX), now, slots)]
 
     async def _rest(self) -> None:

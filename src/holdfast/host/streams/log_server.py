@@ -51,7 +51,7 @@ class _Stream:
     def __init__(self, ledger: Ledger[Any], since: RevisionToken | None) -> None:
         self._ledger = ledger
         self._told: int | None = since.seq if since is not None else None
-        self._journal = Logger("mirror", server=ledger.identity.server)
+        self._logger = Logger("mirror", server=ledger.identity.server)
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Every message, encoded, until this server leads no more."""
@@ -61,12 +61,12 @@ class _Stream:
                 async for message in messages:
                     yield encode_message(message)
         except (Unavailable, StoreError) as error:
-            self._journal.warning("stream-broke", why=error)
+            self._logger.warning("stream-broke", why=error)
         finally:
             self._count_streams(-1)
 
     def _count_streams(self, by: int) -> None:
-        meters = self._ledger.meters
+        meters = self._ledger.metrics
         meters.gauge("mirror_streams", meters.gauged("mirror_streams") + by)
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
@@ -79,14 +79,14 @@ class _Stream:
                 for message in await self._next():
                     yield message
         except (NotLeading, NotProven) as error:
-            self._journal.info("leads-no-more", why=error)
+            self._logger.info("leads-no-more", why=error)
             facts = self._ledger.durable.state.facts
             yield LogHeartbeat(facts.at, self._ledger.durable.token(), leads=False)
 
     async def _snapshot(self) -> AsyncGenerator[Message, None]:
         """The newest snapshot that is intact; where there is none, the word that all of the log follows."""
         store = self._ledger.store
-        self._ledger.meters.count("mirror_loads")
+        self._ledger.metrics.count("mirror_loads")
         for seq, raw in await store.manifests():
             try:
                 manifest = decode_manifest(raw)
@@ -96,7 +96,7 @@ class _Stream:
                     verify(manifest, place, chunk)
                     yield SnapshotChunk(chunk)
             except (Corrupt, StoreCorrupt, UpgradeNeeded) as error:
-                self._journal.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
+                self._logger.error("snapshot-damaged", store=store.name, snapshot=seq, why=error)
                 continue
             self._told = manifest.seq
             return
@@ -108,7 +108,7 @@ class _Stream:
         ledger, told = self._ledger, self._told
         assert told is not None, "a snapshot, or nothing, was told of first"
         try:
-            await ledger.durable.reach(told + 1, HEARTBEAT_MS)
+            await ledger.durable.wait_for(told + 1, HEARTBEAT_MS)
         except NotReached:
             leader = proven_leader(ledger)
             is_here = ledger.durable.state.facts.seq == told

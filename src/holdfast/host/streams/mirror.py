@@ -61,13 +61,13 @@ class _Broken(Exception):
 class Mirror:
     """One mirror. `run` it; who is asked is whom the voice thinks to lead."""
 
-    def __init__(self, voice: SessionClient, transport: Transport, clock: Clock, meters: Metrics) -> None:
-        self._voice = voice
+    def __init__(self, session: SessionClient, transport: Transport, clock: Clock, metrics: Metrics) -> None:
+        self._session = session
         self._transport = transport
         self._clock = clock
-        self._meters = meters
-        self._journal = Logger("mirror", actor=voice.actor)
-        self.shown = MirrorState(clock, meters)
+        self._metrics = metrics
+        self._logger = Logger("mirror", actor=session.actor)
+        self.shown = MirrorState(clock, metrics)
         self._loading: MirrorLoad | None = None
         #: Who leads by what is shown; the ledger time as of which nothing is missing, and the latest time that was told
         #: or guessed here, both of that leader.
@@ -75,7 +75,7 @@ class Mirror:
         self._as_of: Instant = 0
         self._latest: Instant = 0
         #: What keeps it from following; empty when nothing does.
-        self.trouble = ""
+        self.last_error = ""
 
     # What is seen of the region
 
@@ -87,8 +87,8 @@ class Mirror:
     def now(self) -> Instant:
         """Ledger time there, about: by this machine's even clock since it was last measured; never backwards while one
         leads. The next leader's may be lower, and counts."""
-        offset = self._voice.offset
-        guess = offset.theirs(self._clock.boot()) if offset.is_measured else 0
+        offset = self._session.offset
+        guess = offset.to_remote(self._clock.boot()) if offset.is_measured else 0
         self._latest = max(self._latest, guess, self._as_of)
         return self._latest
 
@@ -104,9 +104,9 @@ class Mirror:
         """Return when the state holds this revision."""
         while True:
             try:
-                await self.shown.durable.reach(seq_of(revision), WAIT_MS)
+                await self.shown.durable.wait_for(seq_of(revision), WAIT_MS)
             except NotReached as error:
-                self._journal.warning("not-reached", why=error, trouble=self.trouble)
+                self._logger.warning("not-reached", why=error, trouble=self.last_error)
             else:
                 return
 
@@ -124,12 +124,12 @@ class Mirror:
         """One stream after the other, each from where the last one came to."""
         attempt = 0
         while True:
-            before, server = self._as_of, self._voice.server
+            before, server = self._as_of, self._session.server
             why = await self._stream(server)
             attempt = 1 if self._as_of != before else attempt + 1
-            self._meters.count("mirror_breaks", why=why)
-            self._journal.info("stream-ended", why=why, server=server, trouble=self.trouble)
-            await self._voice.pause(attempt)
+            self._metrics.count("mirror_breaks", why=why)
+            self._logger.info("stream-ended", why=why, server=server, trouble=self.last_error)
+            await self._session.back_off(attempt)
 
     async def _stream(self, server: str) -> str:
         """Take one stream to its end; why it ended, in a word."""
@@ -150,18 +150,18 @@ class Mirror:
             self._start_over(f"{server} sends what does not follow: {error}")
             return "diverged"
         except TransportError as error:
-            self.trouble = str(error)
-            self._voice.elsewhere(server)
+            self.last_error = str(error)
+            self._session.try_another_server(server)
             return "unreachable"
         finally:
             await close_frames(frames)
 
     def _request(self) -> Request:
-        place = self._place()
+        place = self._position()
         query = ((SINCE, show_token(place)),) if place is not None else ()
-        return Request("GET", LOG, query, self._voice.headers())
+        return Request("GET", LOG, query, self._session.headers())
 
-    def _place(self) -> RevisionToken | None:
+    def _position(self) -> RevisionToken | None:
         """After which batch to go on; None: from a snapshot. What was not restored to its end is of no use."""
         if self._loading is not None and not self._loading.is_restored:
             self._loading = None
@@ -173,28 +173,28 @@ class Mirror:
         if found.code in _START_OVER:
             self._start_over(found.detail)
         else:
-            self.trouble = f"{server} does not tell its log: {found.detail} ({found.code})"
-            self._voice.elsewhere(server, first_value(declined.reply.headers, LEADER))
+            self.last_error = f"{server} does not tell its log: {found.detail} ({found.code})"
+            self._session.try_another_server(server, first_value(declined.reply.headers, LEADER))
         return found.code
 
     def _start_over(self, why: str) -> None:
         """What there is here is not, or no longer, a part of that log: it is shown until another one is whole."""
-        self._journal.warning("begins-anew", why=why)
-        self.trouble = why
+        self._logger.warning("begins-anew", why=why)
+        self.last_error = why
         self._loading = MirrorLoad()
 
     def _drop(self, error: StateDiffers) -> None:
         """What is shown is not what the log says: nothing is shown any more, and all is loaded anew."""
-        self._meters.count("mirror_differed")
-        self._journal.error("state-differs", why=error)
-        self.trouble, self._loading = str(error), MirrorLoad()
+        self._metrics.count("mirror_differed")
+        self._logger.error("state-differs", why=error)
+        self.last_error, self._loading = str(error), MirrorLoad()
         self.shown.drop()
 
     def _take(self, server: str, frame: bytes) -> None:
         try:
             message = read_message(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self.trouble = f"{server} sends what this version cannot read: {error}"
+            self.last_error = f"{server} sends what this version cannot read: {error}"
             raise _Broken("unreadable") from error
         match message:
             case SnapshotBegin(manifest):
@@ -204,10 +204,10 @@ class Mirror:
             case LogBatch():
                 self._step(message)
             case LogHeartbeat(leads=False):
-                self._voice.elsewhere(server)
+                self._session.try_another_server(server)
                 raise _Broken("not-leading")
             case LogHeartbeat(at, place):
-                if place != self._place():
+                if place != self._position():
                     raise Corrupt(f"the log is at {show_token(place)}, and this mirror elsewhere")
                 self._heard(at, at)
 
@@ -216,16 +216,16 @@ class Mirror:
         state = self._loading.state if self._loading is not None else self.state
         batch = REGION.batches.read(step.raw, state.facts.digest, step.digest)
         if self._loading is None:
-            self.shown.durable.fold(batch, len(step.raw))
+            self.shown.durable.apply(batch, len(step.raw))
         else:
             fold(REGION, state, batch)
-        self._heard(step.at, step.at if step.whole else batch.records[-1].at, whole=step.whole)
+        self._heard(step.at, step.at if step.complete else batch.records[-1].at, whole=step.complete)
 
     def _heard(self, at: Instant, as_of: Instant, *, whole: bool = True) -> None:
         """Nothing is missing as of this time; with `whole` there was nothing more when it was sent."""
         facts = (self._loading.state if self._loading is not None else self.state).facts
         led = facts.log_id, facts.term
-        self._voice.offset.heard(at, self._clock.boot(), led)
+        self._session.offset.observe(at, self._clock.boot(), led)
         if self._loading is not None and whole:
             self._show(self._loading.state)
         if self._loading is None:
@@ -233,7 +233,7 @@ class Mirror:
                 # As of when nothing was missing is not known in this one's time before it says so.
                 self._led, self._as_of, self._latest = led, 0, 0
             self._as_of = max(self._as_of, as_of)
-            self.trouble = ""
+            self.last_error = ""
 
     def _show(self, state: RegionState) -> None:
         """What was loaded is whole: it takes the place of what was there before, which may be another log's."""
@@ -241,4 +241,4 @@ class Mirror:
         self.shown.show(state)
         self._led = ("", 0)
         gc_tuning.freeze()
-        self._journal.info("loaded", log=state.facts.log_id, seq=state.facts.seq)
+        self._logger.info("loaded", log=state.facts.log_id, seq=state.facts.seq)

@@ -20,12 +20,12 @@ from holdfast.host.watch.hub import WatchHub
 class MirrorState:
     """The state of one mirror. Whoever listens to the hub is told when another one takes its place: changes end."""
 
-    def __init__(self, clock: Clock, meters: Metrics) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
-        self._meters = meters
+        self._metrics = metrics
         self.durable: DurableState[RegionState] = DurableState(REGION, RegionState())
         nowhere: Any = None  # a mirror has no log: nobody subscribes here, and touches need none
-        self.hub = WatchHub(REGION, nowhere, self.durable.token(), meters)
+        self.hub = WatchHub(REGION, nowhere, self.durable.token(), metrics)
         #: How often a state was shown for the first time.
         self.times = 0
         #: What compares the state with the log; None: nothing is shown.
@@ -36,7 +36,7 @@ class MirrorState:
         """This one from now on, whatever was there before: it may be another log's."""
         self._replace(state)
         self.durable.listeners.append(self.hub.publish)
-        self._digests = DigestChecker(self.durable, self._clock, self._meters)
+        self._digests = DigestChecker(self.durable, self._clock, self._metrics)
         self.times += 1
         self._moved.set()
 

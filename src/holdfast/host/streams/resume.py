@@ -37,7 +37,7 @@ async def resume_point(ledger: Ledger[S], held: RevisionToken) -> RevisionToken:
     """
     gone = f"the log no longer reaches back to {show_token(held)}: begin anew"
     try:
-        found = await ledger.durable.check(held, ledger.store)
+        found = await ledger.durable.verify(held, ledger.store)
         floor = (await ledger.store.head()).floor
     except LogTrimmed as error:
         raise Gone(gone) from error

@@ -84,10 +84,10 @@ def positions(batch: Batch[Any]) -> Iterator[tuple[Revision, LogRecord[Any], Any
             position += 1
 
 
-def matching(book: LedgerDefinition[Any], batch: Batch[Any], interest: WatchFilter) -> tuple[ChangeEvent, ...]:
+def matching(definition: LedgerDefinition[Any], batch: Batch[Any], interest: WatchFilter) -> tuple[ChangeEvent, ...]:
     """What of a batch is of interest. Told from the events alone: the same now and in any later reading of the log."""
     return tuple(
         ChangeEvent(position, record, event)
         for position, record, event in positions(batch)
-        if interest.meets(book.keys[type(event)](event, position))
+        if interest.meets(definition.keys[type(event)](event, position))
     )

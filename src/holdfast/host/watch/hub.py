@@ -34,16 +34,16 @@ class WatchHub:
 
     def __init__(
         self,
-        book: LedgerDefinition[Any],
+        definition: LedgerDefinition[Any],
         log: LogStore,
         head: RevisionToken,
-        meters: Metrics | None = None,
+        metrics: Metrics | None = None,
         window: SubscriptionLimits | None = None,
     ) -> None:
-        self.book = book
+        self.definition = definition
         self.log = log
         self.head = head
-        self.meters = meters or Metrics()
+        self.metrics = metrics or Metrics()
         self.window = window or SubscriptionLimits()
         self.ahead = ReadAhead(self.window.ahead_bytes)
         self._everything: _Matches = {}
@@ -64,13 +64,13 @@ class WatchHub:
         header = batch.header
         assert header.seq == self.head.seq + 1, f"batch {header.seq} after {self.head.seq}: reset the hub first"
         before, self.head = self.head, token_of(header.log_id, header.term, header.seq, batch.digest)
-        self.meters.count("watch_published", sum([len(record.events) for record in batch.records]))
+        self.metrics.count("watch_published", sum([len(record.events) for record in batch.records]))
         if not self._place_of and not self._touches:
             return
         heard: dict[Subscription, list[ChangeEvent]] = {}
         listening = list(self._touches.values())
         for position, record, event in positions(batch):
-            keys = self.book.keys[type(event)](event, position)
+            keys = self.definition.keys[type(event)](event, position)
             for touches in listening:
                 touches.touch(keys)
             hearers = self._hearers(keys)
@@ -81,9 +81,9 @@ class WatchHub:
         for subscription, changes in heard.items():
             subscription.offer(ChangeBatch(self.head, tuple(changes)), before)
         for subscription in self._marked[header.seq % len(self._marked)]:
-            subscription.mark(self.head)
+            subscription.bookmark(self.head)
         for touches in listening:
-            touches.landed(pack_revision(header.seq, INDEX_MAX))
+            touches.committed(pack_revision(header.seq, INDEX_MAX))
 
     def _hearers(self, keys: tuple[WatchKey, ...]) -> _Matches:
         found = dict(self._everything)
@@ -118,19 +118,19 @@ class WatchHub:
         `ListAgain` when `since` is not in this log or no longer reached by it. A server that follows reaches the batch
         of `since` first: what lies beyond its own head it takes for another log's.
         """
-        unknown = sorted({*interest.kinds, *(kind for kind, _ in interest.keys)} - set(self.book.kinds))
-        assert not unknown, f"the {self.book.name} ledger has no kinds {unknown}"
+        unknown = sorted({*interest.kinds, *(kind for kind, _ in interest.keys)} - set(self.definition.kinds))
+        assert not unknown, f"the {self.definition.name} ledger has no kinds {unknown}"
         subscription = Subscription(self, interest, self.head if since is None else since)
         await subscription.begin()
         self._open[subscription] = None
-        self.meters.gauge("watch_subscribers", len(self._open))
+        self.metrics.gauge("watch_subscribers", len(self._open))
         return subscription
 
     def touched(self, kinds: Iterable[str] = ()) -> KeyFeed:
         """Which objects of these kinds change from now on; none named: of all kinds."""
-        chosen = frozenset(kinds) or frozenset(self.book.kinds)
-        unknown = sorted(chosen - set(self.book.kinds))
-        assert not unknown, f"the {self.book.name} ledger has no kinds {unknown}"
+        chosen = frozenset(kinds) or frozenset(self.definition.kinds)
+        unknown = sorted(chosen - set(self.definition.kinds))
+        assert not unknown, f"the {self.definition.name} ledger has no kinds {unknown}"
         self._opened += 1
         touches = self._touches[self._opened] = KeyFeed(self, self._opened, chosen)
         return touches
@@ -171,7 +171,7 @@ class WatchHub:
     def closed(self, subscription: Subscription) -> None:
         """Forget a subscription that is over."""
         self._open.pop(subscription, None)
-        self.meters.gauge("watch_subscribers", len(self._open))
+        self.metrics.gauge("watch_subscribers", len(self._open))
 
     def deaf(self, touches: KeyFeed) -> None:
         """Forget touches that are over."""
@@ -202,12 +202,12 @@ class KeyFeed:
             if key[0] in kinds:
                 self._keys[key] = None
 
-    def landed(self, at: int) -> None:
+    def committed(self, at: int) -> None:
         """Note that a batch is complete."""
         self._landed = at
         self._wake.set()
         if len(self._keys) > self._hub.window.touched_keys:
-            self._hub.meters.count("watch_touches_left_out")
+            self._hub.metrics.count("watch_touches_left_out")
             self.close()
 
     def close(self) -> None:

@@ -51,4 +51,4 @@ class KeepaliveRounds:
                     await self._joined.wait()
                 await clock.sleep(ROUND_MS // PARTS)
                 for subscription in part:
-                    subscription.nudge()
+                    subscription.request_bookmark()

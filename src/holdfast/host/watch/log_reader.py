@@ -18,10 +18,10 @@ from holdfast.host.ports.store import LogStore, LogTrimmed, StoredBatch, StoreEr
 BEGINNING = RevisionToken("", 0, 0, b"")
 
 
-def check_not_ahead(place: RevisionToken, head: RevisionToken) -> None:
+def check_not_ahead(token: RevisionToken, head: RevisionToken) -> None:
     """`Diverged` if the place cannot be one that the log, which is at `head`, has left behind."""
-    if place.seq >= head.seq or (place.log_id != head.log_id and place != BEGINNING):
-        raise Diverged(f"{show_token(place)} is not in this log, which is at {show_token(head)}: list again")
+    if token.seq >= head.seq or (token.log_id != head.log_id and token != BEGINNING):
+        raise Diverged(f"{show_token(token)} is not in this log, which is at {show_token(head)}: list again")
 
 
 class ReadAhead:
@@ -44,14 +44,14 @@ class LogReader:
 
     def __init__(
         self,
-        book: LedgerDefinition[Any],
+        definition: LedgerDefinition[Any],
         log: LogStore,
-        place: RevisionToken,
+        token: RevisionToken,
         read_bytes: int,
         ahead: ReadAhead | None = None,
     ) -> None:
-        self.place = place
-        self._book = book
+        self.resume_at = token
+        self._definition = definition
         self._log = log
         self._read_bytes = read_bytes
         self._ahead = ahead or ReadAhead(read_bytes)
@@ -63,7 +63,7 @@ class LogReader:
         """`Diverged` if the place is not in this log, `Gone` if the log no longer reaches back to it."""
         if self._digest is not None:
             return
-        place = self.place
+        place = self.resume_at
         if place.seq == 0:
             found, digest = token_of(place.log_id, 0, 0, b""), b""
         else:
@@ -71,7 +71,7 @@ class LogReader:
             if not self._read:
                 raise Diverged(f"{show_token(place)} is beyond the end of {self._log.name}: list again")
             stored = self._hand_out()
-            term = self._book.batches.header(stored.raw).term
+            term = self._definition.batches.header(stored.raw).term
             found, digest = token_of(stored.log_id, term, stored.seq, stored.digest), stored.digest
         if found != place:
             raise Diverged(f"{show_token(place)} is not in this log, which has {show_token(found)} there: list again")
@@ -82,14 +82,14 @@ class LogReader:
         await self.verify()
         assert self._digest is not None
         if not self._read:
-            self._hold(await self._from(self.place.seq + 1))
+            self._hold(await self._from(self.resume_at.seq + 1))
         if not self._read:
-            raise StoreError(f"{self._log.name}: batch {self.place.seq + 1} is in the log and cannot be read yet")
+            raise StoreError(f"{self._log.name}: batch {self.resume_at.seq + 1} is in the log and cannot be read yet")
         stored = self._read[0]
-        batch: Batch[Any] = self._book.batches.read(stored.raw, self._digest, stored.digest)
+        batch: Batch[Any] = self._definition.batches.read(stored.raw, self._digest, stored.digest)
         self._hand_out()
         self._digest = stored.digest
-        self.place = token_of(stored.log_id, batch.header.term, stored.seq, stored.digest)
+        self.resume_at = token_of(stored.log_id, batch.header.term, stored.seq, stored.digest)
         return batch
 
     def drop(self) -> None:

@@ -42,9 +42,9 @@ class SubscriptionLimits(Struct, frozen=True):
 class SubscriptionSource(Protocol):
     """The hub as its subscribers see it."""
 
-    book: LedgerDefinition[Any]
+    definition: LedgerDefinition[Any]
     log: LogStore
-    meters: Metrics
+    metrics: Metrics
     window: SubscriptionLimits
     #: The newest batch that is published. A subscriber that reads the log stops there.
     head: RevisionToken
@@ -76,7 +76,7 @@ class Subscription:
         self._source = source
         self._waiting: deque[tuple[ChangeBatch, int]] = deque()
         self._waiting_bytes = 0
-        self._mark: RevisionToken | None = None
+        self._bookmark: RevisionToken | None = None
         self._is_nudged = False
         self._wake = asyncio.Event()
         self._is_over = False
@@ -100,7 +100,7 @@ class Subscription:
                 await self._wake.wait()
             if found is not None and not self._is_over:
                 self.token = found.token
-                self._source.meters.count("watch_delivered", len(found.changes))
+                self._source.metrics.count("watch_delivered", len(found.changes))
                 return found
 
     def __enter__(self) -> Subscription:
@@ -142,39 +142,39 @@ class Subscription:
             window, size_bytes = self._source.window, changes.size_bytes()
             full = len(self._waiting) >= window.waiting_batches
             if full or self._waiting_bytes + size_bytes > window.waiting_bytes:
-                self._source.meters.count("watch_overflowed")
+                self._source.metrics.count("watch_overflowed")
                 self.fall_behind(before)
                 return
         self._waiting.append((changes, size_bytes))
         self._waiting_bytes += size_bytes
         self._wake.set()
 
-    def mark(self, head: RevisionToken) -> None:
+    def bookmark(self, head: RevisionToken) -> None:
         """Nothing is missed up to here, once what waits is handed out."""
-        self._mark = head
+        self._bookmark = head
         self._wake.set()
 
-    def nudge(self) -> None:
+    def request_bookmark(self) -> None:
         """Hand out a bookmark soon, though nothing has changed: whoever reads it knows that the stream lives."""
         self._is_nudged = True
         self._wake.set()
 
-    def fall_behind(self, place: RevisionToken) -> None:
+    def fall_behind(self, token: RevisionToken) -> None:
         """Read the log after `place`, up to which everything was offered."""
         self._source.leave(self)
-        self._backlog = self._after(place)
+        self._backlog = self._after(token)
         self._wake.set()
 
-    def _after(self, place: RevisionToken) -> LogReader:
+    def _after(self, token: RevisionToken) -> LogReader:
         source = self._source
-        return LogReader(source.book, source.log, place, source.window.read_bytes, source.ahead)
+        return LogReader(source.definition, source.log, token, source.window.read_bytes, source.ahead)
 
     def _next_waiting(self) -> ChangeBatch | None:
         if self._waiting:
             changes, size_bytes = self._waiting.popleft()
             self._waiting_bytes -= size_bytes
             return changes
-        mark, self._mark = self._mark, None
+        mark, self._bookmark = self._bookmark, None
         nudged, self._is_nudged = self._is_nudged, False
         if mark is not None and mark.seq > self.token.seq:
             return ChangeBatch(mark)
@@ -185,19 +185,19 @@ class Subscription:
         if self._joins(backlog):
             return None
         batch = await backlog.next()
-        found = matching(self._source.book, batch, self.interest)
-        if found or backlog.place.seq - self.token.seq >= self._source.window.bookmark_batches:
-            return ChangeBatch(backlog.place, found)
+        found = matching(self._source.definition, batch, self.interest)
+        if found or backlog.resume_at.seq - self.token.seq >= self._source.window.bookmark_batches:
+            return ChangeBatch(backlog.resume_at, found)
         await asyncio.sleep(0)  # the log may be long: others get their turn
         return None
 
     def _joins(self, backlog: LogReader) -> bool:
         """Become live if the head is reached. In one turn: what is published from here on is offered."""
-        place, head = backlog.place, self._source.head
+        place, head = backlog.resume_at, self._source.head
         if place == head:
             backlog.drop()
             self._backlog = None
-            self._mark = head
+            self._bookmark = head
             self._source.join(self)
             return True
         check_not_ahead(place, head)

@@ -70,11 +70,11 @@ class AckRecorder:
         #: By server: what its commands are read with, and who notes them. What others answer is for others to note.
         self._ledgers = ledgers
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         sent = self._commands(peer, request)
         self._say(peer, sent, answered=False)
         began = self._ledgers[peer][1].now() if peer in self._ledgers else 0
-        reply = await self._inner.ask(peer, request, timeout_ms)
+        reply = await self._inner.call(peer, request, timeout_ms)
         if request.path == RENEWALS and peer in self._ledgers and isinstance(read_renewed(reply), Renewed):
             session = parse_revision(msgspec.json.decode(request.body, type=Renew).session)
             assert session is not None, request.body
@@ -97,8 +97,8 @@ class AckRecorder:
     async def close(self) -> None:
         await self._inner.close()
 
-    def trouble(self) -> str:
-        return self._inner.trouble()
+    def last_error(self) -> str:
+        return self._inner.last_error()
 
     def _say(self, peer: str, sent: list[bytes], *, answered: bool) -> None:
         if self._said is not None:

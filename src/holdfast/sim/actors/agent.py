@@ -31,12 +31,16 @@ class _Asking:
     def __init__(self, metal: SimulatedNode) -> None:
         self._metal = metal
 
-    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+    async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         return "" if self._metal.answers(one.slot, one.epoch) else "connection refused"
 
 
 def agent(
-    metals: Mapping[str, SimulatedNode], servers: Sequence[str], furnished: NodeProfile, heard: AckSink, meters: Metrics
+    metals: Mapping[str, SimulatedNode],
+    servers: Sequence[str],
+    furnished: NodeProfile,
+    heard: AckSink,
+    metrics: Metrics,
 ) -> Program:
     """The program of a node's agent, on the metal of its machine. Its address is its name."""
 
@@ -54,7 +58,7 @@ def agent(
             terms, driver = TermFence(metal.newest, metal.keep), SimulatedDriver(metal)
             ports = AgentPorts(driver, _Asking(metal), terms, metal.times)
             try:
-                await build_agent(node, SessionConfig(actor, tuple(servers)), way, clock, ports, meters).run()
+                await build_agent(node, SessionConfig(actor, tuple(servers)), way, clock, ports, metrics).run()
             except AgentSuperseded:
                 continue  # this network copies questions: an opening of its own came twice, and once too late
 

@@ -140,27 +140,27 @@ class SimulatedNode(SimulatedMachine):
         self.zone = zone
         self.newest: tuple[str, int] = ("", 0)
         self.times = AgentLeaseTimes()
-        self._truth = truth
+        self._oracle = truth
         #: Which machine of this name it is, and which life of that.
-        self._number = self._life = 1
+        self._number = self._incarnation = 1
         #: By port: the bindings whose processes it was given to, in their order.
         self._at: dict[int, dict[RunKey, None]] = {}
 
     @property
     def identity(self) -> Machine:
         """What its agent says that it runs on."""
-        return Machine(f"{self.name}.{self._number}", self.name, str(self._life))
+        return Machine(f"{self.name}.{self._number}", self.name, str(self._incarnation))
 
     def replaced(self) -> SimulatedNode:
         """Another machine of the same name, with nothing on it. What runs on this one is no concern of it."""
-        other = SimulatedNode(self.name, self.region, self.zone, self.clock, self.habit, self._truth, self.can)
+        other = SimulatedNode(self.name, self.region, self.zone, self.clock, self.habit, self._oracle, self.can)
         other._number = self._number + 1
         return other
 
     def lose_power(self) -> None:
         """Everything that ran is gone; the machine is started anew."""
         super().lose_power()
-        self._life += 1
+        self._incarnation += 1
 
     def keep(self, log_id: str, term: int) -> None:
         """Remember the newest term, whatever becomes of the agent."""
@@ -171,13 +171,13 @@ class SimulatedNode(SimulatedMachine):
         super().begin(work, habit)
         for port in work.ports:
             self._at.setdefault(port, {})[work.slot, work.epoch] = None
-        self._truth.note_start(self, self.processes[work.slot, work.epoch])
+        self._oracle.note_start(self, self.processes[work.slot, work.epoch])
 
     def ask_to_end(self, process: SimulatedRun, grace_ms: int) -> None:
         """It is asked to end, and that is judged."""
         well = process.answers(self.clock.boot())
         super().ask_to_end(process, grace_ms)
-        self._truth.note_stop(self, process, grace_ms, well=well)
+        self._oracle.note_stop(self, process, grace_ms, well=well)
 
     def unwell(self) -> list[SimulatedRun]:
         """What runs, was well, and does not answer now though nobody has asked it to end."""
@@ -221,13 +221,13 @@ class SimEndpointProber(EndpointProber):
         self._process = process
         self._lives = lives
 
-    async def ask(self, question: EndpointCheck) -> str:
+    async def probe(self, question: EndpointCheck) -> str:
         await self._process.clock.sleep(LATENCY_MS)
         if not self._is_open(question):
             await self._process.clock.sleep(NEVER_MS)
         return self._found(question)
 
-    async def ask_all(self, questions: Sequence[EndpointCheck], answered: ProbeDone) -> None:
+    async def probe_all(self, questions: Sequence[EndpointCheck], answered: ProbeDone) -> None:
         await self._process.clock.sleep(LATENCY_MS)
         heard = [number for number, question in enumerate(questions) if self._is_open(question)]
         for number in heard:

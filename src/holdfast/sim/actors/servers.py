@@ -56,8 +56,8 @@ class ServerSetup(Struct, frozen=True):
     So little log that every run takes snapshots and trims behind them, while whoever lags or sleeps still wants it.
     """
 
-    keeping: SnapshotPolicy = SnapshotPolicy(log_batches=10, retention_ms=2_000)
-    care: ControllerOptions = CONTROLLER_OPTIONS
+    snapshot_policy: SnapshotPolicy = SnapshotPolicy(log_batches=10, retention_ms=2_000)
+    controller_options: ControllerOptions = CONTROLLER_OPTIONS
     habits: EndpointOptions = EndpointOptions()
 
 
@@ -103,11 +103,11 @@ class ServerPrograms:
         self._lives = lives
         self.ledgers: dict[str, Ledger[Any]] = {}
         #: Every life's counters, those of schedulers apart and of agents among them, to be added up at the end.
-        self.meters: list[Metrics] = []
+        self.metrics: list[Metrics] = []
         self.heard: dict[str, int] = {}
         #: By region: told of every command that it refuses as a whole.
         self.on_refused: dict[str, OnRefused] = {}
-        self.ears: dict[str, WatchFaults] = {}
+        self.watch_faults: dict[str, WatchFaults] = {}
         #: What machines keep for their servers through all their lives.
         self._files: dict[str, ServerFiles] = {}
 
@@ -135,11 +135,13 @@ class ServerPrograms:
         """The operator's token, as it lies on a machine of the platform; empty: on none yet."""
         return next((text for one in self._files.values() if (text := one.operator_token.text)), "")
 
-    def behind(self, book: LedgerDefinition[Any], store: str) -> Program:
+    def behind(self, definition: LedgerDefinition[Any], store: str) -> Program:
         """A server that an upgrade has left out: it reads one format level less than the others write."""
 
         async def run(process: SimProcess) -> None:
-            ledger = Ledger(book.of_level(LEVEL - 1), process.store(store), process.clock, ServerIdentity(process.name))
+            ledger = Ledger(
+                definition.of_level(LEVEL - 1), process.store(store), process.clock, ServerIdentity(process.name)
+            )
             self.ledgers[process.machine] = ledger
             await ledger.run()
 
@@ -177,17 +179,17 @@ class ServerPrograms:
             draw=draw,
             ready=lambda _said: None,
             say=say,
-            keeping=self.manner.keeping,
+            snapshot_policy=self.manner.snapshot_policy,
             limits=LIMITS,
-            care=self.manner.care,
+            controller_options=self.manner.controller_options,
             habits=self.manner.habits,
             planners=(FailoverStub(),),
         )
 
     def _begun(self, process: SimProcess, settings: ServerSettings, server: Server) -> None:
         self.ledgers[process.machine] = server.ledger
-        self.meters.append(server.ledger.meters)
-        self.ears.setdefault(process.machine, WatchFaults(self.heard)).put_on(server.ledger.hub)
+        self.metrics.append(server.ledger.metrics)
+        self.watch_faults.setdefault(process.machine, WatchFaults(self.heard)).put_on(server.ledger.hub)
         told = self.on_refused.get(settings.region)
         if told is not None:
             self.listen(server.ledger, told)

@@ -28,8 +28,8 @@ class AckNotingTransport:
         self._actor = actor
         self._accepted = accepted
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
-        reply = await self._inner.ask(peer, request, timeout_ms)
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+        reply = await self._inner.call(peer, request, timeout_ms)
         key = first_value(request.headers, KEY)
         if key and reply.status < 300 and first_value(reply.headers, "holdfast-outcome") != "unchanged":
             self._accepted(self._actor, key, parse_token(first_value(reply.headers, "holdfast-token")).seq)
@@ -56,7 +56,7 @@ class UserConnection:
         chance = process.chance("client", actor, *self._servers)
         first = chance.randrange(len(self._servers))
         servers = (*self._servers[first:], *self._servers[:first])
-        access = ClientConfig(servers=servers, token=token, timeout_ms=ask_ms, patience_ms=patience_ms)
+        access = ClientConfig(servers=servers, token=token, timeout_ms=ask_ms, retry_for_ms=patience_ms)
         return AsyncClient(
             AckNotingTransport(process.transport, actor, self._accepted), process.clock, access, jitter=chance.random
         )

@@ -48,13 +48,13 @@ class WatchFaults:
 class _Hearing:
     """What a controller listens to, through ears."""
 
-    def __init__(self, inner: KeyChanges, ears: WatchFaults) -> None:
+    def __init__(self, inner: KeyChanges, watch_faults: WatchFaults) -> None:
         self._inner = inner
-        self._ears = ears
+        self._watch_faults = watch_faults
 
     async def __aiter__(self) -> AsyncIterator[ChangedKeys]:
         async for touched in self._inner:
-            for heard in await self._ears.hear(touched):
+            for heard in await self._watch_faults.hear(touched):
                 yield heard
 
     def close(self) -> None:

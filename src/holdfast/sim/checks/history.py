@@ -29,7 +29,7 @@ class HistoryEntry(Struct, frozen=True):
     events: tuple[Any, ...]
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """`eu 41.3`: where to find it."""
         return f"{self.ledger} {format_revision(self.revision)}"
 

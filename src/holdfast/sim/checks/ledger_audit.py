@@ -56,8 +56,8 @@ class PendingRead(Struct, frozen=True):
 class LedgerAudit(Generic[S]):
     """The observer of one ledger."""
 
-    def __init__(self, book: LedgerDefinition[S], log: LogStore) -> None:
-        self.state = book.empty()
+    def __init__(self, definition: LedgerDefinition[S], log: LogStore) -> None:
+        self.state = definition.empty()
         self.findings: list[Finding] = []
         #: How many batches, commands, acknowledgements and linear reads were judged.
         self.counts = {"batches": 0, "commands": 0, "acknowledged": 0, "linear": 0, "at-least": 0, "listed": 0}
@@ -65,7 +65,7 @@ class LedgerAudit(Generic[S]):
         self.listeners: list[Callable[[Batch[Any]], None]] = []
         #: The bytes of the batch that was judged last.
         self.newest = b""
-        self._book = book
+        self._definition = definition
         self._log = log
         self._seen: dict[CommandId, Revision] = {}
         #: Whose each session is that is open, by events alone: what the state makes of them is not trusted here.
@@ -132,7 +132,7 @@ class LedgerAudit(Generic[S]):
     def landed(self, stored: StoredBatch) -> bool:
         """A batch became durable: judge it in the same moment. Whether it follows what came before."""
         try:
-            batch = self._book.batches.read(stored.raw, self.state.facts.digest, stored.digest)
+            batch = self._definition.batches.read(stored.raw, self.state.facts.digest, stored.digest)
         except Corrupt as error:
             self._find("chain", f"batch {stored.seq} does not follow batch {self.state.facts.seq}: {error}")
             return False
@@ -165,8 +165,8 @@ class LedgerAudit(Generic[S]):
                 self._live(event, position)
                 position += 1
         overlay = self.state.overlay()
-        fold(self._book, overlay, batch)
-        self._tell(check_batch(self.state, overlay, self._book.invariants), batch.header.seq)
+        fold(self._definition, overlay, batch)
+        self._tell(check_batch(self.state, overlay, self._definition.invariants), batch.header.seq)
         self.state.merge(overlay)
         self.counts["batches"] += 1
         self._unchecked += 1
@@ -208,7 +208,7 @@ class LedgerAudit(Generic[S]):
         if self._judged_at == self.state.facts.seq:
             return
         self._judged_at, self._unchecked = self.state.facts.seq, 0
-        self._tell(check(self.state, self._book.invariants), self.state.facts.seq)
+        self._tell(check(self.state, self._definition.invariants), self.state.facts.seq)
 
     def _tell(self, violations: list[Violation], seq: int) -> None:
         for violation in violations:

@@ -87,7 +87,7 @@ class SimulatedCluster:
         self.world = World(seed, network=NETWORKS[scenario.network], stores=self.store_weather)
         self.plan = plan or draw_plan(scenario, roster_of(scenario), seed)
         self.cast = roster_of(scenario, self.plan)
-        self.truth = ProcessOracle(self._is_exclusive, self._grace_of, self._restarts_of, self._is_kept)
+        self.oracle = ProcessOracle(self._is_exclusive, self._grace_of, self._restarts_of, self._is_kept)
         self.servers = ServerPrograms(manner or ServerSetup(), self._lives)
         #: Which replicas were asked and have answered, by region, and under which epoch.
         self._answered: set[tuple[str, SlotKey, Revision]] = set()
@@ -98,7 +98,7 @@ class SimulatedCluster:
         self.furnished: dict[str, NodeProfile] = {}
         #: How often which gate kept a node out of a scheduler's choice, or a rollout waiting.
         self.acted: Counter[str] = Counter()
-        self.people: Users | None = None
+        self.users: Users | None = None
         self.audits: dict[str, LedgerAudit[Any]] = {}
         self.leases: dict[str, SessionLeaseCheck] = {}
         self.chronicle = History()
@@ -123,14 +123,14 @@ class SimulatedCluster:
 
         return say
 
-    def _watch(self, book: LedgerDefinition[Any], name: str) -> None:
+    def _watch(self, definition: LedgerDefinition[Any], name: str) -> None:
         disk = self.world.store(name).disk
-        audit = self.audits[name] = LedgerAudit(book, disk)
+        audit = self.audits[name] = LedgerAudit(definition, disk)
         disk.listeners.append(audit.landed)
         audit.listeners.append(lambda batch: self.chronicle.note(self.world.now(), name, batch))
         audit.listeners.append(lambda batch: self._judge_serving(name, batch))
-        leases = self.leases[name] = SessionLeaseCheck(name, audit.state, self.truth.findings.append, self.world.now)
-        audit.listeners += leases.take, LedgerTimeCheck(name, self.truth.findings.append, self.world.now).take
+        leases = self.leases[name] = SessionLeaseCheck(name, audit.state, self.oracle.findings.append, self.world.now)
+        audit.listeners += leases.take, LedgerTimeCheck(name, self.oracle.findings.append, self.world.now).take
 
     def _lives(self, server: str, question: EndpointCheck) -> bool:
         """Whether a process lives at an address, by what the node really runs; then it has answered who asks."""
@@ -181,14 +181,14 @@ class SimulatedCluster:
             slot = self.audits[ledger].state.slots.get(move.slot) if move.phase is Phase.SERVING else None
             if slot is not None and (ledger, move.slot, slot.epoch) not in self._answered:
                 detail = f"{move.slot} serves under epoch {format_revision(slot.epoch)}, and was not asked"
-                self.truth.findings.append(Finding("answered", detail))
+                self.oracle.findings.append(Finding("answered", detail))
 
     def _judge_withdrawn(self, ledger: str, slot: SlotKey) -> None:
         epoch, leader = self.audits[ledger].state.slots[slot].epoch, self.leases[ledger].leader
         last = self._heard_well.get((leader, slot, epoch))
         if last is not None and self.world.now() - last < WITHDRAWN_MS:
             detail = f"{slot} is taken from the list, and {leader} had its answer {self.world.now() - last} ms ago"
-            self.truth.findings.append(Finding("withdrawn-late", f"{ledger}: {detail}"))
+            self.oracle.findings.append(Finding("withdrawn-late", f"{ledger}: {detail}"))
 
     def _populate(self) -> None:
         settings = platform_settings(settings_of(self.scenario.topology.times))
@@ -197,8 +197,8 @@ class SimulatedCluster:
         for region, written in self.scenario.topology.regions.items():
             self._populate_region(region, written)
         for name in self.scenario.topology.behind:
-            book: LedgerDefinition[Any] = PLATFORM if name == PLATFORM_NAME else REGION
-            self._machine(old_server(name), self.servers.behind(book, name))
+            definition: LedgerDefinition[Any] = PLATFORM if name == PLATFORM_NAME else REGION
+            self._machine(old_server(name), self.servers.behind(definition, name))
         self._machine("people", self._play_people)
         for number in range(1, self.scenario.traffic.readers + 1):
             self._machine(f"reader-{number}", reader(self._lines, self._proof, self.audits))
@@ -217,23 +217,23 @@ class SimulatedCluster:
         capacity, tenants = amounts(written.cpu, written.memory), sorted(self.scenario.tenants)
         for number, name in enumerate(self.cast.nodes[region]):
             meters = Metrics()
-            self.servers.meters.append(meters)
+            self.servers.metrics.append(meters)
             node = self.furnished[name] = node_profile(capacity, self.plan.odd(name), tenants)
             machine = self._machine(name, agent(self.metals, servers, node, self.heard(region), meters))
             habits, zone = ProcessBehaviors(self.world.chance, name), str(1 + number % written.zones)
             is_root = number < written.nodes - written.one_user and not node.one_user
             can = EVERYTHING if is_root else ONE_USER
-            self.metals[name] = SimulatedNode(name, region, zone, machine.clock, habits, self.truth, can)
+            self.metals[name] = SimulatedNode(name, region, zone, machine.clock, habits, self.oracle, can)
 
     def beside(self, region: str) -> bool:
         """Whether the leader of a region schedules."""
         return self.scenario.topology.regions[region].beside or bool(self.plan.odd(f"region/{region}"))
 
-    def _begun(self, name: str, one: StandaloneScheduler, meters: Metrics) -> None:
+    def _begun(self, name: str, one: StandaloneScheduler, metrics: Metrics) -> None:
         """A scheduler begins: it hears of its region as well as the region's servers hear of themselves."""
-        self.servers.meters.append(meters)
+        self.servers.metrics.append(metrics)
         self.mirrors[name] = one.mirror
-        self.servers.ears.setdefault(name, WatchFaults(self.servers.heard)).put_on(one.mirror.shown.hub)
+        self.servers.watch_faults.setdefault(name, WatchFaults(self.servers.heard)).put_on(one.mirror.shown.hub)
 
     def _machine(self, name: str, program: Program) -> SimMachine:
         drift = self._clocks.randrange(-500, 500)
@@ -242,7 +242,7 @@ class SimulatedCluster:
     async def _play_people(self, process: SimProcess) -> None:
         token = await self._proof()
         wishes = ScenarioObjects(self.scenario, self.plan, self.furnished)
-        self.people = people = Users(process, wishes, self._lines(process), token, self.world.now)
+        self.users = people = Users(process, wishes, self._lines(process), token, self.world.now)
         await people.open()
         await people.live(self.plan.acts)
 

@@ -285,7 +285,7 @@ class FaultInjector:
         """Whoever watches a ledger is told of some changes late, twice, or not at all."""
         cast = self.scene.cast
         names = [*cast.servers[where], *cast.schedulers.get(where, [])]
-        ears = [self.scene.servers.ears[name] for name in names if name in self.scene.servers.ears]
+        ears = [self.scene.servers.watch_faults[name] for name in names if name in self.scene.servers.watch_faults]
 
         def hear(badly: bool) -> None:
             for one in ears:

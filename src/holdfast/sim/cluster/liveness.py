@@ -72,10 +72,10 @@ def _platform(scene: SimulatedCluster, state: PlatformState) -> Iterator[Unconve
     for uid, workload in state.workloads.items():
         if workload.meta.deletion is not None:
             yield Unconverged("deleted", f"workload {uid} {workload.meta.name}", "is still being deleted")
-    if scene.people is None or not scene.people.done:
+    if scene.users is None or not scene.users.done:
         yield Unconverged("answered", "people", "are not done: somebody waits for an answer")
         return
-    wanted = scene.people.wanted
+    wanted = scene.users.wanted
     if wanted.keys() != scene.scenario.workloads.keys():
         yield Unconverged(
             "wanted", "people", f"want {sorted(wanted)} and should want {sorted(scene.scenario.workloads)}"

@@ -71,22 +71,24 @@ def snapshot_at_fault(scene: SimulatedCluster, when: int, what: str, counts: dic
 
 
 def answer_questions(
-    scene: SimulatedCluster, struck: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
+    scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
 ) -> dict[str, QuestionAnswer]:
     """All six; `broken` are promises that were not kept, of safety and of liveness. Of a run in which nothing struck
     there is nothing to be said but what was asked for, and what held."""
     looks, entries = scene.scenario.answers, scene.chronicle.entries
-    before, after = (entries[: struck.entries], entries[struck.entries :]) if struck is not None else (entries, [])
+    before, after = (
+        (entries[: snapshot.entries], entries[snapshot.entries :]) if snapshot is not None else (entries, [])
+    )
     desired = _of(entries, looks.desired)
     progress = _of(before, looks.progress)
     repair = [entry for entry in _of(after, looks.repair) if not _is_ordinary(entry)]
     return {
         "desired": _answer("desired", desired, _counted(desired)),
-        "first": _answer("first", after[:1], _first(after[:1], struck)),
-        "progress": _recorded(progress, struck),
-        "invariant": _invariants(scene, struck, counts, broken),
-        "telemetry": _telemetry(scene, struck, counts, after),
-        "repair": _answer("repair", repair, _repaired(repair, struck)) if repair else _unrepaired(scene, struck),
+        "first": _answer("first", after[:1], _first(after[:1], snapshot)),
+        "progress": _recorded(progress, snapshot),
+        "invariant": _invariants(scene, snapshot, counts, broken),
+        "telemetry": _telemetry(scene, snapshot, counts, after),
+        "repair": _answer("repair", repair, _repaired(repair, snapshot)) if repair else _unrepaired(scene, snapshot),
     }
 
 
@@ -96,7 +98,7 @@ def _of(entries: Iterable[HistoryEntry], commands: tuple[str, ...]) -> list[Hist
 
 def _answer(question: str, entries: list[HistoryEntry], text: str) -> QuestionAnswer:
     named = entries if len(entries) <= NAMED else [*entries[: NAMED - 1], entries[-1]]
-    return QuestionAnswer(QUESTIONS[question], text, tuple(entry.place for entry in named))
+    return QuestionAnswer(QUESTIONS[question], text, tuple(entry.position for entry in named))
 
 
 def _is_ordinary(entry: HistoryEntry) -> bool:
@@ -116,32 +118,32 @@ def _listed(counts: dict[str, int] | Counter[str]) -> str:
     return ", ".join(f"{count} × {what}" for what, count in sorted(counts.items()))
 
 
-def _first(entries: list[HistoryEntry], struck: FaultSnapshot | None) -> str:
-    if not entries or struck is None:
-        return "nobody" if struck is not None else "nothing struck"
+def _first(entries: list[HistoryEntry], snapshot: FaultSnapshot | None) -> str:
+    if not entries or snapshot is None:
+        return "nobody" if snapshot is not None else "nothing struck"
     first = entries[0]
-    after = f"{first.when - struck.when} ms after {struck.what} struck"
+    after = f"{first.when - snapshot.when} ms after {snapshot.what} struck"
     return f"{first.actor} with {first.command} in {first.ledger}, {after}"
 
 
-def _recorded(progress: list[HistoryEntry], struck: FaultSnapshot | None) -> QuestionAnswer:
+def _recorded(progress: list[HistoryEntry], snapshot: FaultSnapshot | None) -> QuestionAnswer:
     """By what was in the logs when it struck: the last of it, or how far each of them was."""
-    if struck is None:
+    if snapshot is None:
         return _answer("progress", [], "nothing struck")
-    said = f"{_counted(progress)}; of the replicas {_listed(struck.slots) or 'none was there'}"
-    heads = tuple(f"{name} {format_revision(pack_revision(seq))}" for name, seq in struck.heads.items())
-    places = tuple(entry.place for entry in progress[-NAMED:]) or heads
-    return QuestionAnswer(QUESTIONS["progress"], f"durable when {struck.what} struck: {said}", places)
+    said = f"{_counted(progress)}; of the replicas {_listed(snapshot.slots) or 'none was there'}"
+    heads = tuple(f"{name} {format_revision(pack_revision(seq))}" for name, seq in snapshot.heads.items())
+    places = tuple(entry.position for entry in progress[-NAMED:]) or heads
+    return QuestionAnswer(QUESTIONS["progress"], f"durable when {snapshot.what} struck: {said}", places)
 
 
 def _invariants(
-    scene: SimulatedCluster, struck: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
+    scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], broken: Sequence[str]
 ) -> QuestionAnswer:
     """Every invariant of both ledgers is checked near each batch: so many were, and these promises were not kept."""
-    since = struck.heads if struck is not None else {}
+    since = snapshot.heads if snapshot is not None else {}
     checked = {name: audit.state.facts.seq - since.get(name, 0) for name, audit in scene.audits.items()}
     kept = [name for name in scene.scenario.answers.invariants if name not in broken]
-    refused = _changed(struck, counts, "refused.")
+    refused = _changed(snapshot, counts, "refused.")
     said = f"{', '.join(kept) or 'none of those asked about'}, checked after each of {_listed(checked)} batches since"
     said += f"; kept by refusals: {_listed(refused)}" if refused else ""
     said += f"; did not hold: {', '.join(dict.fromkeys(broken))}" if broken else ""
@@ -149,19 +151,19 @@ def _invariants(
     return QuestionAnswer(QUESTIONS["invariant"], said, tuple(places))
 
 
-def _changed(struck: FaultSnapshot | None, counts: dict[str, int], kind: str) -> dict[str, int]:
+def _changed(snapshot: FaultSnapshot | None, counts: dict[str, int], kind: str) -> dict[str, int]:
     """By how much counters of a kind have moved since."""
-    then = struck.counts if struck is not None else {}
+    then = snapshot.counts if snapshot is not None else {}
     moved = {name: count - then.get(name, 0) for name, count in counts.items() if name.startswith(kind)}
     return {name.removeprefix(kind): by for name, by in moved.items() if by}
 
 
 def _telemetry(
-    scene: SimulatedCluster, struck: FaultSnapshot | None, counts: dict[str, int], after: list[HistoryEntry]
+    scene: SimulatedCluster, snapshot: FaultSnapshot | None, counts: dict[str, int], after: list[HistoryEntry]
 ) -> QuestionAnswer:
     """The servers' counters that have moved since, those that the scenario is about first; and in the logs the last
     time that something came to serve."""
-    moved = _changed(struck, counts, "meter.")
+    moved = _changed(snapshot, counts, "meter.")
     wanted = [name for name in scene.scenario.answers.counters if name in moved]
     told = list(dict.fromkeys((*wanted, *sorted(moved))))[:COUNTERS_MOST]
     said = ", ".join(f"{name} +{moved[name]}" for name in told) or "no counter moved"
@@ -171,21 +173,21 @@ def _telemetry(
     return _answer("telemetry", last[-NAMED:], f"{said}; {len(served)} times something came to serve since")
 
 
-def _unrepaired(scene: SimulatedCluster, struck: FaultSnapshot | None) -> QuestionAnswer:
+def _unrepaired(scene: SimulatedCluster, snapshot: FaultSnapshot | None) -> QuestionAnswer:
     """Nothing had to be mended: that is said of how far the logs are."""
     heads = tuple(
         f"{name} {format_revision(pack_revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()
     )
-    return QuestionAnswer(QUESTIONS["repair"], "no repair was sent", heads if struck is not None else ())
+    return QuestionAnswer(QUESTIONS["repair"], "no repair was sent", heads if snapshot is not None else ())
 
 
-def _repaired(entries: list[HistoryEntry], struck: FaultSnapshot | None) -> str:
+def _repaired(entries: list[HistoryEntry], snapshot: FaultSnapshot | None) -> str:
     """What was sent, when first and last, and what takes it back: the rule of each command says that."""
-    assert struck is not None, "what is repaired was struck"
+    assert snapshot is not None, "what is repaired was struck"
     rules: list[CommandRule[Any]] = [*PLATFORM.rules.values(), *REGION.rules.values()]
     undone = {getattr(rule.command, "__struct_config__").tag: rule.undone for rule in rules}  # noqa: B009
     back = "; ".join(f"{command}: {undone[command]}" for command in sorted({entry.command for entry in entries}))
-    times = f"{entries[0].when - struck.when} to {entries[-1].when - struck.when} ms after {struck.what} struck"
+    times = f"{entries[0].when - snapshot.when} to {entries[-1].when - snapshot.when} ms after {snapshot.what} struck"
     return f"{_counted(entries)}, {times}; taken back by {back}"
 
 

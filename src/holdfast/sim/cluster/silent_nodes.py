@@ -33,7 +33,9 @@ def unnoticed_silence(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """Nodes whose machines are gone, and on which something still counts as running."""
     for name, nodes in scene.cast.nodes.items():
         state: RegionState = scene.audits[name].state
-        gone = {state.node_names.get(node) or 0: node for node in nodes if scene.world.machines[node].life is None}
+        gone = {
+            state.node_names.get(node) or 0: node for node in nodes if scene.world.machines[node].incarnation is None
+        }
         for uid in gone:
             slots = [slot for slot in state.slots.values() if slot.node == uid and slot.phase in _ALIVE]
             if uid and slots:
@@ -66,7 +68,7 @@ def unnoticed_region_loss(scene: SimulatedCluster) -> Iterator[Unconverged]:
     settings = platform.facts.settings
     for name in scene.cast.nodes:
         known = platform.regions.get(name)
-        gone = all(scene.world.machines[server].life is None for server in scene.cast.servers[name])
+        gone = all(scene.world.machines[server].incarnation is None for server in scene.cast.servers[name])
         if gone and known is not None and known.status.log_id and known.status.health is not RegionHealth.LOST:
             within = LEASES * settings.session_lease + settings.lost_after + LOST_MS
             yield Unconverged("lost", f"region {name}", f"is gone, and is called {known.status.health}", within)

@@ -175,13 +175,13 @@ class SimulationRun:
 
     def _found(self) -> list[Finding]:
         audits = [one for audit in self.scene.audits.values() for one in audit.findings]
-        return [*self.scene.truth.findings, *self.findings, *audits, *self._broken()]
+        return [*self.scene.oracle.findings, *self.findings, *audits, *self._broken()]
 
     def _broken(self) -> list[Finding]:
         """What failed without a fault. A server that cannot read the log is meant to stop."""
         old = [f"{old_server(name)}." for name in self.scenario.topology.behind]
         failures = [one for one in self.scene.world.failures() if not one.startswith(tuple(old))]
-        for meters in self.scene.servers.meters:
+        for meters in self.scene.servers.metrics:
             failures += [f"given up: {labels}" for name, labels in meters.counts if name == "task_gave_up"]
         return [Finding("nothing-fails", one) for one in failures]
 
@@ -219,7 +219,7 @@ class SimulationRun:
         has = {
             "commands": counts["audit.commands"],
             "acknowledged": counts["audit.acknowledged"],
-            "started": self.scene.truth.started,
+            "started": self.scene.oracle.started,
             "refused": refused,
             "faults": faults,
             "linear": counts["audit.linear"],

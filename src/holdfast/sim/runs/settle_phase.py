@@ -36,7 +36,7 @@ class SettlePhase:
         self.patience = ConvergenceDeadlines()
         #: How long it took, in simulated milliseconds.
         self.took = 0
-        self._troubles = troubles
+        self._open_issues = troubles
 
     async def until_calm(self, goes_on: Callable[[], bool]) -> list[str]:
         """Let the world be calm until all is well and stays so; what is not, when time is up, and what was late."""
@@ -72,7 +72,7 @@ class SettlePhase:
         world = self.scene.world
         for name, metal in self.scene.metals.items():
             metal.habit = ProcessBehaviors(world.chance, name, troubles={})
-        for ears in self.scene.servers.ears.values():
+        for ears in self.scene.servers.watch_faults.values():
             ears.become(None)
         world.heal()
         world.network.weather = links.CALM
@@ -80,16 +80,16 @@ class SettlePhase:
             store.set_weather(store_service.CALM)
             store.empty()
         for name, machine in world.machines.items():
-            if machine.life is None:
+            if machine.incarnation is None:
                 world.restart(name)
 
     def _late(self) -> list[str]:
         """What was seen to later than somebody was woken for it. Where changes were kept from those who listen they are
         forgiven: that a resync makes up for it is what is looked for then."""
-        if "deafen" in self._troubles.happened:
+        if "deafen" in self._open_issues.happened:
             return []
         caught: dict[str, int] = {}
-        for meters in self.scene.servers.meters:
+        for meters in self.scene.servers.metrics:
             for (name, labels), count in meters.counts.items():
                 told = " ".join((name, *(value for _, value in labels)))
                 caught[told] = caught.get(told, 0) + (count if name.endswith(CAUGHT) else 0)

@@ -87,19 +87,19 @@ class SimMachine:
         self._broke = broke
         self.name = name
         self.clock = clock
-        self.life: Incarnation | None = None
+        self.incarnation: Incarnation | None = None
         self.lives = 0
         self._loop = loop
         self._program = program
 
     def start(self) -> Incarnation:
         """Begin the next life."""
-        assert self.life is None, f"{self.name} is running"
+        assert self.incarnation is None, f"{self.name} is running"
         assert self._loop.get_task_factory() is _owned, (
             "the loop must know whose its tasks are: `track_incarnations` first"
         )
         self.lives += 1
-        self.life = life = Incarnation(self, self.lives)
+        self.incarnation = life = Incarnation(self, self.lives)
         context = copy_context()
         context.run(_INCARNATION.set, life)
         main = self._loop.create_task(self._program(life), name=life.name, context=context)
@@ -113,7 +113,7 @@ class SimMachine:
 
     async def crash(self) -> None:
         """Kill the program. Nothing happens if it does not run."""
-        life, self.life = self.life, None
+        life, self.incarnation = self.incarnation, None
         if life is not None:
             self.clock.resume()
             await life.end()

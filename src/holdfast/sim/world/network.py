@@ -80,7 +80,7 @@ class SimTransport:
     def __init__(self, network: SimNetwork, name: str, life: int) -> None:
         self.network = network
         self.name = name
-        self.life = life
+        self.incarnation = life
         #: The principal whose certificate it shows to whomever it asks, as in mutual TLS; empty: it has none.
         self.certificate = ""
         self.is_dead = False
@@ -93,9 +93,9 @@ class SimTransport:
         #: What it waits for from others, and what it does for them.
         self._calls: dict[InFlightCall, None] = {}
         self._serving: dict[asyncio.Task[None], InFlightCall] = {}
-        self._journal = Logger("transport", peer=name, life=life)
+        self._logger = Logger("transport", peer=name, life=life)
 
-    async def ask(self, peer: str, request: Request, timeout_ms: int) -> Reply:
+    async def call(self, peer: str, request: Request, timeout_ms: int) -> Reply:
         call = await self._begin_call(peer, request, is_stream=False)
         try:
             message = await call.next(timeout_ms)
@@ -122,7 +122,7 @@ class SimTransport:
         """Whoever asks something of it is answered from now on, if not before."""
         self.is_listening = True
 
-    def trouble(self) -> str:
+    def last_error(self) -> str:
         """Nothing is ever wrong with its certificate."""
         return ""
 
@@ -148,7 +148,7 @@ class SimTransport:
             await asyncio.wait(list(self._serving))
 
     def _leave(self) -> None:
-        self.network.note(f"leave {self.name} life {self.life}")
+        self.network.note(f"leave {self.name} life {self.incarnation}")
         self.has_left = True
         del self.network.peers[self.name]
         self.network.forget(self.name)
@@ -188,7 +188,7 @@ class SimTransport:
         try:
             await self._answer(call)
         except Exception as error:
-            self._journal.error("serving-raised", error, verb=call.request.verb, path=call.request.path)
+            self._logger.error("serving-raised", error, verb=call.request.verb, path=call.request.path)
             self.network.failures.append(f"{self.name} failed to serve {call.what}: {type(error).__name__}: {error}")
             self._send(call, NoAnswer(f"{self.name} failed to serve {call.what}"))
         finally:

@@ -106,8 +106,8 @@ class StoreConnection:
     async def drop_snapshot(self, seq: int) -> None:
         await self._change(lambda: self._disk.drop_snapshot(seq))
 
-    async def leftovers(self) -> list[int]:
-        return await self._ask(self._disk.leftovers)
+    async def unfinished(self) -> list[int]:
+        return await self._ask(self._disk.unfinished)
 
     async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         return await self._write("trim", lambda: self._disk.trim(log_id, floor))

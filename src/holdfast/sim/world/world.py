@@ -30,13 +30,13 @@ from holdfast.sim.world.virtual_loop import VirtualLoop
 class SimProcess:
     """What a program in this world has: its name, its clock, and its ways to everybody else."""
 
-    def __init__(self, world: World, life: Incarnation, transport: SimTransport) -> None:
-        self.name = life.name
-        self.machine = life.machine.name
-        self.clock = life.machine.clock
+    def __init__(self, world: World, incarnation: Incarnation, transport: SimTransport) -> None:
+        self.name = incarnation.name
+        self.machine = incarnation.machine.name
+        self.clock = incarnation.machine.clock
         self.transport = transport
         self._world = world
-        self._life = life
+        self._incarnation = incarnation
 
     def rejoin(self) -> None:
         """Another process begins in this life of the machine. If the one before closed its ways to others, it has new
@@ -45,12 +45,12 @@ class SimProcess:
             return
         shown, self.transport = self.transport.certificate, self._world.network.join(self.machine)
         self.transport.certificate = shown
-        self._life.on_death(self.transport.die)
+        self._incarnation.on_death(self.transport.die)
 
     def store(self, name: str) -> Store:
         """A door to a store of this world, for this life."""
-        door = self._world.store(name).door(self._life.machine.name)
-        self._life.on_death(door.die)
+        door = self._world.store(name).door(self._incarnation.machine.name)
+        self._incarnation.on_death(door.die)
         return door
 
     def chance(self, *names: str | int) -> Random:
@@ -103,10 +103,10 @@ class World:
         assert name not in self.machines, f"there is a machine {name}"
         clock = SimClock(self.loop, fast_per_million=fast_per_million, wrong_by=wrong_by)
 
-        def run(life: Incarnation) -> Coroutine[Any, Any, None]:
+        def run(incarnation: Incarnation) -> Coroutine[Any, Any, None]:
             transport = self.network.join(name)
-            life.on_death(transport.die)
-            return program(SimProcess(self, life, transport))
+            incarnation.on_death(transport.die)
+            return program(SimProcess(self, incarnation, transport))
 
         machine = self.machines[name] = SimMachine(self.loop, name, clock, run, self._failures.append)
         machine.start()

@@ -88,7 +88,7 @@ class SnapshotFiles:
         except OSError as error:
             raise self._cannot("reading the manifests", error) from error
 
-    def leftovers(self) -> list[int]:
+    def unfinished(self) -> list[int]:
         """Snapshots without a manifest, oldest first."""
         try:
             return self._seqs(finished=False)[::-1]

@@ -60,49 +60,49 @@ class AuditRows:
         self._connection = connection
         self._execute = connection.execute
 
-    def place(self) -> IndexPosition:
+    def position(self) -> IndexPosition:
         """How far the log was read."""
         return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
 
-    def begin(self, place: IndexPosition) -> None:
+    def begin(self, position: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
         with self._connection:
             self._execute("DELETE FROM entries")
             self._execute("UPDATE place SET since = 0")
-            self._move(place)
+            self._move(position)
 
-    def _move(self, place: IndexPosition) -> None:
-        row = (place.log_id, place.seq, place.digest, place.since)
+    def _move(self, position: IndexPosition) -> None:
+        row = (position.log_id, position.seq, position.digest, position.since)
         self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
 
-    def add(self, batches: Sequence[StoredBatch], reader: EntryReader, place: IndexPosition) -> int:
+    def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
         """Keep what these batches say, and how far that is. What is behind that already changes nothing."""
-        known = self.place()
-        if known.log_id == place.log_id and place.seq < known.seq:
+        known = self.position()
+        if known.log_id == position.log_id and position.seq < known.seq:
             return 0
         found = [entry for one in batches if one.seq > known.seq for entry in reader(one)]
         rows = [(e.seq, e.part, e.revision, e.at, e.actor, e.command, e.outcome, e.tenant, e.raw) for e in found]
         with self._connection:
             self._connection.executemany(f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            self._move(place)
+            self._move(position)
         return len(rows)
 
     # Finding
 
-    def find(self, asked: AuditIndexQuery) -> AuditPage:
+    def find(self, query: AuditIndexQuery) -> AuditPage:
         """The newest that were asked for, and whether there are more."""
-        found = self._of_tenant(asked) if asked.tenant is not None else self._newest(asked, "", ())
+        found = self._of_tenant(query) if query.tenant is not None else self._newest(query, "", ())
         items = tuple(AuditEntry(*row) for row in found)
-        more = len(items) > asked.limit
-        last = items[asked.limit - 1] if more else None
-        return AuditPage(items[: asked.limit], None if last is None else (last.seq, last.part))
+        more = len(items) > query.limit
+        last = items[query.limit - 1] if more else None
+        return AuditPage(items[: query.limit], None if last is None else (last.seq, last.part))
 
-    def _of_tenant(self, asked: AuditIndexQuery) -> list[tuple[Any, ...]]:
+    def _of_tenant(self, query: AuditIndexQuery) -> list[tuple[Any, ...]]:
         """What is about a tenant, and what is about nobody and was done by its own: each found by an index."""
-        about = self._newest(asked, " AND tenant = ?", (asked.tenant,))
+        about = self._newest(query, " AND tenant = ?", (query.tenant,))
         own = " AND tenant = '' AND actor IN (SELECT value FROM json_each(?))"
-        by = self._newest(asked, own, (json.dumps(asked.actors),))
-        return sorted((*about, *by), reverse=True)[: asked.limit + 1]
+        by = self._newest(query, own, (json.dumps(query.actors),))
+        return sorted((*about, *by), reverse=True)[: query.limit + 1]
 
     def _newest(self, asked: AuditIndexQuery, more: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         said = (("actor", asked.actor), ("command", asked.command), ("outcome", asked.outcome))
@@ -174,11 +174,11 @@ class MemoryAuditStore(MemoryIndex):
     def __init__(self) -> None:
         super().__init__(SCHEMA)
 
-    async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, place: IndexPosition) -> int:
-        return await self._do(lambda one: AuditRows(one).add(batches, reader, place), "writing")
+    async def add(self, batches: Sequence[StoredBatch], reader: EntryReader, position: IndexPosition) -> int:
+        return await self._do(lambda one: AuditRows(one).add(batches, reader, position), "writing")
 
-    async def find(self, asked: AuditIndexQuery) -> AuditPage:
-        return await self._do(lambda one: AuditRows(one).find(asked), "searching")
+    async def find(self, query: AuditIndexQuery) -> AuditPage:
+        return await self._do(lambda one: AuditRows(one).find(query), "searching")
 
 
 class SqliteAuditStore(SqliteIndex, MemoryAuditStore):

@@ -73,28 +73,28 @@ class DecisionRows:
         self._connection = connection
         self._execute = connection.execute
 
-    def place(self) -> IndexPosition:
+    def position(self) -> IndexPosition:
         """How far the log was read."""
         return IndexPosition(*next(iter(self._execute("SELECT log_id, seq, digest, since FROM place"))))
 
-    def begin(self, place: IndexPosition) -> None:
+    def begin(self, position: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
         with self._connection:
             for table in _ALL:
                 self._execute(f"DELETE FROM {table}")
             self._execute("UPDATE place SET since = 0")
-            self._move(place)
+            self._move(position)
 
-    def _move(self, place: IndexPosition) -> None:
-        row = (place.log_id, place.seq, place.digest, place.since)
+    def _move(self, position: IndexPosition) -> None:
+        row = (position.log_id, position.seq, position.digest, position.since)
         self._execute("UPDATE place SET log_id = ?, seq = ?, digest = ?, since = max(since, ?)", row)
 
     # Writing
 
-    def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
+    def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
         """Keep what was read, and how far. What is behind that already changes nothing."""
-        known = self.place()
-        if known.log_id == place.log_id and place.seq < known.seq:
+        known = self.position()
+        if known.log_id == position.log_id and position.seq < known.seq:
             return
         rows: list[tuple[Any, ...]] = []
         raws: list[tuple[Revision, bytes]] = []
@@ -113,7 +113,7 @@ class DecisionRows:
             many("INSERT INTO found VALUES (?, ?)", raws)
             columns = "number, workload, low, high, assignment, generation, ordinals, nodes"
             many(f"INSERT INTO parts ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", parts)
-            self._move(place)
+            self._move(position)
 
     def _name(self, reading: DecisionBatch, at: Instant) -> None:
         named = [(n.uid, n.workload, n.tenant, n.name, n.purpose, at) for n in reading.assignments.values()]

@@ -46,16 +46,16 @@ Number = tuple[Revision, bool]
 class DecisionSearch:
     """One question to a database of decisions."""
 
-    def __init__(self, connection: apsw.Connection, asked: DecisionQuery, place: IndexPosition) -> None:
+    def __init__(self, connection: apsw.Connection, query: DecisionQuery, position: IndexPosition) -> None:
         self._execute = connection.execute
-        self._asked = asked
-        self._place = place
-        self._nodes = self._uids(asked.node, "SELECT uid FROM nodes WHERE name = ?1 ORDER BY uid DESC LIMIT ?2", ())
+        self._asked = query
+        self._place = position
+        self._nodes = self._uids(query.node, "SELECT uid FROM nodes WHERE name = ?1 ORDER BY uid DESC LIMIT ?2", ())
         by_name = "SELECT DISTINCT workload FROM assignments WHERE name = ?1"
-        mine = " AND tenant = ?3" if asked.tenant else ""
+        mine = " AND tenant = ?3" if query.tenant else ""
         order = " ORDER BY workload DESC LIMIT ?2"
-        own = (asked.tenant,) if asked.tenant else ()
-        self._workloads = self._uids(asked.workload, f"{by_name}{mine}{order}", own)
+        own = (query.tenant,) if query.tenant else ()
+        self._workloads = self._uids(query.workload, f"{by_name}{mine}{order}", own)
 
     def _uids(self, named: str, query: str, more: tuple[Any, ...]) -> list[Revision]:
         """Everything that has this name, or else this uid."""

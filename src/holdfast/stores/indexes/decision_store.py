@@ -19,11 +19,11 @@ class MemoryDecisionStore(MemoryIndex):
     def __init__(self) -> None:
         super().__init__(SCHEMA)
 
-    async def add(self, reading: DecisionBatch, place: IndexPosition) -> None:
-        await self._do(lambda one: DecisionRows(one).add(reading, place), "writing")
+    async def add(self, reading: DecisionBatch, position: IndexPosition) -> None:
+        await self._do(lambda one: DecisionRows(one).add(reading, position), "writing")
 
-    async def find(self, asked: DecisionQuery) -> DecisionPage:
-        return await self._do(lambda one: DecisionSearch(one, asked, DecisionRows(one).place()).page(), "searching")
+    async def find(self, query: DecisionQuery) -> DecisionPage:
+        return await self._do(lambda one: DecisionSearch(one, query, DecisionRows(one).position()).page(), "searching")
 
 
 class SqliteDecisionStore(SqliteIndex, MemoryDecisionStore):

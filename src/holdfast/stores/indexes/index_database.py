@@ -30,10 +30,10 @@ T = TypeVar("T")
 class IndexRows(Protocol):
     """The rows of one open database."""
 
-    def place(self) -> IndexPosition:
+    def position(self) -> IndexPosition:
         """How far the log was read."""
 
-    def begin(self, place: IndexPosition) -> None:
+    def begin(self, position: IndexPosition) -> None:
         """Drop everything, and begin after this place."""
 
     def tidy(self, before: Instant, size_bytes: int) -> int:
@@ -64,7 +64,7 @@ class _Opened:
     def __init__(self, schema: IndexSchema, path: Path | None) -> None:
         self.name = f"{schema.name}:{path}" if path is not None else f"{schema.name} in memory"
         self.schema = schema
-        self._journal = Logger(schema.name)
+        self._logger = Logger(schema.name)
         self._path = path
         self._connection: apsw.Connection | None = None
 
@@ -108,7 +108,7 @@ class _Opened:
             if found != wanted:
                 raise UnsoundIndex(f"it is marked {found}, not {wanted}")
             connection.execute(f"PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
-            self.schema.rows(connection).place()
+            self.schema.rows(connection).position()
         except BaseException:
             connection.close(True)
             raise
@@ -118,7 +118,7 @@ class _Opened:
         """Keep what is there, for whoever wants to look, and make room for a new one."""
         if self._path is None:
             return
-        self._journal.warning("put-aside", file=self._path, why=repr(error))
+        self._logger.warning("put-aside", file=self._path, why=repr(error))
         with suppress(FileNotFoundError):
             self._path.replace(self._path.with_name(f"{self._path.name}.aside"))
         for part in ("-wal", "-shm"):
@@ -137,11 +137,11 @@ class MemoryIndex:
         await asyncio.sleep(0)
         return found
 
-    async def place(self) -> IndexPosition:
-        return await self._do(lambda one: self._schema.rows(one).place(), "reading")
+    async def position(self) -> IndexPosition:
+        return await self._do(lambda one: self._schema.rows(one).position(), "reading")
 
-    async def begin(self, place: IndexPosition) -> None:
-        await self._do(lambda one: self._schema.rows(one).begin(place), "beginning")
+    async def begin(self, position: IndexPosition) -> None:
+        await self._do(lambda one: self._schema.rows(one).begin(position), "beginning")
 
     async def settle(self) -> int:
         return await self._do(self._settled, "syncing")
@@ -153,7 +153,7 @@ class MemoryIndex:
         """Nothing ends: the next life of its server finds what was written."""
 
     def _settled(self, connection: apsw.Connection) -> int:
-        seq = self._schema.rows(connection).place().seq
+        seq = self._schema.rows(connection).position().seq
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         return seq
 

@@ -117,8 +117,8 @@ class SqliteStore:
         await self._filer.run(lambda: self._snapshots.drop(seq))
         await self._limit_log()
 
-    async def leftovers(self) -> list[int]:
-        return await self._filer.run(self._snapshots.leftovers)
+    async def unfinished(self) -> list[int]:
+        return await self._filer.run(self._snapshots.unfinished)
 
     async def trim(self, log_id: str, floor: int) -> WriteOutcome:
         return await self._settled(lambda: self._log.trim(log_id, floor))

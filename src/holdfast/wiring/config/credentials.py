@@ -30,7 +30,7 @@ class TokenCredentials:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._journal = Logger("credentials", file=str(file))
+        self._logger = Logger("credentials", file=str(file))
         self._seen: tuple[int, int] = (0, 0)
         self._token = self._read()
         self._looks: threading.Thread | None = None
@@ -51,9 +51,9 @@ class TokenCredentials:
         try:
             if self._stamp() != self._seen:
                 self._token = self._read()
-                self._journal.info("token-read-again")
+                self._logger.info("token-read-again")
         except (NoToken, OSError) as error:
-            self._journal.warning("token-not-read", why=error)
+            self._logger.warning("token-not-read", why=error)
 
     def speaking_as(self, actor: str) -> Callable[[], Pairs]:
         """The same, for one of those whom a token of many, such as `agent/*`, stands for."""

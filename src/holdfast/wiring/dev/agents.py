@@ -43,7 +43,7 @@ class RunAs(Struct, frozen=True):
 
     environment: tuple[tuple[str, str], ...]
     tenant_users: tuple[int, int] | None = None
-    trouble: str = ""
+    last_error: str = ""
 
 
 def choose_run_as(source: Path | None = None) -> RunAs:
@@ -51,7 +51,7 @@ def choose_run_as(source: Path | None = None) -> RunAs:
     none."""
     source = source or Path(holdfast.__file__).parents[1]
     found = list(_runners(source))
-    return next((one for one in found if not one.trouble), found[0])
+    return next((one for one in found if not one.last_error), found[0])
 
 
 def _runners(source: Path) -> Iterator[RunAs]:

@@ -46,11 +46,11 @@ class ChildSupervisor:
     """The children of one process. When `stop` has returned, none of them is left."""
 
     def __init__(
-        self, say: Callable[[str], None], environment: Mapping[str, str], patience: ChildRestartOptions | None = None
+        self, say: Callable[[str], None], environment: Mapping[str, str], options: ChildRestartOptions | None = None
     ) -> None:
         self._say = say
         self._environment = dict(environment)
-        self._patience = patience or ChildRestartOptions()
+        self._patience = options or ChildRestartOptions()
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._kept: list[asyncio.Task[None]] = []
         self._is_stopping = False

@@ -59,25 +59,25 @@ LONG_SECONDS = 15.0
 KeepContext = Callable[[str, Path], str]
 
 
-def run(wish: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
+def run(options: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
     """Run until asked to stop; the exit code."""
     try:
-        return asyncio.run(_run(wish, keep_context, environment))
+        return asyncio.run(_run(options, keep_context, environment))
     except (DevStartupError, NotPrivate) as error:
         _say(f"cannot start: {error}")
         return 1
 
 
-async def _run(wish: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
+async def _run(options: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> int:
     began = time.monotonic()
     asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    lock = lock_data_folder(wish)
-    if wish.fresh:
-        await _forget(wish.data)
+    lock = lock_data_folder(options)
+    if options.fresh:
+        await _forget(options.data)
     stop: asyncio.Task[Any] = asyncio.create_task(asked.wait())
-    dev = DevCluster(wish, keep_context, environment)
+    dev = DevCluster(options, keep_context, environment)
     story: asyncio.Task[Any] = asyncio.create_task(dev.start(began))
     try:
         await asyncio.wait((story, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -91,7 +91,7 @@ async def _run(wish: DevOptions, keep_context: KeepContext, environment: Mapping
             task.cancel()
         await asyncio.gather(story, stop, return_exceptions=True)
         await dev.parts.stop()
-        await _end_left_behind(wish.data)
+        await _end_left_behind(options.data)
         lock.release()
 
 
@@ -112,26 +112,26 @@ async def _end_left_behind(data: Path) -> None:
 class DevCluster:
     """The parts of one platform, and what they are told first."""
 
-    def __init__(self, wish: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> None:
-        self.wish = wish
+    def __init__(self, options: DevOptions, keep_context: KeepContext, environment: Mapping[str, str]) -> None:
+        self.options = options
         self._keep_context = keep_context
         # What the user set for a server of their own is not for these.
         own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
         self.parts = ChildSupervisor(_say, own)
         #: How many nodes each region has: with agents, or else declared.
-        self.nodes, self.declared = _nodes(wish)
-        self._trouble = ""
+        self.nodes, self.declared = _nodes(options)
+        self._last_error = ""
 
     async def start(self, began: float) -> None:
         """Start everything, tell the platform what it must know, and say what there is."""
-        if self.wish.file is not None:
-            documents_in(self.wish.file)  # what cannot be read is told before anything is started
-        check_ports_free([port(name, self.wish.port) for name in ("platform", *REGIONS)])
+        if self.options.file is not None:
+            documents_in(self.options.file)  # what cannot be read is told before anything is started
+        check_ports_free([port(name, self.options.port) for name in ("platform", *REGIONS)])
         for region in REGIONS:
-            read_or_create_token(f"region-{region}", region_token(self.wish.data, region))
+            read_or_create_token(f"region-{region}", region_token(self.options.data, region))
         self.parts.start([self._part(name) for name in ("platform", *REGIONS)])
         platform = await self._ready("platform")
-        telling = PlatformSetup(self.wish, platform)
+        telling = PlatformSetup(self.options, platform)
         await telling.introduce(agents=self.nodes, declared=self.declared)
         command = self._keep_context(platform.address, self._folder("platform") / "operator.token")
         for region in REGIONS:
@@ -148,30 +148,37 @@ class DevCluster:
             from holdfast.wiring.dev.agents import agents, choose_run_as
 
             whose = await asyncio.to_thread(choose_run_as)
-            self._trouble = whose.trouble
-            parts = agents(self.wish.data, self.wish.port, self.nodes, whose)
+            self._last_error = whose.last_error
+            parts = agents(self.options.data, self.options.port, self.nodes, whose)
             self.parts.start(parts)
             for part in parts:
                 await self._ready(f"{NODES}/{part.name}", part.name)
 
     def _folder(self, name: str) -> Path:
-        return self.wish.data / name
+        return self.options.data / name
 
     def _part(self, name: str) -> ChildProcess:
         command = [sys.executable, "-m", "holdfast.cli.main", "server"]
-        command += ["--data", str(self._folder(name)), "--listen", f"{HOST}:{port(name, self.wish.port)}"]
+        command += ["--data", str(self._folder(name)), "--listen", f"{HOST}:{port(name, self.options.port)}"]
         if name == "platform":
             command += ["--role", "platform"]
         else:
-            command += ["--role", "region", "--region", name, "--token-file", str(region_token(self.wish.data, name))]
-            command += ["--platform", address("platform", self.wish.port)]
-        return ChildProcess(name, command, self.wish.data / "logs" / f"{name}.log")
+            command += [
+                "--role",
+                "region",
+                "--region",
+                name,
+                "--token-file",
+                str(region_token(self.options.data, name)),
+            ]
+            command += ["--platform", address("platform", self.options.port)]
+        return ChildProcess(name, command, self.options.data / "logs" / f"{name}.log")
 
     def _declaring(self) -> ChildProcess:
         """The agents of all declared nodes: they run nothing, so one process is enough for them."""
-        command = [sys.executable, "-m", "holdfast.wiring.dev.simulated_nodes", str(self.wish.data)]
-        command += [str(self.wish.port), str(self.declared)]
-        return ChildProcess(NODES, command, self.wish.data / "logs" / f"{NODES}.log")
+        command = [sys.executable, "-m", "holdfast.wiring.dev.simulated_nodes", str(self.options.data)]
+        command += [str(self.options.port), str(self.declared)]
+        return ChildProcess(NODES, command, self.options.data / "logs" / f"{NODES}.log")
 
     async def _ready(self, folder: str, part: str = "") -> ReadyFile:
         """What the part says of itself in its folder, once this life of it is ready."""
@@ -182,34 +189,34 @@ class DevCluster:
             if ready is not None and ready.pid == self.parts.pid(name):
                 return ready
             if asyncio.get_running_loop().time() > late:
-                _say(f"{name} is not ready yet; what it says is in {self.wish.data / 'logs' / name}.log")
+                _say(f"{name} is not ready yet; what it says is in {self.options.data / 'logs' / name}.log")
                 late += LONG_SECONDS
             await asyncio.sleep(LOOK_SECONDS)
 
     def _announce(self, seconds: float, applied: str, command: str) -> None:
         lines = [f"ready after {seconds:.1f} s"]
-        lines += [f"{name:<11} {address(name, self.wish.port)}" for name in ("platform", *REGIONS)]
+        lines += [f"{name:<11} {address(name, self.options.port)}" for name in ("platform", *REGIONS)]
         if self.declared:
             lines.append(f"nodes       {self.declared} in each region, declared: what runs there is only played")
         elif self.nodes:
             lines.append(f"nodes       {self.nodes} in each region, each with an agent")
-        if self._trouble:
-            lines += ["what agents start will not run:", *(f"  {line}" for line in self._trouble.splitlines())]
-        lines += [f"data        {self.wish.data}", f"logs        {self.wish.data / 'logs'}"]
+        if self._last_error:
+            lines += ["what agents start will not run:", *(f"  {line}" for line in self._last_error.splitlines())]
+        lines += [f"data        {self.options.data}", f"logs        {self.options.data / 'logs'}"]
         lines += [applied] if applied else []
         lines += ["try:", *(f"  {command} {words}" for words in TRY), "Ctrl-C stops all of it."]
         _say("\n".join(lines))
 
 
-def _nodes(wish: DevOptions) -> tuple[int, int]:
+def _nodes(options: DevOptions) -> tuple[int, int]:
     """How many nodes each region has, with agents and declared: as was said now, or else at the last start."""
-    note = read_note(wish.data)
-    agents = note.agents if wish.agents is None else wish.agents
-    declared = note.declared_nodes if wish.declared_nodes is None else wish.declared_nodes
-    if wish.agents:
+    note = read_note(options.data)
+    agents = note.agents if options.agents is None else options.agents
+    declared = note.declared_nodes if options.declared_nodes is None else options.declared_nodes
+    if options.agents:
         declared = 0
     if (agents, declared) != (note.agents, note.declared_nodes):
-        write_note(wish.data, replace(note, agents=agents, declared_nodes=declared))
+        write_note(options.data, replace(note, agents=agents, declared_nodes=declared))
     return (0, declared) if declared else (agents, 0)
 
 

@@ -68,9 +68,9 @@ class DevNote(Struct, rename="camel"):
     declared_nodes: int = 0
 
 
-def lock_data_folder(wish: DevOptions) -> FolderLock:
+def lock_data_folder(options: DevOptions) -> FolderLock:
     """The folder, ours alone from now on. `DevStartupError` when it is somebody else's."""
-    data = wish.data
+    data = options.data
     try:
         make_folder(data)
         has_other = any(data.iterdir()) and not (data / "dev.json").exists() and not (data / "lock").exists()

@@ -45,7 +45,7 @@ class ApplyCounts(Struct, frozen=True):
 @contextmanager
 def operator(server: str, token: str) -> Iterator[Client]:
     """A client that asks as the operator."""
-    access = ClientConfig(servers=(server,), token=token, patience_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
+    access = ClientConfig(servers=(server,), token=token, retry_for_ms=PATIENCE_MS, timeout_ms=PATIENCE_MS // 2)
     with closing(BlockingHttpTransport()) as transport:
         yield Client(transport, access)
 

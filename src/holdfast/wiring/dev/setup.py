@@ -37,8 +37,8 @@ Document = dict[str, Any]
 class PlatformSetup:
     """One platform that is told things. What it says blocks, so it is said in a thread."""
 
-    def __init__(self, wish: DevOptions, platform: ReadyFile) -> None:
-        self._wish = wish
+    def __init__(self, options: DevOptions, platform: ReadyFile) -> None:
+        self._options = options
         self._platform = platform
         self._file = self._chosen()
         self._counts = [0, 0, 0]
@@ -46,9 +46,9 @@ class PlatformSetup:
 
     def _chosen(self) -> Path | None:
         """What is to be applied; None: nothing."""
-        if self._wish.file is not None or not self._wish.apply:
-            return self._wish.file
-        return example() if read_note(self._wish.data).applied_to != self._platform.log_id else None
+        if self._options.file is not None or not self._options.apply:
+            return self._options.file
+        return example() if read_note(self._options.data).applied_to != self._platform.log_id else None
 
     async def introduce(self, *, agents: int, declared: int) -> None:
         """Everything but workloads; and that regions can speak, and so many agents of each, or that of all declared
@@ -62,8 +62,8 @@ class PlatformSetup:
             return f"{self._file} was not applied in full:\n" + "\n".join(self._refused)
         if self._file is None:
             return ""
-        if self._wish.file is None:
-            write_note(self._wish.data, replace(read_note(self._wish.data), applied_to=self._platform.log_id))
+        if self._options.file is None:
+            write_note(self._options.data, replace(read_note(self._options.data), applied_to=self._platform.log_id))
         created, configured, unchanged = self._counts
         return f"applied {self._file}: {created} created, {configured} changed, {unchanged} as they were"
 
@@ -75,24 +75,24 @@ class PlatformSetup:
         try:
             await asyncio.to_thread(self._as_operator, say)
         except (HoldfastError, ApplyRefused) as error:
-            log = self._wish.data / "logs" / "platform.log"
+            log = self._options.data / "logs" / "platform.log"
             raise DevStartupError(f"the platform does not answer as it should: {error}\nhint: look at {log}") from error
 
     def _as_operator(self, say: Callable[[Any], None]) -> None:
         from holdfast.wiring.dev import documents
 
-        token = read_private(self._wish.data / "platform" / "operator.token") or ""
+        token = read_private(self._options.data / "platform" / "operator.token") or ""
         with documents.operator(self._platform.address, token) as client:
             say(client)
 
     def _introduce(self, client: Any, agents: int, declared: int) -> None:
         from holdfast.wiring.dev import documents
 
-        now, data = datetime.now(UTC), self._wish.data
+        now, data = datetime.now(UTC), self._options.data
         self._apply(client, is_work=False)
         # After it: regions that the file describes are then not made bare first, and changed at once.
         places = {
-            region: documents.RegionEntry(address(region, self._wish.port), region_token(data, region))
+            region: documents.RegionEntry(address(region, self._options.port), region_token(data, region))
             for region in REGIONS
         }
         documents.apply_regions(client, places, now)
@@ -111,7 +111,7 @@ class PlatformSetup:
         name, spec = (document.get("metadata") or {}).get("name"), document.get("spec")
         if document["kind"] != "Region" or name not in REGIONS or not isinstance(spec, dict):
             return document
-        return {**document, "spec": {**spec, "address": address(name, self._wish.port)}}
+        return {**document, "spec": {**spec, "address": address(name, self._options.port)}}
 
     def _apply(self, client: Any, *, is_work: bool) -> None:
         from holdfast.wiring.dev import documents

@@ -57,19 +57,19 @@ def nodes_of(region: str, count: int) -> list[RegisterNode]:
 class HealthyProber:
     """What is only played passes every probe."""
 
-    async def ask(self, one: BoundSlot, template: Template, probe: Probe) -> str:
+    async def probe(self, one: BoundSlot, template: Template, probe: Probe) -> str:
         """Nothing is wrong."""
         del one, template, probe
         return ""
 
 
 def simulated_agent(
-    transport: Transport, clock: Clock, sender: SessionConfig, node: RegisterNode, meters: Metrics | None = None
+    transport: Transport, clock: Clock, sender: SessionConfig, node: RegisterNode, metrics: Metrics | None = None
 ) -> Agent:
     """The agent of a node on which all that is started goes on until it is stopped, or this process ends."""
     driver = SimulatedDriver(SimulatedMachine(clock, lambda _work: SimulatedBehavior()))
     terms = TermFence(("", 0), lambda _log_id, _term: None)
-    return build_agent(node, sender, transport, clock, AgentPorts(driver, HealthyProber(), terms), meters or Metrics())
+    return build_agent(node, sender, transport, clock, AgentPorts(driver, HealthyProber(), terms), metrics or Metrics())
 
 
 async def run(data: Path, port: int, count: int, asked: asyncio.Event) -> None:

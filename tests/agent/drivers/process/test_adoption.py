@@ -65,7 +65,7 @@ async def test_what_runs_stays_when_its_agent_goes_and_is_taken_over_by_the_next
         assert (await until(driver, RunState.ENDED)).code == 3
         await driver.forget(*BINDING)
     async with each_yard.driver() as driver:
-        assert driver.lives() == []
+        assert driver.runs() == []
 
 
 @in_a_loop
@@ -73,7 +73,7 @@ async def test_what_ended_between_two_agents_is_told_by_its_result(each_yard: Pr
     await left_by_another(each_yard, "sleep 0.1; exit 12")
     await until_true(lambda: not each_yard.record().guard.is_alive())
     async with each_yard.driver() as driver:
-        assert [(live.state, live.code, live.why) for live in driver.lives()] == [(RunState.ENDED, 12, ExitReason.EXIT)]
+        assert [(live.state, live.code, live.why) for live in driver.runs()] == [(RunState.ENDED, 12, ExitReason.EXIT)]
 
 
 @in_a_loop
@@ -203,7 +203,7 @@ async def test_a_record_of_another_boot_has_ended_and_touches_nobody(yard: Proce
     record = yard.record()
     rewritten(yard, boot="another-boot")
     async with yard.driver() as driver:
-        assert [(live.state, live.why) for live in driver.lives()] == [(RunState.ENDED, ExitReason.REBOOTED)]
+        assert [(live.state, live.why) for live in driver.runs()] == [(RunState.ENDED, ExitReason.REBOOTED)]
         assert record.process.is_alive()
     rewritten(yard, boot=record.boot)
 
@@ -310,7 +310,7 @@ async def test_what_runs_in_a_cgroup_of_ours_without_any_record_is_ended_before_
     await until_true(lambda: len(kernel.members(groups)) == 3)
     shutil.rmtree(cgroup_yard.data)
     async with cgroup_yard.driver() as driver:
-        assert driver.lives() == []
+        assert driver.runs() == []
         assert not record.process.is_alive()
         assert [group for group in groups if Path(group).exists()] == []
     await until_true(lambda: not record.guard.is_alive())
@@ -324,7 +324,7 @@ async def test_a_folder_in_which_nothing_was_begun_is_removed(each_yard: Process
     (each_yard.slot() / files.SOCKET).touch()
     (each_yard.slot() / f"{files.RECORD}.new").touch()
     async with each_yard.driver() as driver:
-        assert driver.lives() == []
+        assert driver.runs() == []
         assert not each_yard.slot().exists()
         await driver.start(a_work("exit 0"))
         await until(driver, RunState.ENDED)
@@ -342,7 +342,7 @@ async def test_a_guard_whose_folder_was_removed_begins_nothing(yard: ProcessFold
         failed = (await asyncio.gather(starting, return_exceptions=True))[0]
         assert "driver" in str(failed)
         assert not (yard.data / "begun").exists()
-        assert driver.lives() == []
+        assert driver.runs() == []
 
 
 @in_a_loop
@@ -365,7 +365,7 @@ async def test_what_begins_while_its_start_is_given_up_is_ended_and_not_lost_sig
             await driver.start(a_work("exec sleep 60"))
         assert not begun[0].process.is_alive()
         assert not begun[0].guard.is_alive()
-        assert driver.lives() == []
+        assert driver.runs() == []
         assert not yard.slot().exists()
 
 
@@ -400,7 +400,7 @@ async def test_what_an_older_agent_started_after_the_next_one_had_looked_is_foun
 ) -> None:
     async with yard.driver() as older, yard.driver() as newer:
         await older.start(a_work("exec sleep 60"))
-        assert newer.lives() == []
+        assert newer.runs() == []
         with pytest.raises(CannotStart, match="is there already"):
             await newer.start(a_work("exec sleep 60"))
         live = found(newer)

@@ -67,7 +67,7 @@ async def test_a_signal_without_a_name_is_told_by_its_number_and_stops_no_agent(
         assert (ended.signal, ended.why) == (37, ExitReason.SIGNALLED)
         assert "signal 37" in ended.detail
     async with yard.driver() as driver:
-        assert [live.signal for live in driver.lives()] == [37]
+        assert [live.signal for live in driver.runs()] == [37]
 
 
 @in_a_loop
@@ -149,7 +149,7 @@ async def test_a_command_that_cannot_run_is_told_at_once(
             await driver.start(RunSpec(*BINDING, "web/eu/0", command, tenant="shop"))
         assert told.value.code is fault
         assert sentence in told.value.message
-        assert driver.lives() == []
+        assert driver.runs() == []
         await each_yard.until_empty()
 
 
@@ -265,7 +265,7 @@ async def test_what_is_forgotten_leaves_its_last_logs_and_nothing_else(each_yard
             await until(driver, RunState.ENDED)
             groups = each_yard.record().groups
             await driver.forget(*BINDING)
-            assert driver.lives() == []
+            assert driver.runs() == []
             assert not any(os.path.exists(group) for group in groups)
         await each_yard.until_empty()
     kept = sorted((each_yard.data / "logs").iterdir())
@@ -277,7 +277,7 @@ async def test_a_binding_is_started_once(yard: ProcessFolder) -> None:
     async with yard.driver() as driver:
         both = await asyncio.gather(*(driver.start(a_work(FOREVER)) for _ in range(2)), return_exceptions=True)
         assert sorted(isinstance(one, CannotStart) for one in both) == [False, True]
-        assert len(driver.lives()) == 1
+        assert len(driver.runs()) == 1
         with pytest.raises(CannotStart, match="is there already"):
             await driver.start(a_work(FOREVER))
 
@@ -296,7 +296,7 @@ async def test_a_guard_that_does_not_begin_in_time_leaves_nothing(yard: ProcessF
     async with yard.driver(start_ms=1) as driver:
         with pytest.raises(CannotStart, match="did not begin within 1 ms"):
             await driver.start(a_work(FOREVER))
-        assert driver.lives() == []
+        assert driver.runs() == []
         assert list((yard.data / "slots").iterdir()) == []
 
 
@@ -307,7 +307,7 @@ async def test_many_start_at_once(each_yard: ProcessFolder) -> None:
         await asyncio.gather(*(driver.start(a_work("exit 0", slot=slot)) for slot, _ in bindings))
         for binding in bindings:
             await until(driver, RunState.ENDED, binding)
-        assert [(live.slot, live.epoch) for live in driver.lives()] == bindings
+        assert [(live.slot, live.epoch) for live in driver.runs()] == bindings
 
 
 @in_a_loop
@@ -342,5 +342,5 @@ async def test_what_cannot_be_cleared_away_stops_no_agent(
         await until(driver, RunState.ENDED)
         monkeypatch.setattr(RunFolders, "forget", full)
         await driver.forget(*BINDING)
-        assert driver.lives() == []
+        assert driver.runs() == []
     assert "not-cleared-away" in caplog.text

@@ -343,7 +343,7 @@ async def test_a_replica_does_not_begin_where_its_namespaces_fail_though_they_we
         monkeypatch.setattr(launch, "namespaces_of", lambda *given: {**promised(*given), "bytes": -1})
         with pytest.raises(CannotStart, match=r"its guard ended before it began: .*mount"):
             await driver.start(a_work("exit 0"))
-        assert driver.lives() == []
+        assert driver.runs() == []
         await apart.until_empty()
 
 

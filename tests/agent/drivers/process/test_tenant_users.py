@@ -538,7 +538,7 @@ async def test_links_holes_and_what_others_hold_are_not_counted(
         await _started(driver, A, script, need=Resources(disk=4))
         await until_true(lambda: yard.log(binding=A_BINDING))
         await until_true(lambda: len(counted) > 3 and (counted[-1] or 0) >= 3_000_000)
-        assert driver.lives()[0].state is RunState.RUNNING
+        assert driver.runs()[0].state is RunState.RUNNING
         await _started(driver, B, "head -c 6000000 /dev/zero > large; sleep 0.3")
         assert (await until(driver, RunState.ENDED, B_BINDING)).why is ExitReason.EXIT, "it asked for no bound"
 
@@ -562,7 +562,7 @@ async def test_a_replica_that_keeps_its_disk_from_being_measured_is_ended_and_sa
         assert ended.why is ExitReason.DISK_UNKNOWN
         assert ended.detail == "what it keeps on disk, 4 MiB at most, could not be measured; it was killed"
         await until_true(lambda: tried.count("8-0-11") > 2 * disk_usage.TRIES, 30)
-        assert [live.state for live in driver.lives()] == [RunState.ENDED, RunState.RUNNING], (
+        assert [live.state for live in driver.runs()] == [RunState.ENDED, RunState.RUNNING], (
             "it was measured in the end"
         )
 
@@ -581,7 +581,7 @@ async def test_an_agent_that_cannot_measure_anything_ends_nobody_for_it(
     async with yard.driver() as driver:
         await _started(driver, A, "exec sleep 60", need=Resources(disk=4))
         await until_true(lambda: len(tried) > 2 * disk_usage.TRIES)
-        assert driver.lives()[0].state is RunState.RUNNING
+        assert driver.runs()[0].state is RunState.RUNNING
 
 
 @ROOT_ONLY

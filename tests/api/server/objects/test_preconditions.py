@@ -68,7 +68,9 @@ def writes(api: ApiServer) -> list[tuple[str, str, Any]]:
             if not route.is_led or prefix in OF_MACHINES:
                 continue
             if prefix == ("v1", "commands"):
-                found += [("POST", f"/v1/commands/{tag}", COMMANDS[tag]) for tag in tags(api.desk.ledger.book.name)]
+                found += [
+                    ("POST", f"/v1/commands/{tag}", COMMANDS[tag]) for tag in tags(api.ctx.ledger.definition.name)
+                ]
             elif prefix == ("v1", "batch"):
                 found.append(("POST", "/v1/batch", {"items": [a_tenant()]}))
             else:

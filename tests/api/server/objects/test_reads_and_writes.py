@@ -179,7 +179,7 @@ def test_a_write_without_a_key_is_refused() -> None:
         await a_shop(world)
         request = world.request("PUT", "/v1/workloads/shop/web", a_workload())
         bare = type(request)(request.verb, request.path, (), request.headers[:1], request.body)
-        reply = await world.caller.ask("p1", bare, 1_000)
+        reply = await world.caller.call("p1", bare, 1_000)
         assert reply.status == 400
         assert b'"no-key"' in reply.body
 
@@ -304,7 +304,7 @@ def test_labels_select(selector: str, names: list[str]) -> None:
             assert (await world.ask("PUT", f"/v1/workloads/shop/{name}", document)).status == 201
         request = world.request("GET", "/v1/workloads")
         asked = type(request)("GET", request.path, (("selector", selector),), request.headers)
-        reply = await world.caller.ask("p1", asked, 1_000)
+        reply = await world.caller.call("p1", asked, 1_000)
         import msgspec
 
         assert [item["metadata"]["name"] for item in msgspec.json.decode(reply.body)["items"]] == names
@@ -418,11 +418,11 @@ def test_a_lost_answer_and_a_repeat_after_its_timeout_do_the_work_once() -> None
         part = await a_shop(world)
         request = world.request("PUT", "/v1/workloads/shop/web", a_workload(), key="lost")
         with pytest.raises(NoAnswer):
-            await world.caller.ask("p1", request, 0)
+            await world.caller.call("p1", request, 0)
         await world.clock.sleep(1_000)
         assert len(part.state.workloads) == 1
         seq = part.state.facts.seq
-        again = await world.caller.ask("p1", request, 1_000)
+        again = await world.caller.call("p1", request, 1_000)
         assert (again.status, dict(again.headers)["holdfast-repeated"]) == (201, "true")
         assert part.state.facts.seq == seq
 

@@ -88,7 +88,7 @@ def test_nobody_writes_an_entry_of_the_audit_by_what_is_sent_along_with_a_comman
         sent = Envelope("person/p", Put(tenant), at, key="forged", evidence=forged, via="platform/p1")
         headers = (("authorization", bearer("p")), ("content-type", "application/msgpack"))
         asked = Request("POST", "/v1/envelopes", (), headers, encode(sent))
-        answer = await world.caller.ask("p1", asked, 60_000)
+        answer = await world.caller.call("p1", asked, 60_000)
         assert answer.status == 200, answer
         found = [(one["actor"], one["command"], one.get("via")) for one in await items(world, "limit=500&read=linear")]
         assert found[0] == ("person/p", "put", None)
@@ -225,9 +225,9 @@ def test_a_follower_and_an_index_that_begins_anew_tell_the_same_in_the_same_page
         await world.until(lambda: second.state.facts.seq >= seq)
         pages = [(await world.ask("GET", "/v1/audit?limit=2", to=name)).json for name in ("p1", "p2")]
         assert pages[0] == pages[1]
-        await first.audit._kept.begin(await MemoryAuditStore().place())  # as after a file that was damaged
+        await first.audit._kept.begin(await MemoryAuditStore().position())  # as after a file that was damaged
         anew = AuditIndex(first.ledger, MemoryAuditStore())
-        first.api.desk.audit = anew
+        first.api.ctx.audit = anew
         task = asyncio.create_task(anew.run())
         assert (await world.ask("GET", "/v1/audit?limit=2")).json == pages[0]
         task.cancel()

@@ -274,7 +274,7 @@ def test_both_are_reached_through_the_platform() -> None:
 def test_a_server_that_keeps_no_decisions_says_so() -> None:
     async def story(world: World) -> None:
         part = await world.region("eu")
-        part.api.desk.decisions = None
+        part.api.ctx.decisions = None
         refused = await world.ask("GET", "/v1/decisions", **IN_EU)
         assert (refused.status, refused.json["code"]) == (503, "unavailable")
 
@@ -299,7 +299,7 @@ def test_what_keeps_decisions_from_being_kept_is_told_with_what_is_degraded() ->
     async def story(world: World) -> None:
         part = await world.region("eu")
         assert part.decisions is not None
-        part.decisions.trouble = "the disk is full"
+        part.decisions.last_error = "the disk is full"
         status = (await world.ask("GET", "/v1/status", **IN_EU)).json
         assert "decisions are not kept: the disk is full" in status["degraded"]
 

@@ -37,8 +37,8 @@ def test_who_may_not_read_is_denied_and_that_is_on_record(path: str, token: str,
         part = await a_region(world)
         refused = await world.ask("GET", path + query, to=part.name, token=token)
         assert (refused.status, refused.json["code"]) == (403, code)
-        assert part.ledger.meters.counted("denials", code=code) == 1
-        assert part.api.desk.lists.taken == 0
+        assert part.ledger.metrics.counted("denials", code=code) == 1
+        assert part.api.ctx.lists.in_use == 0
 
     in_world(story)
 
@@ -59,15 +59,15 @@ def test_a_limit_is_a_number_and_no_more_than_the_most(path: str) -> None:
 def test_a_list_takes_a_place_and_gives_it_back_whatever_becomes_of_it(path: str) -> None:
     async def story(world: World) -> None:
         part = await a_region(world)
-        lists = part.api.desk.lists
-        assert lists.take("person/else") is None
+        lists = part.api.ctx.lists
+        assert lists.acquire("person/else") is None
         full = await world.ask("GET", path, to=part.name)
         assert (full.status, full.json["code"]) == (429, "overloaded")
-        lists.leave("person/else")
+        lists.release("person/else")
         late = await world.ask("GET", f"{path}?read=at-least=log-eu:1:99999:00", to=part.name, holdfast_timeout_ms="50")
         assert late.status >= 400, late
-        assert lists.taken == 0
+        assert lists.in_use == 0
         assert (await world.ask("GET", path, to=part.name)).status == 200
-        assert lists.taken == 0
+        assert lists.in_use == 0
 
     in_world(story)

@@ -29,7 +29,7 @@ GOOD = StartLog("log", "region/eu", ROOT)
 def test_a_log_is_not_started_without_id_and_operator_or_with_settings_that_are_not_safe(
     command: StartLog, words: str
 ) -> None:
-    answer = BatchDraft(REGION, RegionState()).consider(Envelope("ledger", command, T0), T0)
+    answer = BatchDraft(REGION, RegionState()).add(Envelope("ledger", command, T0), T0)
     assert isinstance(answer, Refused)
     assert answer.code is Code.CONTRADICTORY
     assert words in answer.message
@@ -37,8 +37,8 @@ def test_a_log_is_not_started_without_id_and_operator_or_with_settings_that_are_
 
 def test_a_log_is_started_once() -> None:
     draft = BatchDraft(REGION, RegionState())
-    assert isinstance(draft.consider(Envelope("ledger", GOOD, T0), T0), Committed)
-    again = draft.consider(Envelope("ledger", GOOD, T0), T0)
+    assert isinstance(draft.add(Envelope("ledger", GOOD, T0), T0), Committed)
+    again = draft.add(Envelope("ledger", GOOD, T0), T0)
     assert isinstance(again, Refused)
     assert again.code is Code.EXISTS
 
@@ -49,6 +49,6 @@ def test_a_draft_is_as_large_as_its_records_and_the_rows_that_they_write() -> No
     draft, before = BatchDraft(REGION, bench.state), 0
     for number in (1, 2):
         opened = OpenSlots(work.uid, work.shares[0].template, tuple(range(number * 100, number * 100 + 50 * number)))
-        assert isinstance(draft.consider(bench.envelope(REPLICA, opened), bench.at), Committed)
+        assert isinstance(draft.add(bench.envelope(REPLICA, opened), bench.at), Committed)
         assert draft.size_bytes == before + len(draft._records[-1]) + ROW_BYTES * 50 * number
         before = draft.size_bytes

@@ -122,10 +122,10 @@ def region() -> RegionBench:
     return RegionBench(checked=False)
 
 
-def send(book: LedgerDefinition[Any], command: Any) -> Refused:
+def send(definition: LedgerDefinition[Any], command: Any) -> Refused:
     """What one of those who may send it is told."""
-    bench = platform() if book is PLATFORM else region()
-    rule: CommandRule[Any] = book.rules[type(command)]
+    bench = platform() if definition is PLATFORM else region()
+    rule: CommandRule[Any] = definition.rules[type(command)]
     owner = min(rule.owners, key=lambda owner: "/" not in owner and owner != "ledger")
     actor = owner if "/" in owner or owner == "ledger" else {"person": ROOT}.get(owner, f"{owner}/x")
     fields: dict[str, Any] = {"key": "a-key"} if owner in ("person", "tenant") else {}
@@ -133,14 +133,14 @@ def send(book: LedgerDefinition[Any], command: Any) -> Refused:
         if bench.state.session_of.get(actor) is None:
             bench.send(actor, OpenSession(), session=0, sequence=0)
         fields = {"session": bench.state.session_of[actor], "sequence": 1}
-    answer = decide(book, bench.state, Envelope(actor, command, T0, **fields), bench.at)
+    answer = decide(definition, bench.state, Envelope(actor, command, T0, **fields), bench.at)
     assert isinstance(answer, Refused), answer
     return answer
 
 
-@pytest.mark.parametrize(("book", "command"), COMMANDS, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(("definition", "command"), COMMANDS, ids=lambda one: getattr(one, "__name__", ""))
 def test_every_text_and_list_of_every_command_has_a_most_and_more_is_refused_with_both_numbers(
-    book: LedgerDefinition[Any], command: type
+    definition: LedgerDefinition[Any], command: type
 ) -> None:
     info = inspect.type_info(command)
     places = Places(CHARACTERS, ENTRIES)
@@ -148,7 +148,7 @@ def test_every_text_and_list_of_every_command_has_a_most_and_more_is_refused_wit
     for place, value in places.of(info):
         if command is r.Ship:
             continue
-        refused = send(book, value)
+        refused = send(definition, value)
         size, most = refused.facts["size"], refused.facts["most"]
         assert refused.code in (Code.MALFORMED, Code.TOO_LARGE), place
         assert size in (CHARACTERS, ENTRIES), place

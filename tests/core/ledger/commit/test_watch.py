@@ -31,30 +31,30 @@ def last_keys(bench: RegionBench) -> set[Any]:
     return {key for record in batch.records for event in record.events for key in REGION.keys[type(event)](event, 1)}
 
 
-@pytest.mark.parametrize(("book", "events"), LEDGERS)
-def test_every_event_has_its_keys(book: LedgerDefinition[Any], events: Any) -> None:
-    assert set(book.keys) == set(get_args(events)) == set(book.apply)
+@pytest.mark.parametrize(("definition", "events"), LEDGERS)
+def test_every_event_has_its_keys(definition: LedgerDefinition[Any], events: Any) -> None:
+    assert set(definition.keys) == set(get_args(events)) == set(definition.apply)
 
 
-@pytest.mark.parametrize(("book", "events"), LEDGERS)
-def test_every_kind_has_a_sentence_and_occurs_in_a_golden_log(book: LedgerDefinition[Any], events: Any) -> None:
+@pytest.mark.parametrize(("definition", "events"), LEDGERS)
+def test_every_kind_has_a_sentence_and_occurs_in_a_golden_log(definition: LedgerDefinition[Any], events: Any) -> None:
     seen: Counter[str] = Counter()
     for name in golden_names():
         known, batches, _ = read_golden(name)
         previous = b""
-        for raw, digest in batches if known is book else ():
-            batch = book.batches.read(raw, previous, digest)
+        for raw, digest in batches if known is definition else ():
+            batch = definition.batches.read(raw, previous, digest)
             previous = digest
             for record in batch.records:
-                seen.update(kind for event in record.events for kind, _ in book.keys[type(event)](event, 1))
-    assert set(seen) == set(book.kinds)
-    assert all(sentence.endswith(".") for sentence in book.kinds.values())
+                seen.update(kind for event in record.events for kind, _ in definition.keys[type(event)](event, 1))
+    assert set(seen) == set(definition.kinds)
+    assert all(sentence.endswith(".") for sentence in definition.kinds.values())
 
 
-@pytest.mark.parametrize(("book", "events"), LEDGERS)
-def test_every_stored_table_is_told_of(book: LedgerDefinition[Any], events: Any) -> None:
-    stored = {spec.name for spec in book.empty().TABLES if not spec.derived}
-    assert set(TOLD[book.name]) == stored - BOOKKEEPING
+@pytest.mark.parametrize(("definition", "events"), LEDGERS)
+def test_every_stored_table_is_told_of(definition: LedgerDefinition[Any], events: Any) -> None:
+    stored = {spec.name for spec in definition.empty().TABLES if not spec.derived}
+    assert set(TOLD[definition.name]) == stored - BOOKKEEPING
 
 
 @pytest.mark.parametrize("name", golden_names())

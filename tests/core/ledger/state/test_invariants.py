@@ -28,11 +28,11 @@ def test_what_was_read_or_written_as_it_was_is_not_told_as_written() -> None:
     root = overlay.principals["person/root"]
     overlay.principals.put("person/root", root)
     assert overlay.principals.get("nobody") is None
-    assert overlay.written() == {}
+    assert overlay.changed_keys() == {}
     overlay.principals.put("person/b", a_principal("person/b"))
     overlay.principals.put("person/a", a_principal("person/a"))
     overlay.principals.drop("person/root")
-    assert overlay.written() == {"principals": ["person/a", "person/b", "person/root"]}
+    assert overlay.changed_keys() == {"principals": ["person/a", "person/b", "person/root"]}
 
 
 def test_a_change_tells_what_each_written_row_was_and_is() -> None:
@@ -56,13 +56,13 @@ def test_the_places_near_a_change_are_found_once_for_all_promises() -> None:
         return ["a place"]
 
     change = BatchDiff(bench.state, bench.state.overlay())
-    assert change.places(near) is change.places(near)
+    assert change.scan(near) is change.scan(near)
     assert looks == [change]
 
 
 def test_only_an_overlay_knows_what_was_written_to_it() -> None:
     with pytest.raises(AssertionError, match="overlay"):
-        RegionState().written()
+        RegionState().changed_keys()
 
 
 def test_an_overlay_has_layers_of_the_tables_that_were_asked_for_and_of_no_others() -> None:
@@ -126,9 +126,9 @@ def on_the_platform(size: int) -> tuple[LedgerDefinition[Any], LedgerState, Ledg
     return PLATFORM, bench.state, considered(PLATFORM, bench.state, envelope, bench.at)
 
 
-def considered(book: LedgerDefinition[Any], state: LedgerState, envelope: Envelope[Any], at: int) -> LedgerState:
-    draft = BatchDraft(book, state)
-    assert isinstance(draft.consider(envelope, at), Committed)
+def considered(definition: LedgerDefinition[Any], state: LedgerState, envelope: Envelope[Any], at: int) -> LedgerState:
+    draft = BatchDraft(definition, state)
+    assert isinstance(draft.add(envelope, at), Committed)
     draft.seal()
     overlay: LedgerState = draft.state
     return overlay

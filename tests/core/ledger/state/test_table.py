@@ -91,7 +91,7 @@ def test_a_fork_lets_go_of_its_rows_in_bits_and_takes_nothing_from_the_table() -
     for number in range(5_000):
         table.put(number, "x")
     fork = table.fork()
-    bits = list(fork.let_go())
+    bits = list(fork.release())
     assert sum(bits) == 5_000
     assert max(bits) < 1_000
     assert len(table) == 5_000

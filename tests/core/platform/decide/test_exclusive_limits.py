@@ -37,7 +37,7 @@ def a_large_world(level: int = 2) -> PlatformBench:
 
 def settle(bench: PlatformBench, workload: int) -> None:
     """Do what the assignment controller wants, until it wants nothing."""
-    while wanted := AssignmentReconciler().reconcile(bench.state, workload, bench.at).send:
+    while wanted := AssignmentReconciler().reconcile(bench.state, workload, bench.at).commands:
         for one in wanted:
             bench.accept(ASSIGNMENT, one.command)
 
@@ -161,7 +161,7 @@ def test_a_region_with_the_largest_exclusive_workload_is_retired_in_parts_and_th
     bench.refuse(Code.TOMBSTONED, "region/eu", c.JoinRegion("eu", "log-eu"))
     left = [status.unreleased]
     assert bench.refuse(Code.IN_USE, ROOT, c.Delete("Region", "eu")).facts == {"unreleased": status.unreleased}
-    while wanted := RetirementReconciler().reconcile(bench.state, "eu", bench.at).send:
+    while wanted := RetirementReconciler().reconcile(bench.state, "eu", bench.at).commands:
         bench.refuse(Code.IN_USE, "region/eu", c.JoinRegion("eu", "log-eu-2"))
         for one in wanted:
             bench.accept(RETIREMENT, one.command)
@@ -188,7 +188,7 @@ def retired_in_parts(bench: PlatformBench) -> list[tuple[int, int]]:
         return assignments, grants
 
     found = [left()]
-    while wanted := RetirementReconciler().reconcile(bench.state, "eu", bench.at).send:
+    while wanted := RetirementReconciler().reconcile(bench.state, "eu", bench.at).commands:
         for one in wanted:
             bench.accept(RETIREMENT, one.command)
         found.append(left())
@@ -268,10 +268,10 @@ def test_the_end_of_a_lease_is_told_once_for_all_rights_of_a_region() -> None:
     settle(bench, db)
     told = bench.state.leases[db]
     bench.later(bench.state.facts.settings.right_lease // 2 + 1)
-    (renewal,) = AssignmentReconciler().reconcile(bench.state, db, bench.at).send
+    (renewal,) = AssignmentReconciler().reconcile(bench.state, db, bench.at).commands
     draft = BatchDraft(PLATFORM, bench.state)
-    draft.consider(bench.envelope(ASSIGNMENT, renewal.command), bench.at)
-    written = draft.state.written()
+    draft.add(bench.envelope(ASSIGNMENT, renewal.command), bench.at)
+    written = draft.state.changed_keys()
     assert {"assignments", "leases"} <= set(written)
     assert "rights" not in written
     assert draft.state.leases[db] > told
@@ -282,7 +282,7 @@ def test_what_a_range_stands_for_weighs_in_its_batch() -> None:
     bench = a_large_world()
     db = bench.put(an_exclusive(**LARGEST))
     draft = BatchDraft(PLATFORM, bench.state)
-    draft.consider(bench.envelope(ASSIGNMENT, c.GrantRight(db, ((0, RIGHTS_MAX),), "eu")), bench.at)
+    draft.add(bench.envelope(ASSIGNMENT, c.GrantRight(db, ((0, RIGHTS_MAX),), "eu")), bench.at)
     assert draft.size_bytes >= RIGHTS_MAX * ROW_BYTES
 
 
@@ -308,7 +308,7 @@ def test_at_the_first_level_a_region_is_retired_whole_and_keeps_no_right() -> No
     bench.retire("eu")
     assert bench.state.regions["eu"].status.unreleased == 0
     assert [region for region, _ in bench.state.rights_of[db]] == ["us"]
-    assert not RetirementReconciler().reconcile(bench.state, "eu", bench.at).send
+    assert not RetirementReconciler().reconcile(bench.state, "eu", bench.at).commands
     one = bench.put(an_exclusive("one", replicas=RIGHTS_MAX + 2, regions=("us",)))
     settle(bench, one)
     bench.retire("us")

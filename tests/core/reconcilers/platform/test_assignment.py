@@ -50,7 +50,7 @@ class Story:
         return AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
 
     def asked(self) -> list[Any]:
-        return [wanted.command for wanted in self.look().send]
+        return [wanted.command for wanted in self.look().commands]
 
     def run(self) -> Story:
         """Look and send until there is nothing to say."""
@@ -133,7 +133,7 @@ def nodes(count: int, each: Resources, free: int) -> Nodes:
 def test_replicas_are_spread_evenly_because_of_the_workload() -> None:
     story = Story(replicas=6)
     revision = story.bench.state.workloads[story.uid].meta.revision
-    assert {(wanted.cause, wanted.expect) for wanted in story.look().send} == {(revision, revision)}
+    assert {(wanted.cause, wanted.expect) for wanted in story.look().commands} == {(revision, revision)}
     assert story.run().counts() == {"eu": 2, "us": 2, "us2": 2}
     assert story.look() == NO_CHANGES
 
@@ -492,7 +492,7 @@ def test_past_the_deadline_of_its_breach_a_region_is_left_at_once() -> None:
 def test_where_replacements_wait_for_quota_as_many_are_given_up_as_may_be_disrupted() -> None:
     story = forbidden().says("us", 2, waiting=1).says("us2", 2, waiting=1)
     assert story.run().counts() == {"eu": 1, "us": 3, "us2": 3}
-    assert story.look().send == ()
+    assert story.look().commands == ()
     assert story.says("eu", 1).says("us", 3).run().counts() == {"us": 3, "us2": 3}
 
 

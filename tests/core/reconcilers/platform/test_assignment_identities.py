@@ -37,7 +37,7 @@ class Story:
         return AssignmentReconciler().reconcile(self.bench.state, self.uid, self.bench.at)
 
     def asked(self) -> list[Any]:
-        return [wanted.command for wanted in self.look().send]
+        return [wanted.command for wanted in self.look().commands]
 
     def send(self) -> Story:
         """What is asked for in one look."""
@@ -237,7 +237,7 @@ def test_acknowledged_identities_wait_for_their_region() -> None:
 def test_leased_identities_move_when_their_lease_has_lapsed_for_certain() -> None:
     story = Story(replicas=2, leased=True, placement=Placement(primary="eu")).run()
     story.bench.lose("eu")
-    at = story.look().again_at
+    at = story.look().requeue_at
     assert story.asked() == []
     assert at is not None
     story.bench.later(at - story.bench.at - 1)
@@ -259,12 +259,12 @@ def test_a_lost_region_that_was_never_told_of_its_identity_is_not_told_when_that
 
 def test_at_the_very_time_a_lease_is_renewed_and_not_looked_at_again() -> None:
     story = Story(replicas=1, leased=True, placement=EU_ONLY).run()
-    at = story.look().again_at
+    at = story.look().requeue_at
     assert at is not None
     story.bench.later(at - story.bench.at)
     found = story.look()
-    assert len(found.send) == 1
-    assert found.again_at is None
+    assert len(found.commands) == 1
+    assert found.requeue_at is None
 
 
 def test_when_the_lost_primary_is_back_its_identities_move_back_one_by_one() -> None:

@@ -36,7 +36,7 @@ def deleted(*lost: str, exclusive: bool = False) -> tuple[PlatformBench, int]:
 
 def sent(bench: PlatformBench, uid: int) -> list[object]:
     """What one look sends, which is accepted."""
-    found = [wanted.command for wanted in FINALIZERS.reconcile(bench.state, uid, bench.at).send]
+    found = [wanted.command for wanted in FINALIZERS.reconcile(bench.state, uid, bench.at).commands]
     for command in found:
         bench.accept(REPAIR, command)
     return found

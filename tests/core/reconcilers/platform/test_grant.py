@@ -55,7 +55,7 @@ class World:
     def look(self, account: str = QUOTA) -> list[c.OfferGrant]:
         """What the controller offers now; all of it must be accepted."""
         outcome = GrantReconciler().reconcile(self.state, account, self.bench.at)
-        commands = [wanted.command for wanted in outcome.send]
+        commands = [wanted.command for wanted in outcome.commands]
         for command in commands:
             answer = self.bench.send(GRANT, command)
             assert isinstance(answer, Committed), (command, answer)
@@ -107,7 +107,7 @@ def test_half_of_what_nobody_asks_for_is_lent_evenly_and_the_rest_stays_at_home(
     world = World()
     world.rest()
     assert world.targets() == (1_666, 1_666, 1_666)
-    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).send == ()
+    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).commands == ()
 
 
 def test_a_region_is_lent_what_it_is_asked_for_and_its_part_of_what_is_left() -> None:
@@ -327,9 +327,9 @@ def test_an_emergency_is_lent_to_its_region_until_it_ends_and_is_called_back_the
     (offer,) = world.look(account)
     assert (offer.region, offer.target, offer.ends) == ("us", cpu(3_000), world.state.overrides[uid].ends)
     world.answer(account=account)
-    assert GrantReconciler().reconcile(world.state, account, world.bench.at).again_at == offer.ends
+    assert GrantReconciler().reconcile(world.state, account, world.bench.at).requeue_at == offer.ends
     world.bench.later(HOUR)
-    assert GrantReconciler().reconcile(world.state, account, world.bench.at).again_at is None
+    assert GrantReconciler().reconcile(world.state, account, world.bench.at).requeue_at is None
     (back,) = world.look(account)
     assert (back.target, back.ends) == (ZERO, world.bench.at + MARGIN_MS)
     world.bench.accept("controller/override", EndOverride(uid, "its end has come"))
@@ -363,7 +363,7 @@ def test_a_grant_is_renewed_when_half_of_its_life_is_over() -> None:
     world = World()
     world.rest()
     life = world.state.facts.settings.grant_life
-    again = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at
+    again = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).requeue_at
     ends = world.bench.grant("eu").ends
     assert ends == world.bench.at + life - 1_000
     assert again == ends - life // 2
@@ -411,7 +411,7 @@ def test_what_turns_on_uses_is_looked_at_before_any_renewal() -> None:
     world.rest()
     world.ask("us", 20_000)
     world.rest()
-    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
+    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).requeue_at == world.bench.at + USES_MS
 
 
 @pytest.mark.parametrize(("target", "limit", "near"), [(95, 100, True), (94, 100, False), (100, 95, True)])
@@ -425,11 +425,11 @@ def test_a_quota_is_looked_at_again_soon_as_long_as_what_others_use_keeps_somebo
     world.report("us2", quota_acme=10_001)
     world.rest()
     assert world.targets() == (0, 0, 0), "all of it is used, by one who was not lent it"
-    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at == world.bench.at + USES_MS
+    assert GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).requeue_at == world.bench.at + USES_MS
     world.report("us2")
     world.rest()
     assert world.targets() == (6_000, 1_000, 1_000)
-    renewal = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).again_at
+    renewal = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).requeue_at
     assert renewal is not None
     assert renewal > world.bench.at + HOUR, "nothing but its renewal is left to wait for"
 

@@ -29,7 +29,7 @@ def judged(*, speaks: bool, **status: Any) -> ReconcileResult:
 
 
 def health_in(outcome: ReconcileResult) -> RegionHealth:
-    (wanted,) = outcome.send
+    (wanted,) = outcome.commands
     assert isinstance(wanted.command, JudgeRegion)
     assert wanted.cause == 9
     return wanted.command.health

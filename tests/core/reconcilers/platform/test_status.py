@@ -74,9 +74,9 @@ class Story:
 
     def report(self) -> c.ReportStatus:
         """What is sent; the ledger takes it, and then there is nothing more to say."""
-        (wanted,) = self.look().send
+        (wanted,) = self.look().commands
         self.bench.accept(STATUS, wanted.command)
-        assert self.look().send == ()
+        assert self.look().commands == ()
         assert isinstance(wanted.command, c.ReportStatus)
         return wanted.command
 
@@ -129,7 +129,7 @@ def test_of_a_fresh_workload_nothing_is_said_before_a_region_has_spoken() -> Non
     story.says("eu")
     assert story.look() == ReconcileResult((), story.bench.at + PLACED_SOON_MS)
     story.bench.later(PLACED_SOON_MS)
-    assert story.look().send
+    assert story.look().commands
 
 
 def test_of_a_fresh_workload_that_stands_nowhere_it_is_said_why_once_every_region_has_looked() -> None:
@@ -179,10 +179,10 @@ def test_a_region_that_stays_silent_holds_nothing_up_for_longer_than_a_workload_
     story.bench.assign(story.web, "us", 1)
     while story.bench.at < created + FRESH_MS:
         story.bench.later(PATIENCE_MS)
-        if story.look().send:
+        if story.look().commands:
             story.report()
     story.says("eu", waiting=(Waiting("capacity", 2, story.bench.at),))
-    assert story.look().send
+    assert story.look().commands
 
 
 def test_a_workload_that_stood_and_stands_no_more_is_said_so_at_once() -> None:
@@ -197,7 +197,7 @@ def test_of_a_fresh_workload_that_stands_somewhere_it_is_said_at_once() -> None:
     story = Story()
     story.bench.assign(story.web, "eu", 3)
     story.says("eu", 1)
-    assert story.look().send
+    assert story.look().commands
 
 
 def test_a_workload_that_nobody_speaks_of_for_long_says_why() -> None:
@@ -217,7 +217,7 @@ def test_time_alone_changes_nothing_that_was_said() -> None:
     story = serving()
     story.report()
     story.bench.later(3_600_000)
-    assert story.look().send == ()
+    assert story.look().commands == ()
 
 
 def test_what_is_gone_and_what_never_was_is_not_spoken_of() -> None:
@@ -330,7 +330,7 @@ def test_a_generation_counts_as_observed_once_every_region_acts_on_it() -> None:
         story.bench.assign(story.web, region, count)
     story.says("eu", 2, generation=2)
     story.says("us", 1, generation=1)
-    assert story.look().send == ()
+    assert story.look().commands == ()
     story.says("us", 1, generation=2)
     assert story.report().observed_generation == 2
 
@@ -647,7 +647,7 @@ def test_the_last_word_of_a_lost_region_counts_as_bound_and_no_more_as_serving()
     story.says("us", 1, 1, 1)
     story.report()
     story.bench.judge("eu", RegionHealth.SUSPECT)
-    assert story.look().send == ()
+    assert story.look().commands == ()
     story.bench.judge("eu", RegionHealth.LOST)
     report = story.report()
     assert (report.bound, report.ready, report.serving) == (3, 1, 1)
@@ -700,7 +700,7 @@ def test_of_what_is_being_deleted_only_its_end_is_told() -> None:
 
 def test_what_may_not_fit_is_looked_at_again_since_no_summary_wakes_it() -> None:
     story = serving()
-    assert story.look().again_at == story.bench.at + LOOK_AGAIN_MS
+    assert story.look().requeue_at == story.bench.at + LOOK_AGAIN_MS
     story.tells("eu", 32_000)
     story.report()
     assert story.says_of("Fits")[0] is ConditionStatus.TRUE
@@ -713,7 +713,7 @@ def test_what_fits_and_waits_is_looked_at_again_since_it_may_fit_no_more() -> No
     story.says("eu", 1, waiting=(Waiting("capacity", 2, story.bench.at),))
     story.report()
     assert story.says_of("Fits")[0] is ConditionStatus.TRUE
-    assert story.look().again_at == story.bench.at + LOOK_AGAIN_MS
+    assert story.look().requeue_at == story.bench.at + LOOK_AGAIN_MS
 
 
 # Waking
@@ -740,10 +740,10 @@ def test_a_change_of_a_regions_health_wakes_what_waits_for_a_region_though_nothi
     mail = story.bench.put(a_workload("mail", replicas=2))
     story.bench.assign(mail, "us", 1)
     story.bench.at += PATIENCE_MS
-    (said,) = StatusReconciler().reconcile(story.bench.state, mail, story.bench.at).send
+    (said,) = StatusReconciler().reconcile(story.bench.state, mail, story.bench.at).commands
     story.bench.accept(STATUS, said.command)
     story.bench.judge("eu", RegionHealth.SUSPECT)
-    assert StatusReconciler().reconcile(story.bench.state, mail, story.bench.at).send, (
+    assert StatusReconciler().reconcile(story.bench.state, mail, story.bench.at).commands, (
         "what is said of it names that region"
     )
     assert mail in StatusReconciler().wake(story.bench.state, ("standing", "eu"))
@@ -770,13 +770,13 @@ def test_a_regions_acknowledgements_wake_nobody() -> None:
 
 def test_of_a_fresh_workload_that_is_deleted_or_changed_it_is_said_at_once() -> None:
     fresh, deleted, changed = Story(), Story(), Story()
-    assert fresh.look().send == ()
+    assert fresh.look().commands == ()
     for story in (deleted, changed):
         story.bench.assign(story.web, "eu", 3)
     deleted.bench.accept(ACME, c.DeleteWorkload("acme", "web", deleted.web))
     changed.bench.put(a_workload(replicas=4))
-    assert deleted.look().send
-    assert changed.look().send
+    assert deleted.look().commands
+    assert changed.look().commands
 
 
 @pytest.mark.parametrize(("length", "is_whole"), [(MESSAGE_MAX, True), (MESSAGE_MAX + 1, False)])

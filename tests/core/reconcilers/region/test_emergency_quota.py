@@ -40,7 +40,7 @@ def test_before_its_end_nothing_is_stopped_and_then_it_is_looked_at_again() -> N
 def test_at_its_end_what_it_paid_for_is_stopped_and_the_rest_goes_on() -> None:
     web = paid()
     web.bench.at += 60_000
-    assert web.look(GRANTS).again_at is None
+    assert web.look(GRANTS).requeue_at is None
     assert web.send(GRANTS) == [stopped(1, 2, cause="grant-ended")]
     assert web.look(GRANTS) == NO_CHANGES
     assert web.phases() == {0: "serving", 1: "terminating", 2: "terminating"}
@@ -110,7 +110,7 @@ def test_room_that_an_emergency_holds_is_given_back_at_its_end() -> None:
     assert look == ReconcileResult((), web.bench.at + 60_000)
     web.bench.at += 60_000
     look = RepairReconciler().reconcile(web.state, web.nodes[0], web.bench.at)
-    assert [wanted.command for wanted in look.send] == [c.DropHold(uid)]
+    assert [wanted.command for wanted in look.commands] == [c.DropHold(uid)]
     web.bench.accept("controller/repair", c.DropHold(uid))
 
 

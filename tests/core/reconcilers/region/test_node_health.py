@@ -85,7 +85,7 @@ def test_what_is_bound_in_the_new_session_is_not_doubted() -> None:
 def test_a_word_of_silence_that_came_too_late_is_taken_back() -> None:
     nodes = NodeWorld(1)
     nodes.silence(0)
-    late = nodes.look(HEALTH, 0).send[0].command
+    late = nodes.look(HEALTH, 0).commands[0].command
     nodes.come_back(0)
     nodes.bench.accept("controller/node-health", late)
     assert nodes.node(0).health is NodeHealth.SILENT

@@ -28,7 +28,7 @@ def test_nothing_is_given_up_before_the_fence_time() -> None:
     nodes = silent()
     assert nodes.look(REPAIR, 0) == ReconcileResult((), nodes.bench.at + FENCE)
     nodes.bench.at += FENCE - 1
-    assert not nodes.look(REPAIR, 0).send
+    assert not nodes.look(REPAIR, 0).commands
 
 
 def test_after_the_fence_time_it_waits_to_be_placed_again_under_the_next_epoch() -> None:

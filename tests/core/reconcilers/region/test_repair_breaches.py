@@ -57,7 +57,7 @@ class Broken:
         """Look at everything until nothing is sent any more; what was sent and accepted on the way."""
         sent: list[Any] = []
         for _ in range(9):
-            found = [w.command for key in REPAIR.keys(self.bench.state) for w in self.look(key).send]
+            found = [w.command for key in REPAIR.keys(self.bench.state) for w in self.look(key).commands]
             if not found:
                 return sent
             for command in found:
@@ -116,7 +116,7 @@ def test_a_cured_breach_is_closed() -> None:
     region.bench.a_node(cpu=3000)
     key = region.breach(REGION_CAPACITY, f"node/{region.node}/cpu")
     region.bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
-    assert not region.look(key).send
+    assert not region.look(key).commands
     region.end(0)
     assert region.repair() == [c.CloseBreach(*key)]
     assert region.bench.state.breaches.is_empty()
@@ -158,7 +158,7 @@ def test_the_breach_of_a_node_that_is_gone_is_closed() -> None:
     region.bench.accept("controller/sessions", _end(region))
     region.bench.accept(ROOT, c.RemoveNode(region.node))
     assert key in REPAIR.wake(region.bench.state, ("node", region.node))
-    assert region.look(key).send[0].command == c.CloseBreach(*key)
+    assert region.look(key).commands[0].command == c.CloseBreach(*key)
 
 
 def test_what_a_taint_evicts_is_stopped_at_once_and_waits_to_be_placed_elsewhere() -> None:
@@ -187,7 +187,7 @@ def test_a_paused_repair_evicts_nothing_before_the_pause_ends() -> None:
     key = region.breach(REGION_ALLOWED, f"node/{region.node}")
     assert region.look(key) == ReconcileResult((), end)
     region.bench.at = end
-    assert region.look(key).send
+    assert region.look(key).commands
 
 
 def test_what_stands_on_a_node_kept_for_others_has_until_the_deadline() -> None:
@@ -249,7 +249,7 @@ def test_the_law_stops_every_identity_and_a_lost_right_only_its_own(
     region.bench.ship(c.ShippedAssignment(replace(owner, generation=2, **changed)))
     key = region.breach(invariant, "assignment/200")
     region.bench.at += DEFAULTS.breach_deadline
-    assert [wanted.command for wanted in region.look(key).send] == [
+    assert [wanted.command for wanted in region.look(key).commands] == [
         c.Stop(tuple((2, ordinal) for ordinal in stopped), "not-allowed")
     ]
 
@@ -259,7 +259,7 @@ def test_of_a_device_that_is_gone_what_used_it_is_stopped_and_nothing_else() -> 
     region.bench.a_node(cpu=8000, gpus=("a10",) * 2)
     keys = [region.breach(REGION_CAPACITY, f"node/{region.node}/device/{index}") for index in (2, 3)]
     region.bench.at += DEFAULTS.breach_deadline
-    sent = [wanted.command for key in keys for wanted in region.look(key).send]
+    sent = [wanted.command for key in keys for wanted in region.look(key).commands]
     assert sent == [c.Stop(((1, 2),), "not-allowed"), c.Stop(((1, 3),), "not-allowed")]
 
 
@@ -277,7 +277,7 @@ def test_room_held_on_a_node_that_is_too_small_is_given_back_when_the_node_has_h
     bench.a_node(cpu=3000, memory=2048)
     assert region.look(region.node) == ReconcileResult((), deadline)
     bench.at = deadline
-    assert [wanted.command for wanted in region.look(region.node).send] == [c.DropHold(uid)]
+    assert [wanted.command for wanted in region.look(region.node).commands] == [c.DropHold(uid)]
 
 
 def _end(region: Broken) -> Any:
@@ -309,7 +309,7 @@ def test_of_several_that_may_stay_for_a_while_the_first_says_when_to_look_again(
     ends = [region.bench.at + later for later in (9_000, 5_000, 0, 7_000)]
     monkeypatch.setattr(repair_breaches, "_excluded", lambda *_: zip(slots, ends, strict=True))
     found = repair_breaches.reconcile_breach(region.bench.state, key, region.bench.at, 0)
-    assert [wanted.command for wanted in found.send] == [c.Stop(((1, 2),), "not-allowed")]
-    assert found.again_at == region.bench.at + 5_000
+    assert [wanted.command for wanted in found.commands] == [c.Stop(((1, 2),), "not-allowed")]
+    assert found.requeue_at == region.bench.at + 5_000
     paused = repair_breaches.reconcile_breach(region.bench.state, key, region.bench.at, region.bench.at + 6_000)
-    assert (paused.send, paused.again_at) == ((), region.bench.at + 6_000)
+    assert (paused.commands, paused.requeue_at) == ((), region.bench.at + 6_000)

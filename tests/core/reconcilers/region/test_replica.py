@@ -38,7 +38,7 @@ def test_ordinals_are_opened_from_the_smallest_and_then_it_is_silent() -> None:
 def test_a_command_is_because_of_the_assignment() -> None:
     web = AssignmentWorld()
     web.ask({"one": 1})
-    [wanted] = web.look(REPLICAS).send
+    [wanted] = web.look(REPLICAS).commands
     assert wanted.cause == wanted.expect == web.assignment.revision
 
 
@@ -213,7 +213,7 @@ def test_a_lapsed_right_opens_nothing_withdraws_what_waits_and_stops_nothing() -
     store.ask({"one": 2}, exclusive=True, ordinals=(0, 1), right_until=until)
     store.settle(REPLICAS)
     store.work([0])
-    assert store.look(REPLICAS).again_at == until
+    assert store.look(REPLICAS).requeue_at == until
     store.bench.at = until
     assert store.settle(REPLICAS) == [withdrawn(1)]
     assert store.phases() == {0: "serving"}
@@ -273,7 +273,7 @@ def test_of_an_assignment_whose_slots_all_wait_no_slot_is_looked_at(stage: Assig
     more = {"one": 6} if stage is AssignmentStage.ACTIVE else {}
     store.ask(more, exclusive=True, ordinals=(0, 1, 2, 5, 7, 8), stage=stage)
     expected = store.look(REPLICAS)
-    assert [one.command for one in expected.send] == [
+    assert [one.command for one in expected.commands] == [
         opened(8) if stage is AssignmentStage.ACTIVE else withdrawn(0, 1, 2, 5, 7)
     ]
     store.state.slots = Unread()
@@ -293,7 +293,7 @@ def test_a_look_takes_no_more_steps_where_thousands_run_and_wait_side_by_side() 
         assert steps.calls < 2_000
     state.assignments.put(UID, an_assignment(UID, WORKLOAD, "t", 19_999))
     with StepCounter() as steps:
-        (sent,) = REPLICAS.reconcile(state, UID, 0).send
+        (sent,) = REPLICAS.reconcile(state, UID, 0).commands
     assert sent.command == c.WithdrawSlots(UID, (19_999,))
     assert steps.calls < 4_000
 
@@ -305,7 +305,7 @@ def test_of_an_assignment_in_all_phases_no_slot_is_looked_at() -> None:
     web.work([5], Phase.BOUND)
     web.ask({"one": 3})
     expected = web.look(REPLICAS)
-    assert [one.command for one in expected.send] == [withdrawn(4, 6, 7), stopped(3, 5)]
+    assert [one.command for one in expected.commands] == [withdrawn(4, 6, 7), stopped(3, 5)]
     web.state.slots = Unread()
     assert web.look(REPLICAS) == expected
 

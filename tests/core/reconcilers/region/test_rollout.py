@@ -46,7 +46,7 @@ def test_what_serves_goes_once_as_many_serve_beside_it() -> None:
     web = rolling(3, disruption=2)
     assert web.look(ROLLOUT) == NO_CHANGES
     web.work([3])
-    assert [wanted.expect for wanted in web.look(ROLLOUT).send] == [web.assignment.revision]
+    assert [wanted.expect for wanted in web.look(ROLLOUT).commands] == [web.assignment.revision]
     assert web.send(ROLLOUT) == gone(0)
     assert web.look(ROLLOUT) == NO_CHANGES
     web.work([4])
@@ -81,7 +81,7 @@ def test_what_runs_is_given_some_time_to_serve_before_it_goes(phase: Phase) -> N
     web = rolling(2, phase)
     assert web.look(ROLLOUT) == ReconcileResult((), web.bench.at + SETTLES_MS)
     web.bench.at += SETTLES_MS
-    assert web.look(ROLLOUT).again_at is None
+    assert web.look(ROLLOUT).requeue_at is None
     assert web.send(ROLLOUT) == gone(0, 1)
 
 
@@ -102,7 +102,7 @@ def test_an_outage_in_the_middle_of_a_rollout_is_not_made_whole() -> None:
     web.cut(0)
     assert web.look(ROLLOUT) == NO_CHANGES, "unknown: their agent may come back with them"
     web.work([0, 1, 2], Phase.RUNNING)
-    assert web.look(ROLLOUT).send == ()
+    assert web.look(ROLLOUT).commands == ()
     web.work([0, 1, 2])
     assert web.serving() == 3
 
@@ -163,7 +163,7 @@ def test_what_goes_anyway_does_not_count_as_serving_beside_it() -> None:
     web = rolling(6, disruption=1)
     web.ask({"two": 3}, disruption=1)
     # Six serve where three are asked for. One of those that are too many is the surge, and two are stopped by others.
-    others = [wanted.command for wanted in web.look(REPLICAS).send]
+    others = [wanted.command for wanted in web.look(REPLICAS).commands]
     assert others == [withdrawn(6), stopped(4, 5)]
     assert web.send(ROLLOUT) == gone(0)
     for command in others:

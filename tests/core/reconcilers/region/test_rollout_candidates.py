@@ -53,7 +53,7 @@ class Rolling:
         self.revision += 1
         asked = an_assignment(UID, WORKLOAD, shares=(Share(digest, self.count),), **self.fields)
         self.bench.ship(c.ShippedTemplate(digest, template), c.ShippedAssignment(asked))
-        for wanted in ReplicaReconciler().reconcile(self.bench.state, UID, self.bench.at).send:
+        for wanted in ReplicaReconciler().reconcile(self.bench.state, UID, self.bench.at).commands:
             self.bench.accept(principal("replica"), wanted.command)
 
     def roll(self, new: Template) -> list[str]:
@@ -68,7 +68,9 @@ class Rolling:
 
     def stopped(self) -> list[int]:
         """The ordinals that a rollout stops now."""
-        sent = [wanted.command for wanted in RolloutReconciler().reconcile(self.bench.state, UID, self.bench.at).send]
+        sent = [
+            wanted.command for wanted in RolloutReconciler().reconcile(self.bench.state, UID, self.bench.at).commands
+        ]
         assert all(isinstance(command, c.Stop) for command in sent)
         for command in sent:
             self.bench.accept(principal("rollout"), command)

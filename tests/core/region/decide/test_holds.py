@@ -58,7 +58,7 @@ class Held:
         self.bench.accept(ROOT, c.AdministerNode(self.node, **fields))
 
     def repair(self) -> list[Any]:
-        sent = [w.command for w in REPAIR.reconcile(self.bench.state, self.node, self.bench.at).send]
+        sent = [w.command for w in REPAIR.reconcile(self.bench.state, self.node, self.bench.at).commands]
         for command in sent:
             self.bench.accept("controller/repair", command)
         return sent
@@ -161,7 +161,7 @@ def test_a_hold_does_not_keep_a_node_that_is_long_gone() -> None:
     region.hold(replace(region.dated(), ends=ends))
     region.silence()
     region.bench.at += FORGOTTEN_MS
-    sent = [w.command for w in HEALTH.reconcile(region.bench.state, region.node, region.bench.at).send]
+    sent = [w.command for w in HEALTH.reconcile(region.bench.state, region.node, region.bench.at).commands]
     assert c.RemoveNode(region.node) in sent
 
 
@@ -187,7 +187,7 @@ def test_what_is_held_on_a_node_that_stays_too_small_is_given_back_at_the_deadli
     region = Held()
     uid = region.hold(region.dated(5000))
     region.bench.a_node(cpu=4000)
-    assert REPAIR.reconcile(region.bench.state, region.node, region.bench.at).again_at is not None
+    assert REPAIR.reconcile(region.bench.state, region.node, region.bench.at).requeue_at is not None
     assert region.repair() == []
     region.bench.at += DEFAULTS.breach_deadline
     assert region.repair() == [c.DropHold(uid)]

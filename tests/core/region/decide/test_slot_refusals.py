@@ -128,8 +128,8 @@ def test_a_victim_stands_on_the_node_that_its_heir_is_to_have() -> None:
     other = bench.a_node("n2")
     heir = bench.a_workload(a_template(cpu=8_000), 1, uid=200, workload=2, priority_class="critical")
     for node, victim in ((other, (1, 0)), (bench.slot().node, (1, 9))):
-        assert bench.refuse_place(heir, c.SlotPlacement(0, node, after=(victim,))).code is Code.NOT_FOUND
-    assert isinstance(bench.place(heir, c.SlotPlacement(0, bench.slot().node, after=((1, 0),))), Committed)
+        assert bench.refuse_place(heir, c.SlotPlacement(0, node, waits_for=(victim,))).code is Code.NOT_FOUND
+    assert isinstance(bench.place(heir, c.SlotPlacement(0, bench.slot().node, waits_for=((1, 0),))), Committed)
 
 
 def test_an_assignment_is_forgotten_when_it_has_ended_and_nothing_of_it_is_left() -> None:

@@ -124,7 +124,7 @@ def command_for(bench: RegionBench, target: Phase, cause: str) -> Any:
         return c.WithdrawSlots(WORK.uid, (0,))
     if cause in ("preempted", "reclaimed"):
         successor: Assignment = URGENT if cause == "preempted" else VITAL
-        return bench.proposal(successor, c.SlotPlacement(0, node, after=(key,)))
+        return bench.proposal(successor, c.SlotPlacement(0, node, waits_for=(key,)))
     if cause in STOP_CAUSES:
         return c.Stop((key,), cause)
     return c.Move((c.MoveSlot(key, bench.slot().epoch, target, cause),))

@@ -48,7 +48,7 @@ def _scene() -> RegionBench:
     bench.place(victim, c.SlotPlacement(0, second))
     bench.walk(Phase.SERVING, 0, 2)
     heir = bench.a_workload(a_template(cpu=3000), 1, uid=300, workload=3, priority_class="critical")
-    bench.place(heir, c.SlotPlacement(0, second, after=(VICTIM,)))
+    bench.place(heir, c.SlotPlacement(0, second, waits_for=(VICTIM,)))
     owner = an_assignment(400, 4, heir.shares[0].template, 1, exclusive=True, ordinals=(0,))
     bench.ship(c.ShippedAssignment(owner))
     bench.accept(REPLICA, c.OpenSlots(400, owner.shares[0].template, (0,)))
@@ -411,7 +411,7 @@ def test_what_is_or_is_to_be_of_a_template_that_is_lost_is_looked_at(lost: str) 
 
 def test_the_scene_has_what_the_plants_need() -> None:
     state = a_scene()
-    assert state.slots[VICTIM].heir == HEIR
+    assert state.slots[VICTIM].successor == HEIR
     assert slot_keys(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
     assert [key for key, _ in state.breaches.items()] == [("region.capacity", f"node/{node(state, 'n3')}/cpu")]
 

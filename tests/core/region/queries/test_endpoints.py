@@ -37,10 +37,10 @@ def ready(address: str = HOST, ports: int = 2, batch: bool = False, **fields: An
     ],
 )
 def test_an_endpoint_is_asked_as_its_readiness_over_http_and_else_whether_it_takes_a_connection(
-    readiness: Probe | None, asked: EndpointCheck
+    readiness: Probe | None, check: EndpointCheck
 ) -> None:
     bench = ready(readiness=readiness)
-    assert check_for(bench.state, bench.slot()) == asked
+    assert check_for(bench.state, bench.slot()) == check
 
 
 @pytest.mark.parametrize(

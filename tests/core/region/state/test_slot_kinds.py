@@ -42,7 +42,7 @@ def _written(state: RegionState, event: Any) -> int:
     """How much is written for an event, over all rows."""
     overlay = state.overlay()
     _apply(overlay, event)
-    rows = [overlay.table(name).get(key) for name, keys in overlay.written().items() for key in keys]
+    rows = [overlay.table(name).get(key) for name, keys in overlay.changed_keys().items() for key in keys]
     return len(repr(rows))
 
 

@@ -186,7 +186,9 @@ def test_a_node_whose_agent_does_not_keep_the_times_is_not_used_for_exclusive_wo
 
 def test_a_node_that_is_left_alone_is_not_used() -> None:
     window = seen(administered(), a_template())
-    window.table.shunned[window.table.nodes.index(next(one for one in window.table.nodes if one.name == "n1"))] = True
+    window.table.quarantined[window.table.nodes.index(next(one for one in window.table.nodes if one.name == "n1"))] = (
+        True
+    )
     assert passing(ConditionFilter(), window) == "n2"
 
 

@@ -228,7 +228,7 @@ def test_what_is_kept_apart_comes_as_often_as_its_rule_allows(there: int, takes:
     for key, name in (("node", "n0"), ("zone", "a")):
         ask = an_ask(a_template(100, apart=(Apart("db", key, 2),)))
         domains = DomainRules(bench.state, ask, {("acme/db", key, name): there})
-        shut = domains.shut(domains.lane(node))
+        shut = domains.closed_by(domains.lane(node))
         assert (domains.takes(node) if key == "node" else 0 if shut else takes) == takes
         assert (shut == (Code.APART, "zone")) is (key == "zone" and not takes)
 
@@ -348,7 +348,7 @@ def test_a_scheduler_tells_without_a_walk_over_nodes_that_none_of_a_zone_has_two
         with StepCounter() as one:
             domains = DomainRules(bench.state, ask, {}, (), told)
             counts = domain_counts(bench.state, table, ask, {}, ())
-        assert domains.shut(("c",)) is not None
+        assert domains.closed_by(("c",)) is not None
         assert ("a", "b") in counts
         steps.append(one.calls)
     assert steps[0] == steps[1]

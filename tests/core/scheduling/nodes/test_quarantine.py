@@ -20,11 +20,11 @@ def refuse(bench: RegionBench, follower: Follower, code: str = "capacity", behin
     attempt = follower.look()
     assert attempt is not None
     unmet = [RefusedPart(0, index, code, "cpu", behind) for index in range(count)]
-    follower.scheduler.lost(attempt, Code(code), unmet, behind)
+    follower.scheduler.on_refused(attempt, Code(code), unmet, behind)
 
 
 def shunned(follower: Follower) -> list[str]:
-    return [shun.name for shun in follower.scheduler.shunned.now.values()]
+    return [shun.name for shun in follower.scheduler.quarantine.now.values()]
 
 
 def test_a_node_that_keeps_refusing_is_left_alone_and_another_is_taken() -> None:
@@ -32,10 +32,10 @@ def test_a_node_that_keeps_refusing_is_left_alone_and_another_is_taken() -> None
     bench.a_workload(count=1)
     while not shunned(follower):
         refuse(bench, follower)
-    (shun,) = follower.scheduler.shunned.take_news()
+    (shun,) = follower.scheduler.quarantine.take_new_entries()
     assert shun.ledger == "capacity: cpu"
     assert "'cpu': 8000" in shun.view, "what was refused is not deducted any more"
-    assert follower.scheduler.shunned.take_news() == []
+    assert follower.scheduler.quarantine.take_new_entries() == []
     bench.at = shun.until - 1
     other = {uid for _, uid in bench.state.node_names.items()} - {shun.node}
     assert set(nodes_of(follower.look())) == other
@@ -47,7 +47,7 @@ def test_three_strikes_in_a_row_and_no_fewer() -> None:
     for number in range(1, REFUSALS + 1):
         assert shunned(follower) == []
         refuse(bench, follower)
-        assert len(follower.scheduler.shunned._strikes) == (number < REFUSALS)
+        assert len(follower.scheduler.quarantine._strikes) == (number < REFUSALS)
     assert shunned(follower) == ["n1"]
 
 
@@ -79,41 +79,41 @@ def test_a_refusal_that_is_not_about_the_node_or_that_its_age_explains_is_no_str
     bench.a_workload(count=1)
     for _ in range(REFUSALS + 1):
         refuse(bench, follower, code, behind)
-        assert not follower.scheduler.shunned.any_strikes
+        assert not follower.scheduler.quarantine.any_strikes
         assert shunned(follower) == []
 
 
 def test_it_is_tried_again_after_its_time_which_doubles() -> None:
     bench, follower = a_region(nodes=1)
-    table, shuns = follower.scheduler.table, follower.scheduler.shunned
+    table, shuns = follower.scheduler.table, follower.scheduler.quarantine
     node = bench.state.node_names["n1"]
     lengths = []
     for _ in range(7):
         for _ in range(REFUSALS):
-            shuns.strike(table, node, "capacity", bench.at)
-        shuns.strike(table, node, "capacity", bench.at)
-        assert table.shunned.tolist() == [True]
+            shuns.record_refusal(table, node, "capacity", bench.at)
+        shuns.record_refusal(table, node, "capacity", bench.at)
+        assert table.quarantined.tolist() == [True]
         lengths.append(shuns.now[node].until - bench.at)
-        assert not shuns.release(table, shuns.now[node].until - 1)
+        assert not shuns.release_due(table, shuns.now[node].until - 1)
         bench.at = shuns.now[node].until
-        assert shuns.release(table, bench.at)
-        assert table.shunned.tolist() == [False]
+        assert shuns.release_due(table, bench.at)
+        assert table.quarantined.tolist() == [False]
     assert lengths[:3] == [QUARANTINE_MS, 2 * QUARANTINE_MS, 4 * QUARANTINE_MS]
     assert lengths[-1] == QUARANTINE_MAX_MS
 
 
 def test_a_node_that_leaves_while_it_is_left_alone_is_forgotten_at_its_time() -> None:
     bench, follower = a_region(nodes=2)
-    table, shuns = follower.scheduler.table, follower.scheduler.shunned
+    table, shuns = follower.scheduler.table, follower.scheduler.quarantine
     node = bench.state.node_names["n1"]
     for _ in range(REFUSALS):
-        shuns.strike(table, node, "capacity", bench.at)
+        shuns.record_refusal(table, node, "capacity", bench.at)
     bench.accept("ledger", EndSession(bench.sessions["agent/n1"], "silent"))
     bench.accept(ROOT, c.RemoveNode(node))
     follower.catch_up()
-    assert table.shunned.tolist() == [False]
-    shuns.strike(table, node, "capacity", bench.at)
-    shuns.release(table, bench.at + QUARANTINE_MS)
+    assert table.quarantined.tolist() == [False]
+    shuns.record_refusal(table, node, "capacity", bench.at)
+    shuns.release_due(table, bench.at + QUARANTINE_MS)
     assert shuns.now == {}
 
 
@@ -123,7 +123,7 @@ def test_refusals_of_a_node_that_has_left_are_forgotten() -> None:
     for _ in range(REFUSALS + 1):
         refuse(bench, follower)
         bench.at += QUARANTINE_MAX_MS
-    known = follower.scheduler.shunned
+    known = follower.scheduler.quarantine
     assert known._strikes
     bench.accept("ledger", EndSession(bench.sessions["agent/n1"], "silent"))
     bench.accept(ROOT, c.RemoveNode(bench.state.node_names["n1"]))

@@ -42,7 +42,7 @@ def free(table: NodeTable, uid: int, name: str = "cpu") -> tuple[int, int]:
 def content(table: NodeTable) -> dict[str, Any]:
     """What filters, scores and choices can see of it, whatever numbers it uses inside."""
     resources = sorted(table.resources)
-    marks = table.marks
+    marks = table.attributes
     return {
         "uids": table.uids.tolist(),
         "nodes": [node.name for node in table.nodes],
@@ -107,7 +107,7 @@ def test_the_rows_that_changed_last_are_known_though_another_changed_since(
     for number in (3, 0, 4):
         bench.place(work, c.SlotPlacement(number, uids[number]))
         refresh(table, bench, uids[number])
-    assert sorted(table.uids[table.latest()].tolist()) == [uids[0], uids[4]]
+    assert sorted(table.uids[table.recent_rows()].tolist()) == [uids[0], uids[4]]
 
 
 def test_rows_are_in_a_mixed_order_of_uids() -> None:
@@ -155,12 +155,12 @@ def test_labels_that_somebody_asked_for_follow_nodes_that_come_and_change() -> N
     bench = RegionBench()
     first = bench.a_node("n1", labels=(("disk", "ssd"),))
     table = a_table(bench)
-    table.marks.labels("disk", table.nodes)
+    table.attributes.labels("disk", table.nodes)
     second = bench.a_node("n2", labels=(("disk", "hdd"),))
     refresh(table, bench, second)
     bench.accept(ROOT, c.AdministerNode(first, labels=(("disk", "tape"),)))
     refresh(table, bench, first)
-    column = table.marks.labels("disk", table.nodes)
+    column = table.attributes.labels("disk", table.nodes)
     found = {node.name: column.values[column.codes[row]] for row, node in enumerate(table.nodes)}
     assert found == {"n1": "tape", "n2": "hdd"}
 
@@ -175,13 +175,13 @@ def test_a_label_that_no_node_has_costs_no_column_and_no_walk_however_many_are_a
     table = a_table(bench)
     with StepCounter() as steps:
         for number in range(10):
-            column = table.marks.labels(f"mine-{number}", table.nodes)
+            column = table.attributes.labels(f"mine-{number}", table.nodes)
             assert not (column.codes == column.code("yes")).any()
     assert steps.calls < 10 * 30
-    assert table.marks._labels == {}
+    assert table.attributes._labels == {}
     bench.a_node("later", labels=(("mine-7", "yes"),))
     refresh(table, bench, bench.state.node_names["later"])
-    column = table.marks.labels("mine-7", table.nodes)
+    column = table.attributes.labels("mine-7", table.nodes)
     assert [table.nodes[row].name for row in np.flatnonzero(column.codes == column.code("yes"))] == ["later"]
 
 
@@ -262,14 +262,14 @@ def test_what_has_grown_is_told_once() -> None:
     bench = RegionBench()
     uids = some_nodes(bench)
     table = a_table(bench)
-    assert sorted(table.grown()) == list(range(len(uids))), "all of them are new"
-    assert table.grown() == []
+    assert sorted(table.improved_rows()) == list(range(len(uids))), "all of them are new"
+    assert table.improved_rows() == []
     at, one = np.array([table.rows[uids[5]]]), np.array([1])
     table.take(at, one, Resources(500), firm=True)
-    assert table.grown() == []
+    assert table.improved_rows() == []
     give(table, at, one, Resources(500), firm=True)
-    assert table.grown() == at.tolist()
-    assert table.grown() == []
+    assert table.improved_rows() == at.tolist()
+    assert table.improved_rows() == []
 
 
 def test_what_was_less_for_a_while_has_grown() -> None:
@@ -277,11 +277,11 @@ def test_what_was_less_for_a_while_has_grown() -> None:
     bench = RegionBench()
     uid = bench.a_node()
     table = a_table(bench)
-    table.grown()
+    table.improved_rows()
     at, one = np.array([0]), np.array([1])
     table.take(at, one, Resources(500), firm=False)
     give(table, at, one, Resources(500), firm=False)
-    assert table.grown() == [table.rows[uid]]
+    assert table.improved_rows() == [table.rows[uid]]
 
 
 def test_a_proposal_that_stands_now_has_not_grown() -> None:
@@ -291,17 +291,17 @@ def test_a_proposal_that_stands_now_has_not_grown() -> None:
     uid = bench.a_node(ports=(30_000, 30_003))
     work = bench.a_workload(a_template(cpu=500, ports=1), count=1)
     table = a_table(bench)
-    table.grown()
+    table.improved_rows()
     need, at, one = work_need(), np.array([0]), np.array([1])
     taken = DeviceClaim((), 1000, (30_000,), firm=True)
     table.take(at, one, need, firm=True)
     table.devices.take(0, uid, taken)
-    table.grown()
+    table.improved_rows()
     bench.place(work, c.SlotPlacement(0, uid, ports=(30_000,)))
     give(table, at, one, need, firm=True)
     table.devices.give(uid, taken)
     refresh(table, bench, uid)
-    assert table.grown() == []
+    assert table.improved_rows() == []
     assert int(table.devices.ports[0]) == 3
 
 
@@ -320,10 +320,10 @@ def test_a_node_whose_use_changed_has_grown_whatever_it_has() -> None:
     uid = bench.a_node()
     other = bench.a_node("n2")
     table = a_table(bench)
-    table.grown()
+    table.improved_rows()
     bench.accept(ROOT, c.AdministerNode(uid, labels=(("disk", "ssd"),)))
     refresh(table, bench, uid, other)
-    assert table.grown() == [table.rows[uid]]
+    assert table.improved_rows() == [table.rows[uid]]
 
 
 # Devices and ports
@@ -363,7 +363,7 @@ def test_what_the_devices_of_a_node_have_left_is_known_without_looking_at_each()
         elif taken:
             row, uid, one = taken.pop(chance.randrange(len(taken)))
             table.devices.give(uid, one)
-            table.devices.recount([row], table.nodes, table.rooms)
+            table.devices.recount([row], table.nodes, table.usages)
         for template, firm in product(asked, (True, False)):
             accepted = table.devices.accepted(template, slice(0, 4), firm=firm).sum(axis=0)
             enough = table.devices.enough(template, slice(0, 4), firm=firm)
@@ -392,7 +392,7 @@ def test_devices_and_ports_that_are_proposed_come_back_exactly() -> None:
     table.devices.take(0, uid, second)
     assert table.devices.free_any[:, 0].tolist() == [0, 1000]
     assert table.devices.free_firm[:, 0].tolist() == [500, 1000]
-    assert table.devices.pick_ports(table.nodes[0], table.rooms[0], 3) == (30_003, 30_004)
+    assert table.devices.pick_ports(table.nodes[0], table.usages[0], 3) == (30_003, 30_004)
     refresh(table, bench, uid)
     assert table.devices.free_any[:, 0].tolist() == [0, 1000], "a newer view does not forget it"
     for taken in (first, second):
@@ -439,7 +439,7 @@ def test_ports_that_were_proposed_come_back_to_the_range_that_the_node_has_then(
     register(bench, uid, ports=(30_001, 30_002))
     refresh(table, bench, uid)
     table.devices.give(uid, taken)
-    table.devices.recount([0], table.nodes, table.rooms)
+    table.devices.recount([0], table.nodes, table.usages)
     assert table.devices.ports.tolist() == [2]
 
 

@@ -32,10 +32,10 @@ def reserved_and_declined(
     attempt = follower.look()
     assert attempt is not None
     bench.accept(follower.name, c.Propose(attempt.command.groups, attempt.command.valid_until, bind=False))
-    follower.scheduler.landed(attempt, bench.state.slots[1, 0].revision, [])
+    follower.scheduler.on_accepted(attempt, bench.state.slots[1, 0].revision, [])
     follower.catch_up()
     assert not follower.scheduler.queue.groups
-    follower.scheduler.declined(attempt, [(1, 0)])
+    follower.scheduler.on_declined(attempt, [(1, 0)])
     meanwhile(bench)
     follower.catch_up()
     bench.accept(follower.name, c.Unreserve(((1, 0),)))
@@ -81,9 +81,9 @@ def test_of_another_account_than_was_granted_nobody_s_pause_ends() -> None:
 def test_who_came_through_in_the_end_has_nothing_in_vain_behind_it() -> None:
     known = GroupBackoff()
     known.leave(a_key(1), 3, 9_000)
-    assert known.tries(a_key(1)) == 3
+    assert known.attempts(a_key(1)) == 3
     known.come_back(a_key(1))
-    assert known.tries(a_key(1)) == len(known) == 0
+    assert known.attempts(a_key(1)) == len(known) == 0
 
 
 def test_only_so_many_are_known_and_the_first_that_left_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,4 +91,4 @@ def test_only_so_many_are_known_and_the_first_that_left_are_forgotten_first(monk
     known = GroupBackoff()
     for number in (1, 2, 3, 1, 4):
         known.leave(a_key(number), 1, 0)
-    assert [known.tries(a_key(number)) for number in (1, 2, 3, 4)] == [1, 0, 1, 1]
+    assert [known.attempts(a_key(number)) for number in (1, 2, 3, 4)] == [1, 0, 1, 1]

@@ -50,7 +50,7 @@ class Story:
 
     def look_on(self) -> Proposal | None:
         """Look without having heard of anything."""
-        self.attempt, self.waits = self.scheduler.look(SchedulerView(self.bench.state, self.bench.at))
+        self.attempt, self.waits = self.scheduler.run_cycle(SchedulerView(self.bench.state, self.bench.at))
         return self.attempt
 
     def order(self) -> list[int]:
@@ -90,7 +90,7 @@ def test_a_deadline_passes_while_a_request_sleeps_and_nobody_says_so() -> None:
     story.job(1, due_in=SOON, fails_late=True)
     assert story.look() is None
     assert [one.reasons[0].code for one in story.waits] == ["never-fits"]
-    assert story.scheduler.queue.next_due() == story.bench.at + SOON
+    assert story.scheduler.queue.next_unblock_at() == story.bench.at + SOON
     story.bench.at += SOON - 1
     story.look_on()
     assert story.waits == []
@@ -118,7 +118,7 @@ def test_a_deadline_begins_to_hurry_an_hour_before_though_nobody_says_so() -> No
     story.job(2, due_in=HURRY_MS + 2 * MINUTE)
     story.job(3, due_in=HURRY_MS + MINUTE)
     story.scheduler.load(story.bench.state)
-    assert story.scheduler.queue.next_due() == story.bench.at + MINUTE
+    assert story.scheduler.queue.next_unblock_at() == story.bench.at + MINUTE
     story.bench.at += MINUTE
     attempt = story.look_on()
     assert attempt is not None
@@ -136,7 +136,7 @@ def test_whoever_begins_to_be_in_a_hurry_is_looked_at() -> None:
     story.bench.at += 1
     story.look_on()
     assert [one.entry.key[0] for one in story.waits] == [100]
-    assert story.scheduler.queue.next_due() == story.bench.at + RESYNC_MS
+    assert story.scheduler.queue.next_unblock_at() == story.bench.at + RESYNC_MS
 
 
 def test_a_leap_of_time_over_the_whole_hurry_misses_no_deadline() -> None:
@@ -144,7 +144,7 @@ def test_a_leap_of_time_over_the_whole_hurry_misses_no_deadline() -> None:
     story.job(1, due_in=2 * HURRY_MS, fails_late=True)
     assert story.look() is None
     story.bench.at += 3 * HURRY_MS
-    asleep = story.scheduler.queue.asleep
+    asleep = story.scheduler.queue.blocked
     for key, one in list(asleep.items()):
         asleep[key] = replace(one, until=story.bench.at + MINUTE)
     assert story.look_on() is None
@@ -155,10 +155,10 @@ def test_a_request_that_waits_no_more_wakes_nobody_at_its_deadline() -> None:
     story = Story()
     story.job(1, due_in=MINUTE)
     story.scheduler.load(story.bench.state)
-    assert story.scheduler.queue.next_due() == story.bench.at + MINUTE
+    assert story.scheduler.queue.next_unblock_at() == story.bench.at + MINUTE
     story.bench.place(story.jobs[1], c.SlotPlacement(0, story.node))
     story.scheduler.load(story.bench.state)
-    assert story.scheduler.queue.next_due() is None
+    assert story.scheduler.queue.next_unblock_at() is None
 
 
 def test_turns_of_deadlines_do_not_pile_up_however_often_a_request_comes_and_goes() -> None:
@@ -198,7 +198,7 @@ def test_a_deadline_that_is_raised_hurries_again() -> None:
     later = an_assignment(100, 1, template, 1, batch=True, deadline=story.bench.at + MINUTE, fails_late=True)
     story.bench.ship(c.ShippedAssignment(later))
     seq = pack_revision(story.bench.state.facts.seq, INDEX_MAX)
-    story.scheduler.hear(story.bench.state, [("assignment", 100)], seq, story.bench.at)
+    story.scheduler.observe(story.bench.state, [("assignment", 100)], seq, story.bench.at)
     attempt = story.look_on()
     assert attempt is not None
     assert list(attempt.workloads) == [1]

@@ -32,7 +32,7 @@ def a_queue(bench: RegionBench) -> SchedulingQueue:
 
 
 def awake(queue: SchedulingQueue) -> list[RequestGroup]:
-    return [group for key, group in queue.groups.items() if key not in queue.asleep and group.has_open()]
+    return [group for key, group in queue.groups.items() if key not in queue.blocked and group.has_open()]
 
 
 def anew(queue: SchedulingQueue, bench: RegionBench) -> list[GroupKey]:
@@ -158,9 +158,9 @@ def test_looks_of_any_length_take_groups_in_the_order_that_they_have_anew(seed: 
             entry = chance.choice(list(group.entries.values()))
             match chance.randrange(5):
                 case 0:
-                    queue.sleep(group, BlockedGroup(BlockReason.NODES, 1, NEVER))
+                    queue.block(group, BlockedGroup(BlockReason.NODES, 1, NEVER))
                 case 1:
-                    queue.wake(group.key)
+                    queue.unblock(group.key)
                 case 2:
                     entry.propose({0, 1})
                 case 3:

@@ -54,7 +54,7 @@ def test_a_proposal_is_deducted_from_everything() -> None:
 
 def test_a_refused_proposal_counts_no_more() -> None:
     _, follower, attempt, before = proposed()
-    follower.scheduler.lost(attempt, Code.OVER_GRANT, [], 0)
+    follower.scheduler.on_refused(attempt, Code.OVER_GRANT, [], 0)
     assert seen(follower) == before
 
 
@@ -80,7 +80,7 @@ def test_what_a_view_shows_to_have_landed_is_deducted_once_though_no_answer_has_
         follower.catch_up()
     assert seen(follower)[:5] == deducted, "it stands there"
     assert seen(follower)[5:] == ({}, ZERO, {}, {})
-    follower.scheduler.landed(attempt, answer.revision, [])
+    follower.scheduler.on_accepted(attempt, answer.revision, [])
     assert follower.look() is None
     assert seen(follower)[:5] == deducted, "the answer is no news"
     assert seen(follower)[5:] == ({}, ZERO, {}, {})
@@ -176,7 +176,7 @@ def test_a_proposal_that_nobody_answered_counts_until_ledger_time_has_passed_it(
     bench.a_grant("quota/third")
     follower.catch_up()
     assert seen(follower) == before
-    follower.scheduler.lost(attempt, Code.EXPIRED, [], 0)
+    follower.scheduler.on_refused(attempt, Code.EXPIRED, [], 0)
     assert seen(follower) == before, "a late answer is no news"
 
 
@@ -208,7 +208,7 @@ def test_a_node_that_moves_with_a_proposal_under_way_leaves_nothing_behind() -> 
     moved = c.RegisterNode(node.name, node.pool, "b", node.capacity, node.devices, node.ports)
     bench.accept("agent/n1", moved)
     follower.catch_up()
-    follower.scheduler.lost(attempt, Code.EXPIRED, [], 0)
+    follower.scheduler.on_refused(attempt, Code.EXPIRED, [], 0)
     assert follower.scheduler.flight.members == {}
 
 

@@ -100,7 +100,7 @@ def looked_at(bench: RegionBench) -> None:
     """A scheduler looks, and tells why what it could not place waits."""
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(bench.state)
-    _, waits = scheduler.look(SchedulerView(bench.state, bench.at))
+    _, waits = scheduler.run_cycle(SchedulerView(bench.state, bench.at))
     for one in waits:
         examined = pack_revision(bench.state.facts.seq, INDEX_MAX)
         bench.accept(SCHEDULER, c.ReportPending(*one.entry.key, examined, one.reasons))
@@ -152,7 +152,7 @@ def test_evidence_names_the_requests_that_are_placed_now_not_those_that_were_pro
     bench.a_workload(template, 2, uid=102, workload=2)
     scheduler = Scheduler(BUILT_IN)
     scheduler.load(bench.state)
-    first, _ = scheduler.look(SchedulerView(bench.state, bench.at))
+    first, _ = scheduler.run_cycle(SchedulerView(bench.state, bench.at))
     assert first is not None
     assert first.decision.passes[0].requests == ((101, 1), (102, 1))  # three of four; no answer yet
     more = an_assignment(101, 1, template, 3)
@@ -161,7 +161,7 @@ def test_evidence_names_the_requests_that_are_placed_now_not_those_that_were_pro
     bench.a_node("n2", cpu=100)
     scheduler.load(bench.state)
     scheduler.waking.all()
-    second, _ = scheduler.look(SchedulerView(bench.state, bench.at))
+    second, _ = scheduler.run_cycle(SchedulerView(bench.state, bench.at))
     assert second is not None
     assert [(group.assignment, len(group.placements)) for group in second.command.groups] == [(101, 1)]
     assert second.decision.passes[0].requests == ((101, 1),)

@@ -27,7 +27,7 @@ def soon(bench: RegionBench, follower: Follower) -> list[str]:
     follower.work()
     bench.at += SOON_MS
     follower.work()
-    assert follower.scheduler.take_caught() == 0
+    assert follower.scheduler.take_resync_hits() == 0
     return follower.codes()
 
 
@@ -154,7 +154,9 @@ def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_c
     for _ in range(1 if behind else 5):  # the fifth pause is longer than a doubt
         attempt = follower.look()
         assert attempt is not None
-        follower.scheduler.lost(attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 9) if behind else 0)
+        follower.scheduler.on_refused(
+            attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 9) if behind else 0
+        )
         asleep = follower.asleep()
         assert asleep is not None
         began, bench.at = bench.at, asleep.until
@@ -175,14 +177,14 @@ def test_doubts_about_who_has_left_do_not_pile_up_behind_those_who_wait() -> Non
     groups = list(queue.groups.values())
     for number in range(100):
         for group in groups:
-            queue.sleep(group, BlockedGroup(BlockReason.NODES, number, bench.at))
+            queue.block(group, BlockedGroup(BlockReason.NODES, number, bench.at))
             doubts.note(group.key, bench.at)
         for group in groups[1:]:
-            queue.wake(group.key)
+            queue.unblock(group.key)
         for other in range(10):  # others come, are doubted, and leave
             key = (*groups[0].key[:2], f"tenant-{number}-{other}", *groups[0].key[3:])
-            queue.asleep[key] = BlockedGroup(BlockReason.NODES, number, bench.at)
+            queue.blocked[key] = BlockedGroup(BlockReason.NODES, number, bench.at)
             doubts.note(key, bench.at)
-            queue.asleep.pop(key)
+            queue.blocked.pop(key)
     assert len(doubts._doubted) <= 2 * len(groups) + STALE_MAX + 1
     assert groups[0].key in doubts._doubted

@@ -259,10 +259,10 @@ def test_a_request_without_slots_is_gone_and_so_is_its_group() -> None:
     bench = RegionBench()
     work(bench, 1, cpu=100)
     queue = a_queue(bench)
-    queue.sleep(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, NEVER))
+    queue.block(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, NEVER))
     bench.accept(REPLICA, c.WithdrawSlots(1, (0,)))
     queue.update(bench.state, 1)
-    assert (len(queue), queue.groups, queue.asleep) == (0, {}, {})
+    assert (len(queue), queue.groups, queue.blocked) == (0, {}, {})
 
 
 def test_other_ordinals_of_the_same_number_are_seen() -> None:
@@ -385,12 +385,12 @@ def test_who_sleeps_is_not_looked_at_until_its_time() -> None:
     work(bench, 1, cpu=101)
     work(bench, 2, cpu=102)
     queue = a_queue(bench)
-    queue.sleep(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, 500))
+    queue.block(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, 500))
     assert in_order(queue, bench.state) == [(2,)]
-    assert queue.next_due() == 500
-    assert queue.wake_due(499) == 0
-    assert queue.wake_due(500) == 1
-    assert queue.next_due() is None
+    assert queue.next_unblock_at() == 500
+    assert queue.unblock_due(499) == 0
+    assert queue.unblock_due(500) == 1
+    assert queue.next_unblock_at() is None
     assert in_order(queue, bench.state) == [(1,), (2,)]
 
 
@@ -450,7 +450,7 @@ def test_of_many_whose_time_has_come_in_one_moment_few_are_woken_at_once_and_all
     follower.catch_up()
     assert follower.look() is None
     scheduler = follower.scheduler
-    assert len(scheduler.queue.asleep) == 8
+    assert len(scheduler.queue.blocked) == 8
     if all_of_them:
         bench.accept(ROOT, OpenOverride(OverrideAction.AVOID_ZONE, "eu", "b", "fire", bench.at + RESYNC_MS))
         follower.catch_up()
@@ -458,7 +458,7 @@ def test_of_many_whose_time_has_come_in_one_moment_few_are_woken_at_once_and_all
         bench.at += RESYNC_MS
     awake: list[int] = []
     while scheduler.has_more or not awake:
-        awake.append(len(scheduler.look(SchedulerView(bench.state, bench.at))[1]))
+        awake.append(len(scheduler.run_cycle(SchedulerView(bench.state, bench.at))[1]))
     assert awake == [3, 3, 2]
 
 
@@ -468,9 +468,9 @@ def test_who_is_woken_by_what_may_cure_anything_is_not_one_that_only_the_resync_
     queue.load(bench.state)
     group = a_group(queue, 1)
     for at, is_resync in ((499, False), (500, True)):
-        queue.sleep(group, BlockedGroup(BlockReason.NODES, 1, 500, resync=True))
-        queue.wake_all()
-        assert queue.wake_due(at) == 1
+        queue.block(group, BlockedGroup(BlockReason.NODES, 1, 500, resync=True))
+        queue.unblock_all()
+        assert queue.unblock_due(at) == 1
         assert group.resynced is is_resync
 
 
@@ -480,7 +480,7 @@ def test_who_falls_asleep_in_a_look_is_not_taken_in_it() -> None:
     work(bench, 2, cpu=102)
     queue = a_queue(bench)
     queue.begin(bench.state, NOTHING_SPENT)
-    queue.sleep(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, NEVER))
+    queue.block(a_group(queue, 1), BlockedGroup(BlockReason.NODES, 1, NEVER))
     taken = queue.take(bench.state)
     assert taken is a_group(queue, 2)
     assert queue.take(bench.state) is None
@@ -492,13 +492,13 @@ def test_a_request_that_joins_wakes_its_group_and_one_that_leaves_does_not() -> 
     work(bench, 2, cpu=100)
     queue = a_queue(bench)
     asleep = BlockedGroup(BlockReason.NODES, 1, NEVER)
-    queue.sleep(a_group(queue, 1), asleep)
+    queue.block(a_group(queue, 1), asleep)
     bench.accept(REPLICA, c.WithdrawSlots(2, (0,)))
     queue.update(bench.state, 2)
-    assert queue.asleep == {a_group(queue, 1).key: asleep}
+    assert queue.blocked == {a_group(queue, 1).key: asleep}
     work(bench, 3, cpu=100)
     queue.update(bench.state, 3)
-    assert queue.asleep == {}
+    assert queue.blocked == {}
 
 
 def test_a_group_of_which_everything_is_proposed_is_not_looked_at() -> None:
@@ -523,7 +523,7 @@ def test_a_queue_loaded_from_state_is_one_that_heard_every_change(seed: int) -> 
     follower.catch_up_at_once()
     heard = follower.scheduler.queue
     follower.scheduler.waking.all()
-    heard.wake_due(world.bench.at)
+    heard.unblock_due(world.bench.at)
     assert in_order(heard, follower.state) == in_order(a_queue(world.bench), world.bench.state)
     for group in heard.groups.values():
         for entry in group.entries.values():
@@ -555,8 +555,8 @@ def test_what_is_taken_anew_in_pieces_is_what_is_taken_at_once(seed: int, monkey
     at_once.load(state)
     assert scheduler.table.uids.tolist() == at_once.table.uids.tolist()
     assert scheduler.table.free_any.tolist() == at_once.table.free_any.tolist()
-    assert (scheduler.table.rooms, scheduler.table.nodes) == (at_once.table.rooms, at_once.table.nodes)
+    assert (scheduler.table.usages, scheduler.table.nodes) == (at_once.table.usages, at_once.table.nodes)
     assert scheduler.table.revision == at_once.table.revision
-    scheduler.queue.wake_due(world.bench.at)
+    scheduler.queue.unblock_due(world.bench.at)
     assert in_order(scheduler.queue, state) == in_order(at_once.queue, state)
     assert [one for piece in scheduler.resync.pieces(state) for one in scheduler.resync.differing(state, piece)] == []

@@ -483,7 +483,7 @@ def test_what_only_the_resync_noticed_is_counted_and_what_was_woken_is_not() -> 
     rest(follower, BlockReason.NODES)
     bench.a_node("large", cpu=2000)
     assert follower.work() == 1
-    assert follower.scheduler.take_caught() == 0
+    assert follower.scheduler.take_resync_hits() == 0
     bench.a_node("larger", cpu=3000)
     with patch.object(unblocker.Unblocker, "heard"):
         follower.work()
@@ -491,8 +491,8 @@ def test_what_only_the_resync_noticed_is_counted_and_what_was_woken_is_not() -> 
     bench.at += RESYNC_MS
     follower.work()
     assert len(placed_on(bench)) == 2
-    assert follower.scheduler.take_caught() == 1
-    assert follower.scheduler.take_caught() == 0
+    assert follower.scheduler.take_resync_hits() == 1
+    assert follower.scheduler.take_resync_hits() == 0
 
 
 def test_a_class_that_changes_wakes_its_requests_and_gives_them_their_new_place() -> None:
@@ -514,8 +514,8 @@ def test_a_node_that_is_left_alone_wakes_who_waits_for_it_when_it_is_tried_again
         attempt = follower.look()
         assert attempt is not None
         refused = RefusedPart(0, 0, Code.CAPACITY.value, "cpu")
-        follower.scheduler.lost(attempt, Code.CAPACITY, [refused], 0)
-        bench.at += 60_000 if not follower.scheduler.shunned.now else 30_000 - 1
+        follower.scheduler.on_refused(attempt, Code.CAPACITY, [refused], 0)
+        bench.at += 60_000 if not follower.scheduler.quarantine.now else 30_000 - 1
     assert follower.look() is None
     assert follower.codes() == [Code.NODE_UNAVAILABLE]
     bench.at += 1
@@ -548,7 +548,7 @@ def test_of_many_who_sleep_few_are_asked_at_once_and_all_in_the_end() -> None:
     count = 2 * unblocker.ASKED_MAX + 5
     many(bench, count)
     assert follower.work() == 0
-    assert len(follower.scheduler.queue.asleep) == count
+    assert len(follower.scheduler.queue.blocked) == count
     bench.a_node("large", cpu=1_000_000, memory=1 << 30)
     asked: list[object] = []
     filtered = selection.apply_filters
@@ -560,7 +560,7 @@ def test_of_many_who_sleep_few_are_asked_at_once_and_all_in_the_end() -> None:
     with patch.object(unblocker, "apply_filters", counted):
         follower.catch_up()
         assert len(asked) == unblocker.ASKED_MAX
-        assert len(follower.scheduler.queue.asleep) == count - unblocker.ASKED_MAX
+        assert len(follower.scheduler.queue.blocked) == count - unblocker.ASKED_MAX
         for left in (unblocker.ASKED_MAX, 5):
             before = len(asked)
             follower.scheduler.waking.ask(follower.state, follower.scheduler._filters, bench.at)
@@ -577,14 +577,14 @@ def test_a_look_ends_after_few_groups_that_found_no_node_and_the_next_goes_on() 
     follower.catch_up()
     scheduler, looks = follower.scheduler, 0
     while True:
-        before = len(scheduler.queue.asleep)
-        attempt, waits = scheduler.look(SchedulerView(follower.state, bench.at))
+        before = len(scheduler.queue.blocked)
+        attempt, waits = scheduler.run_cycle(SchedulerView(follower.state, bench.at))
         looks += 1
         assert attempt is None
-        assert len(waits) == len(scheduler.queue.asleep) - before <= RESTED_MAX
+        assert len(waits) == len(scheduler.queue.blocked) - before <= RESTED_MAX
         if not scheduler.has_more:
             break
-    assert len(scheduler.queue.asleep) == count
+    assert len(scheduler.queue.blocked) == count
     assert looks == 4
 
 

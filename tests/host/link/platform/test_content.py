@@ -176,7 +176,7 @@ def test_another_jurisdiction_of_the_region_is_told() -> None:
 def gathered_since(bench: PlatformBench, first: int, after: int = 0) -> ChangeBuffer:
     gathered = ChangeBuffer("eu")
     for changes in changes_of(bench, first):
-        gathered.hear(changes, after)
+        gathered.on_change(changes, after)
     return gathered
 
 

@@ -125,7 +125,7 @@ def test_a_follower_ships_nothing() -> None:
         platform = await world.a_platform()
         session = await joined(platform)
         follower = world.platform("p2")
-        await follower.ledger.durable.reach(platform.state.facts.seq, 5_000)
+        await follower.ledger.durable.wait_for(platform.state.facts.seq, 5_000)
         reply = await asked(follower, session)
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) == (503, "not-leading")
@@ -209,7 +209,7 @@ def test_a_full_list_comes_in_parts_of_one_moment_and_then_what_changed_meanwhil
             (True, 0, False), (True, 1, False), (True, 2, True), (False, 0, True),
         ]  # fmt: skip
         assert [ship.to for ship in ships[:3]] == [position] * 3
-        assert [message.whole for message in found] == [False, False, True, True]
+        assert [message.complete for message in found] == [False, False, True, True]
         assert objects(found[3]) == [("principal", "person/meanwhile")]
         assert ships[3].after == position
 
@@ -293,10 +293,10 @@ def signed(platform: PlatformServer, query: Query, cursor: int) -> str:
     return platform.evidence.sign(platform.state, place)
 
 
-def by(name: str, secret: str, place: LogPosition) -> str:
+def by(name: str, secret: str, position: LogPosition) -> str:
     """A proof of somebody who says to be the server of that name."""
-    raw = sign(SigningToken(name, secret), encode(("holdfast shipped 1", *astuple(place), name)))
-    return f"{place.term} {format_revision(place.cursor)} {name} {urlsafe_b64encode(raw).decode()}"
+    raw = sign(SigningToken(name, secret), encode(("holdfast shipped 1", *astuple(position), name)))
+    return f"{position.term} {format_revision(position.cursor)} {name} {urlsafe_b64encode(raw).decode()}"
 
 
 FAR = {"cursor": "999.0"}
@@ -332,7 +332,7 @@ def test_a_place_that_nobody_has_signed_is_refused_to_that_region_and_stops_nobo
         reply = await asked(platform, session, 0, {**FAR, "term": "7", "proof": FORGED[forged](platform)})
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) == (409, "diverged")
-        assert platform.ledger.meters.counted("shipping_unproven") == 1
+        assert platform.ledger.metrics.counted("shipping_unproven") == 1
         [warning] = platform.evidence.warnings(platform.state)
         assert "region eu asks for what follows log-platform:7:999" in warning
         await platform.put(a_principal("person/late"))
@@ -395,7 +395,7 @@ def test_far_behind_steps_are_cut_at_events_and_each_can_be_gone_on_from(monkeyp
         for message in whole:
             assert isinstance(message, Shipment)
             assert message.ship.after == cursor
-            assert message.whole == (message is whole[-1])
+            assert message.complete == (message is whole[-1])
             cursor = message.ship.to
             left = told[told.index(objects(message)[-1][1]) + 1 :]
             if left:
@@ -418,7 +418,7 @@ def test_a_step_that_would_be_too_large_for_a_record_is_cut_by_its_bytes(monkeyp
         found = await first_of(stream(platform, session, cursor), 3)
         assert [key for message in found for _, key in objects(message)] == names
         assert max(len(objects(message)) for message in found) == 2
-        assert [message.whole for message in found] == [False, False, True]
+        assert [message.complete for message in found] == [False, False, True]
 
     linked(story)
 
@@ -435,10 +435,10 @@ def test_a_step_may_be_as_large_as_a_record_takes_to_the_byte(
         [whole] = await first_of(stream(platform, session, cursor), 1)
         assert isinstance(whole, Shipment)
         monkeypatch.setattr(server, "STEP_BYTES", len(encode(replace(whole.ship, proof=""))) - short_by)
-        before = platform.ledger.meters.counted("shipping_objects")
+        before = platform.ledger.metrics.counted("shipping_objects")
         found = await first_of(stream(platform, session, cursor), len(counts))
         assert [len(objects(message)) for message in found] == counts
-        assert platform.ledger.meters.counted("shipping_objects") - before == 2
+        assert platform.ledger.metrics.counted("shipping_objects") - before == 2
 
     linked(story)
 
@@ -448,11 +448,11 @@ def test_what_is_gone_is_an_object_that_was_shipped_too() -> None:
         platform = await world.a_platform()
         session, ends = await joined(platform), platform.clock.wall() + 3_600_000
         uid = await platform.accept("person/root", OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", "a", ends))
-        cursor, before = head(platform), platform.ledger.meters.counted("shipping_objects")
+        cursor, before = head(platform), platform.ledger.metrics.counted("shipping_objects")
         await platform.accept("person/root", EndOverride(uid, "it is over"))
         [found] = await first_of(stream(platform, session, cursor), 1)
         assert objects(found) == [("override", str(uid))]
-        assert platform.ledger.meters.counted("shipping_objects") - before == 1
+        assert platform.ledger.metrics.counted("shipping_objects") - before == 1
 
     linked(story)
 
@@ -497,7 +497,7 @@ def test_a_stream_ends_with_the_session_that_asked_for_it() -> None:
         assert isinstance(await anext(messages), Shipment)
         await joined(platform)
         assert [message async for message in messages] == []
-        assert platform.ledger.meters.gauged("shipping_streams") == 0
+        assert platform.ledger.metrics.gauged("shipping_streams") == 0
 
     linked(story)
 
@@ -510,7 +510,7 @@ def test_a_stream_that_nobody_reads_any_more_leaves_no_subscription() -> None:
         messages = stream(platform, session, head(platform))
         assert isinstance(await anext(messages), LinkHeartbeat)
         await messages.aclose()
-        meters = platform.ledger.meters
+        meters = platform.ledger.metrics
         assert (meters.gauged("shipping_streams"), meters.gauged("watch_subscribers")) == (0, 0)
 
     linked(story)

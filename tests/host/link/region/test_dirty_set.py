@@ -47,7 +47,7 @@ def test_what_a_resync_finds_is_caught_unless_it_is_heard_of_before_long() -> No
         noticed.resync(state, ())
         for kind, key in ((WORKLOAD, 1), (GRANT, "quota/acme"), SUMMARY):
             noticed.looked_at(kind, key, 0, is_news=kind == WORKLOAD)
-        noticed.hear(state, heard, 500)
+        noticed.on_change(state, heard, 500)
         assert noticed.take_caught(CHANGES_MS - 1) == 0
         assert noticed.take_caught(CHANGES_MS) == (0 if heard else 1)
         noticed.take(10)
@@ -56,7 +56,7 @@ def test_what_a_resync_finds_is_caught_unless_it_is_heard_of_before_long() -> No
 def test_what_was_noticed_before_or_waits_for_a_time_is_not_caught_by_a_resync_that_comes_first() -> None:
     state, noticed = a_region(), DirtyObjects()
     noticed.look_again(1, at=90_000)
-    noticed.hear(state, ((GRANT, "quota/acme"),), 0)
+    noticed.on_change(state, ((GRANT, "quota/acme"),), 0)
     noticed.resync(state, ())
     for kind, key in ((WORKLOAD, 1), (GRANT, "quota/acme"), SUMMARY):
         noticed.looked_at(kind, key, 0, is_news=True)
@@ -76,9 +76,9 @@ def test_what_is_to_be_looked_at_again_is_when_its_time_has_come_to_the_millisec
 def test_an_assignment_that_changed_is_a_workload_to_look_at_while_it_is_there() -> None:
     bench, noticed = RegionBench(), DirtyObjects()
     work = bench.a_workload(count=1)
-    noticed.hear(bench.state, ((ASSIGNMENT, work.uid + 1), (NODE, work.uid)), 70)
+    noticed.on_change(bench.state, ((ASSIGNMENT, work.uid + 1), (NODE, work.uid)), 70)
     assert not noticed
-    noticed.hear(bench.state, ((ASSIGNMENT, work.uid),), 80)
+    noticed.on_change(bench.state, ((ASSIGNMENT, work.uid),), 80)
     assert noticed.take(10) == [(work.workload, 80)]
 
 
@@ -87,7 +87,7 @@ def test_an_account_above_its_target_or_noticed_before_is_not_caught_by_a_resync
     for number, account in enumerate(("quota/acme", "quota/fourth", "quota/other", "quota/third")):
         bench.ship(c.ShippedGrant(account, number + 1, ZERO, 10**14))
     noticed = DirtyObjects()
-    noticed.hear(bench.state, ((GRANT, "quota/acme"),), 0)
+    noticed.on_change(bench.state, ((GRANT, "quota/acme"),), 0)
     noticed.resync(bench.state, ("quota/other",))
     for account in ("quota/acme", "quota/fourth", "quota/other", "quota/third"):
         noticed.looked_at(GRANT, account, 0, is_news=True)

@@ -29,7 +29,7 @@ class Link:
             return 0
         until = self.wavering.waits_until(one, self.known, self.now)
         if not until:
-            self.wavering.tell(one, self.now)
+            self.wavering.report(one, self.now)
             self.known = one
             self.told.append(one)
         return until

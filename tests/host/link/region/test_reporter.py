@@ -618,18 +618,18 @@ def test_what_was_told_is_forgotten_when_the_platforms_log_is_another_or_lost_it
         return RevisionToken(log_id, 1, seq, b"digest")
 
     told = ReportedState()
-    assert told.hear(at("a", 5))
+    assert told.on_change(at("a", 5))
     told.of["summary",] = "something"
-    assert not told.hear(at("a", 5))
-    assert not told.hear(at("a", 9))
+    assert not told.on_change(at("a", 5))
+    assert not told.on_change(at("a", 9))
     assert told.of
     kept = told.of
-    assert told.hear(at("a", 8))
+    assert told.on_change(at("a", 8))
     assert not told.of
     kept["late",] = "an answer to what was said before"
     assert not told.of
     told.of["summary",] = "something"
-    assert told.hear(at("b", 20))
+    assert told.on_change(at("b", 20))
     assert not told.of
 
 

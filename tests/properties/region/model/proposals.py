@@ -196,10 +196,10 @@ def _is_member(model: Model, slot: Slot, group: str, tenant: str) -> bool:
 
 def _refuse_victims(model: Model, placement: c.SlotPlacement, assignment: Assignment, before: Model) -> Code | None:
     """Victims stand there already, wait for nobody, have no other heir, and may be stopped for this one."""
-    if len(set(placement.after)) < len(placement.after):
+    if len(set(placement.waits_for)) < len(placement.waits_for):
         return Code.MALFORMED
     costs: dict[int, int] = {}
-    for key in placement.after:
+    for key in placement.waits_for:
         victim = model.slots.get(key)
         if victim is None or victim.node != placement.node or not before.slots[key].node:
             return Code.NOT_FOUND
@@ -239,7 +239,7 @@ def _refuse_hold(model: Model, placement: c.SlotPlacement, assignment: Assignmen
 
 def _refuse_fit(model: Model, node: Node, placement: c.SlotPlacement, template: Template, *, firm: bool) -> Code | None:
     """What is left once the victims and the hold are gone is enough, of every resource, device and port."""
-    room, capacity = model.room(node.uid, placement.after, placement.hold), model.capacity(node)
+    room, capacity = model.room(node.uid, placement.waits_for, placement.hold), model.capacity(node)
     if not room.fits(amounts(template.need), capacity, firm=firm):
         return Code.CAPACITY
     devices, ports = placement.devices, placement.ports
@@ -265,9 +265,9 @@ def _take(
     """Take it all; and give it all back if protected tenants would be crowded out or nobody pays."""
     free, owed = model.free(), model.owed_to_others(assignment.tenant)
     before, hold = copy.copy(slot), model.holds.get(placement.hold)
-    stopped = {key: model.slots[key] for key in placement.after}
+    stopped = {key: model.slots[key] for key in placement.waits_for}
     slot.node, slot.devices, slot.ports = placement.node, placement.devices, placement.ports
-    slot.waits, slot.firm = placement.after, _firm(model, assignment)
+    slot.waits, slot.firm = placement.waits_for, _firm(model, assignment)
     slot.phase, slot.cause = (Phase.BOUND, "bound") if bind else (Phase.RESERVED, "placed")
     slot.detail = ""
     if hold is not None:

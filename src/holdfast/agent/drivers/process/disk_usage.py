@@ -37,12 +37,12 @@ REST = 10
 class DiskWatch:
     """Of one driver. A tenant whose folders take long to measure holds up no other one."""
 
-    def __init__(self, every_ms: int, folders: RunFolders, clock: Clock, calls: BlockingCalls, journal: Logger) -> None:
+    def __init__(self, every_ms: int, folders: RunFolders, clock: Clock, calls: BlockingCalls, logger: Logger) -> None:
         self._every_ms = every_ms
         self._folders = folders
         self._clock = clock
         self._calls = calls
-        self._journal = journal
+        self._logger = logger
         #: Those that are being measured, or were so a moment ago.
         self._measured: dict[GuardedRun, asyncio.Task[None]] = {}
 
@@ -68,14 +68,14 @@ class DiskWatch:
                 used = await self._calls.wait(f"the disk of user {record.uid}", lambda: used_bytes(folder))
                 if used is not None or held.live.state is not RunState.RUNNING:
                     break
-                self._journal.warning("not-measured", name=record.name, folder=folder)
+                self._logger.warning("not-measured", name=record.name, folder=folder)
                 await self._clock.sleep(self._every_ms)
             if held.live.state is RunState.RUNNING and (used is None or used > record.disk_bytes):
-                self._journal.warning("over-disk", name=record.name, used=used, limit=record.disk_bytes)
+                self._logger.warning("over-disk", name=record.name, used=used, limit=record.disk_bytes)
                 held.stop(0, ExitReason.DISK_UNKNOWN if used is None else ExitReason.OVER_DISK)
             await self._clock.sleep(REST * (self._clock.boot() - began))
         except OSError as error:  # of the machine, not of the replica: it cannot be tried
-            self._journal.warning("not-measured", name=record.name, folder=folder, why=error)
+            self._logger.warning("not-measured", name=record.name, folder=folder, why=error)
         finally:
             del self._measured[held]
 

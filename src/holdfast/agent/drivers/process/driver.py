@@ -63,7 +63,7 @@ class ProcessDriver:
         self._settings = settings
         self._clock = clock
         self._calls = BlockingCalls(clock)
-        self._journal = Logger("agent.process", folder=settings.folder)
+        self._logger = Logger("agent.process", folder=settings.folder)
         root = Path(settings.folder)
         self._folders = RunFolders(root, settings.logs_kept)
         self._cgroups = Cgroups(Path(settings.cgroup_root), root)
@@ -72,7 +72,7 @@ class ProcessDriver:
         self._starting: set[RunKey] = set()
         #: Those whose guards are being called.
         self._finding: set[GuardedRun] = set()
-        self._disk = DiskWatch(settings.disk_ms, self._folders, clock, self._calls, self._journal)
+        self._disk = DiskWatch(settings.disk_ms, self._folders, clock, self._calls, self._logger)
         #: Something was moved away that is to be removed.
         self._left = asyncio.Event()
         self._changed = asyncio.Event()
@@ -113,7 +113,7 @@ class ProcessDriver:
         """What is limited here, how, and what is not."""
         return capabilities_of(self._cgroups, self._no_namespaces)
 
-    def lives(self) -> Sequence[RunStatus]:
+    def runs(self) -> Sequence[RunStatus]:
         """What there is, by binding."""
         return [held.live for _, held in sorted(self._held.items())]
 
@@ -161,7 +161,7 @@ class ProcessDriver:
             await self._calls.wait(FOLDER, lambda: self._clear_away(held.record))
             self._left.set()
         except OSError as error:  # it stays in the way of the same binding, and of nobody else
-            self._journal.warning("not-cleared-away", name=held.live.name, why=error)
+            self._logger.warning("not-cleared-away", name=held.live.name, why=error)
 
     async def changed(self) -> None:
         """Return when something has changed since this returned last."""
@@ -192,7 +192,7 @@ class ProcessDriver:
         """End what runs in a cgroup of ours without a folder: nobody could say of it that it is there."""
         for groups in self._cgroups.strays(known):
             if kernel.members(groups):
-                self._journal.warning("stray", groups=groups, then="what runs there is ended")
+                self._logger.warning("stray", groups=groups, then="what runs there is ended")
             for _ in range(STRAY_LOOKS):  # what was killed and is not gone by then runs none of its own code any more
                 if not kernel.members(groups):
                     break
@@ -205,7 +205,7 @@ class ProcessDriver:
         try:
             record = await self._begun_in(folder)
         except UnreadableGuardFile as error:
-            self._journal.warning("record-unreadable", slot=folder.name, why=error, then="what runs there is ended")
+            self._logger.warning("record-unreadable", slot=folder.name, why=error, then="what runs there is ended")
             record = self._made_up(folder)
             await self._hold(record, folder)
             await self.stop(*record.binding, 0)
@@ -227,10 +227,10 @@ class ProcessDriver:
         finally:
             self._finding.discard(held)
         if not is_there:
-            self._journal.warning("guard-gone", name=held.live.name, guard=held.record.guard.pid)
+            self._logger.warning("guard-gone", name=held.live.name, guard=held.record.guard.pid)
             self._begin(retry_until_able(self._clock, held.clear), self._tasks)
         elif held.is_silent:
-            self._journal.warning("guard-silent", name=held.live.name, guard=held.record.guard.pid)
+            self._logger.warning("guard-silent", name=held.live.name, guard=held.record.guard.pid)
 
     async def _start(self, work: RunSpec) -> None:
         work = limited(work, self._cgroups.controllers, self._settings)
@@ -347,7 +347,7 @@ class ProcessDriver:
             for held in list(self._held.values()):
                 with suppress(OSError):  # without a descriptor left: until the next look
                     if held.hasten(self._clock.boot(), patience_ms):
-                        self._journal.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
+                        self._logger.warning("guard-hung", name=held.live.name, guard=held.record.guard.pid)
                 if held.is_out_of_reach and held not in self._finding:
                     self._begin(self._find(held), self._tasks)
 
@@ -357,7 +357,7 @@ class ProcessDriver:
             await self._left.wait()
             self._left.clear()
             for error in await self._calls.wait(GONE, self._folders.empty_gone):
-                self._journal.warning("not-removed", why=error)
+                self._logger.warning("not-removed", why=error)
 
     async def _remember_users(self) -> None:
         """Whoever was given a number and still runs has it, should the machine have forgotten."""
@@ -371,11 +371,11 @@ class ProcessDriver:
                 lambda: self._tenants.remember((one.uid, one.tenant) for one in records),
             )
         except (CannotStart, Hangs) as error:
-            self._journal.warning("users-unknown", why=error)
+            self._logger.warning("users-unknown", why=error)
             return
         for record in records:
             if record.uid in clash:
-                self._journal.warning("user-shared", name=record.name, user=record.uid, then="it is ended")
+                self._logger.warning("user-shared", name=record.name, user=record.uid, then="it is ended")
                 await self.stop(*record.binding, 0)
 
     def _begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
@@ -389,4 +389,4 @@ class ProcessDriver:
         """A failure that nobody waits for must not pass in silence; a start that cannot be is its caller's."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, CannotStart):
-            self._journal.error("task-failed", error)
+            self._logger.error("task-failed", error)

@@ -34,12 +34,14 @@ def is_by_id(kind: ResourceKind, state: Any) -> bool:
     return kind.name not in (*_NOT_BY_ID, *_BY_UID) and not (kind.name == "Override" and isinstance(state, RegionState))
 
 
-def affected_keys(kind: ResourceKind, book: LedgerDefinition[Any], state: Any, change: ChangeEvent) -> Iterable[Any]:
+def affected_keys(
+    kind: ResourceKind, definition: LedgerDefinition[Any], state: Any, change: ChangeEvent
+) -> Iterable[Any]:
     """The keys of the rows that this change concerns, as far as this kind goes."""
     event = change.event
     if kind.name in ("Replica", "Endpoint"):
         return _slots(event) or (_on_node(state, event) if kind.name == "Endpoint" else [])
-    keys = book.keys[type(event)](event, change.revision)
+    keys = definition.keys[type(event)](event, change.revision)
     if kind.name == "SchedulingRequest":
         return _requests(state, [uid for word, uid in keys if word == "workload"])
     if kind.name == "Breach":

@@ -25,45 +25,45 @@ from holdfast.host.errors import OutcomeUnknown, Unavailable
 from holdfast.host.ports.transport import Reply
 
 
-async def batch(desk: ServerContext, call: ApiRequest) -> Reply:
+async def batch(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Many objects, judged in order, each by itself."""
     key = require_idempotency_key(call)
     if call.header("if-match") or call.header("if-none-match"):
         raise ApiError(problem("unreadable", "a batch has no condition: each document names its metadata.revision"))
     body = call.json()
     items = body.get("items") if isinstance(body, dict) and set(body) <= {"items"} else None
-    most = desk.limits.batch_items
+    most = ctx.limits.batch_items
     if not isinstance(items, list) or not 1 <= len(items) <= most:
         raise ApiError(
             invalid_problem([FieldError("/items", f"a batch is {{items: [...]}} with 1 to {most} documents")])
         )
     keys = [f"{key}.{number}" for number in range(len(items))]
-    check_rate(desk, call, *keys)
-    made = [_prepare(desk, call, item, one) for item, one in zip(items, keys, strict=True)]
+    check_rate(ctx, call, *keys)
+    made = [_prepare(ctx, call, item, one) for item, one in zip(items, keys, strict=True)]
     if call.is_dry_run():
-        return json_reply({"items": _dry_run(desk, call, made)})
+        return json_reply({"items": _dry_run(ctx, call, made)})
     # All of them wait in one lane, in this order, so they are judged in this order, most of them in one commit.
-    return json_reply({"items": list(await asyncio.gather(*[_submit(desk, call, one) for one in made]))})
+    return json_reply({"items": list(await asyncio.gather(*[_submit(ctx, call, one) for one in made]))})
 
 
 _Prepared = tuple[ResourceKind, str, Envelope[Any]] | Problem
 
 
-def _prepare(desk: ServerContext, call: ApiRequest, item: Any, key: str) -> _Prepared:
+def _prepare(ctx: ServerContext, call: ApiRequest, item: Any, key: str) -> _Prepared:
     try:
         sent = parse_object(item)
         kind, name = kind_of_object(sent)
-        command = put_command(Redaction(call.caller, desk.state), desk.state, kind, sent)
-        return kind, name, make_envelope(desk, call, command, key, sent.meta.revision)
+        command = put_command(Redaction(call.caller, ctx.state), ctx.state, kind, sent)
+        return kind, name, make_envelope(ctx, call, command, key, sent.meta.revision)
     except InvalidDocument as error:
         return invalid_problem(error.faults)
     except ApiError as error:
         return error.problem
 
 
-def _dry_run(desk: ServerContext, call: ApiRequest, made: list[_Prepared]) -> list[Any]:
+def _dry_run(ctx: ServerContext, call: ApiRequest, made: list[_Prepared]) -> list[Any]:
     """What would become of them, each judged on top of those before it."""
-    tried = desk.ledger.try_out(*[one[2] for one in made if not isinstance(one, Problem)])
+    tried = ctx.ledger.dry_run(*[one[2] for one in made if not isinstance(one, Problem)])
     answers = iter(tried.answers)
     return [
         _render_refusal(one)
@@ -73,17 +73,17 @@ def _dry_run(desk: ServerContext, call: ApiRequest, made: list[_Prepared]) -> li
     ]
 
 
-async def _submit(desk: ServerContext, call: ApiRequest, one: _Prepared) -> Any:
+async def _submit(ctx: ServerContext, call: ApiRequest, one: _Prepared) -> Any:
     if isinstance(one, Problem):
         return _render_refusal(one)
     kind, name, made = one
     try:
-        found = await desk.ledger.submit(made)
+        found = await ctx.ledger.submit(made)
     except OutcomeUnknown as error:
         return {"outcome": "unknown", "problem": from_error(error, lane="operators")}
     except Unavailable as error:
         return _render_refusal(from_error(error, lane="operators"))
-    return _render_outcome(call, kind, desk.state, name, found)
+    return _render_outcome(call, kind, ctx.state, name, found)
 
 
 def _render_outcome(call: ApiRequest, kind: ResourceKind, state: Any, name: str, found: SubmitResult) -> Any:

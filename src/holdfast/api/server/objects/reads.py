@@ -20,15 +20,15 @@ from holdfast.host.errors import show_token
 from holdfast.host.ports.transport import Reply
 
 
-def require_read_access(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> None:
+def require_read_access(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> None:
     """Deny what this caller may not read at all, and on a ledger that has no such kind."""
-    ledger = desk.state.facts.ledger
+    ledger = ctx.state.facts.ledger
     if ledger.partition("/")[0] not in kind.ledger:
         hint = "ask a region: holdfast get --region NAME" if "region" in kind.ledger else "ask the platform"
         raise ApiError(problem("no-such-route", f"{kind.plural} are not kept by {ledger}: {hint}"))
     refused = refuse_reading(call.caller, ledger, kind.plural)
     if refused is not None:
-        raise ApiError(desk.deny(call, refused))
+        raise ApiError(ctx.deny(call, refused))
 
 
 def validate_watch_params(call: ApiRequest) -> None:
@@ -47,15 +47,15 @@ def list_scope(call: ApiRequest, kind: ResourceKind) -> tuple[str, tuple[LabelTe
     return tenant, (*terms, LabelTerm("workload", name, True))
 
 
-async def get(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
+async def get(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
     """One object."""
-    require_read_access(desk, call, kind)
+    require_read_access(ctx, call, kind)
     validate_watch_params(call)
     if kind.tenanted:
         refused = refuse_tenant(call.caller, call.rest[0])
         if refused is not None:
-            raise ApiError(desk.deny(call, refused, call.rest[0]))
-    view = await desk.view(call)
+            raise ApiError(ctx.deny(call, refused, call.rest[0]))
+    view = await ctx.view(call)
     name = "/".join(call.rest)
     found, redaction = find_row(kind, view.state, name), Redaction(call.caller, view.state)
     if found is None or not redaction.shows(kind, *found):
@@ -64,32 +64,32 @@ async def get(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Repl
     return json_reply(tree, (("etag", f'"{tree["metadata"].get("revision", "")}"'),))
 
 
-async def list_objects(desk: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots) -> Reply:
+async def list_objects(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots) -> Reply:
     """Many objects, in pages that all show one moment."""
-    require_read_access(desk, call, kind)
+    require_read_access(ctx, call, kind)
     validate_watch_params(call)
     tenant, _ = list_scope(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
-        raise ApiError(desk.deny(call, refused, tenant))
-    full = desk.lists.take(call.caller.actor)
+        raise ApiError(ctx.deny(call, refused, tenant))
+    full = ctx.lists.acquire(call.caller.actor)
     if full is not None:
         raise ApiError(full)
     try:
-        return await _page(desk, call, kind, pages, tenant)
+        return await _page(ctx, call, kind, pages, tenant)
     finally:
-        desk.lists.leave(call.caller.actor)
+        ctx.lists.release(call.caller.actor)
 
 
-async def _page(desk: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots, tenant: str) -> Reply:
-    limit = call.count("limit", desk.limits.list_items, desk.limits.list_items)
+async def _page(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, pages: ListSnapshots, tenant: str) -> Reply:
+    limit = call.count("limit", ctx.limits.list_items, ctx.limits.list_items)
     # With all that the caller may: a page is not shown to whoever has become somebody else since the first.
     chosen = tenant, call.query("selector"), call.query("workload")
     asked = (call.caller.actor, call.caller.principal.spec, kind.plural, *chosen)
     if call.query("continue"):
         listing, number, place = pages.take(call.query("continue"), asked)
     else:
-        listing, number, place = await _begin(desk, call, kind, tenant, asked), 0, 0
+        listing, number, place = await _begin(ctx, call, kind, tenant, asked), 0, 0
     page, left = listing.rows[place : place + limit], len(listing.rows) - place - limit
     # What is shown in several turns is shown from a fork: of one moment, as everything in a list is.
     if not listing.is_fork and (left > 0 or len(page) > table_scan.OBJECTS_PER_TURN):
@@ -107,10 +107,10 @@ async def _page(desk: ServerContext, call: ApiRequest, kind: ResourceKind, pages
 
 
 async def _begin(
-    desk: ServerContext, call: ApiRequest, kind: ResourceKind, tenant: str, asked: tuple[object, ...]
+    ctx: ServerContext, call: ApiRequest, kind: ResourceKind, tenant: str, asked: tuple[object, ...]
 ) -> ListSnapshot:
     _, terms = list_scope(call, kind)
-    view = await desk.view(call)
+    view = await ctx.view(call)
     is_large = table_scan.is_large(kind, view.state)
     fork = view.state.fork() if is_large else view.state
     redaction = Redaction(call.caller, fork)

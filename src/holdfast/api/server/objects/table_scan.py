@@ -70,7 +70,7 @@ async def render_in_parts(found: list[KeyedRow], show: Callable[[Any, Any], Any]
 
 async def release_fork(fork: LedgerState) -> None:
     """Free a fork in parts."""
-    for _ in fork.let_go():
+    for _ in fork.release():
         await asyncio.sleep(0)
 
 

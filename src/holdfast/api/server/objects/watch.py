@@ -43,33 +43,33 @@ def watch_interest(kind: ResourceKind, call: ApiRequest, state: Any, kinds: Mapp
     return filter_for(*(word for word in (kind.key, *kind.also) if word in kinds))
 
 
-async def watch(desk: ServerContext, call: ApiRequest, kind: ResourceKind, lines: WatchEventCache) -> StreamReply:
+async def watch(ctx: ServerContext, call: ApiRequest, kind: ResourceKind, lines: WatchEventCache) -> StreamReply:
     """The stream of one kind's changes."""
-    require_read_access(desk, call, kind)
+    require_read_access(ctx, call, kind)
     tenant, _ = list_scope(call, kind)
     refused = refuse_tenant(call.caller, tenant)
     if refused is not None:
-        raise ApiError(desk.deny(call, refused, tenant))
+        raise ApiError(ctx.deny(call, refused, tenant))
     chosen = WatchScope(call, kind)
     call.count("limit", 1, 1)  # not for a watch, and not to be wrong either
     if call.since() is not None and call.flag("initial"):
         raise ApiError(problem("unreadable", "initial lists what is there now: it goes without since"))
-    return await person_stream(desk.watches, call, desk.no_longer, _open_watch(desk, call, chosen, lines))
+    return await person_stream(ctx.watches, call, ctx.no_longer, _open_watch(ctx, call, chosen, lines))
 
 
-async def _open_watch(desk: ServerContext, call: ApiRequest, chosen: WatchScope, lines: WatchEventCache) -> StreamReply:
+async def _open_watch(ctx: ServerContext, call: ApiRequest, chosen: WatchScope, lines: WatchEventCache) -> StreamReply:
     since = call.since()
-    await desk.view(call)
-    wanted = watch_interest(chosen.kind, call, desk.state, desk.ledger.book.kinds)
-    subscription = await desk.ledger.watch(wanted, since, call.timeout_ms)
+    await ctx.view(call)
+    wanted = watch_interest(chosen.kind, call, ctx.state, ctx.ledger.definition.kinds)
+    subscription = await ctx.ledger.watch(wanted, since, call.timeout_ms)
     try:
-        chosen.begin(desk.state, resumes=since is not None)
-        beginning = InitialObjects(desk, call, chosen)
+        chosen.begin(ctx.state, resumes=since is not None)
+        beginning = InitialObjects(ctx, call, chosen)
     except BaseException:
         subscription.close()
         raise
-    desk.watchers.add(subscription)
-    messages = _stream_events(desk, chosen, subscription, beginning, lines)
+    ctx.watchers.add(subscription)
+    messages = _stream_events(ctx, chosen, subscription, beginning, lines)
     await anext(messages)  # begun: whoever closes it unread ends its subscription, too
     return StreamReply(messages)
 
@@ -81,20 +81,20 @@ class InitialObjects:
     as that takes it has a place among the lists: a fork keeps what has changed since.
     """
 
-    def __init__(self, desk: ServerContext, call: ApiRequest, chosen: WatchScope) -> None:
+    def __init__(self, ctx: ServerContext, call: ApiRequest, chosen: WatchScope) -> None:
         self._chosen = chosen
         self._initial = initial = call.flag("initial")
         self._fork: Any = None
         self._leave: Callable[[], None] | None = None
         self._ready: list[Any] = []
-        state, kind = desk.state, chosen.kind
+        state, kind = ctx.state, chosen.kind
         if not chosen.needs_rows(initial=initial):
             found = chosen.named(state)
         elif table_scan.is_large(kind, state):
-            full = desk.lists.take(call.caller.actor)
+            full = ctx.lists.acquire(call.caller.actor)
             if full is not None:
                 raise ApiError(full)
-            self._leave = lambda: desk.lists.leave(call.caller.actor)
+            self._leave = lambda: ctx.lists.release(call.caller.actor)
             self._fork = state.fork()
             return
         else:
@@ -125,7 +125,7 @@ class InitialObjects:
 
 
 async def _stream_events(
-    desk: ServerContext,
+    ctx: ServerContext,
     chosen: WatchScope,
     subscription: Subscription,
     beginning: InitialObjects,
@@ -144,21 +144,21 @@ async def _stream_events(
             except StopAsyncIteration:
                 return
             except StoreError:
-                await desk.clock.sleep(RETRY_MS)
+                await ctx.clock.sleep(RETRY_MS)
                 continue
-            for line in _batch_events(desk, chosen, changes, lines):
+            for line in _batch_events(ctx, chosen, changes, lines):
                 yield line
     except (ListAgain, Unavailable) as error:
         yield error_event(from_error(error))
     finally:
         beginning.close()
-        desk.watchers.leave(subscription)
+        ctx.watchers.leave(subscription)
         subscription.close()
 
 
-def _batch_events(desk: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: WatchEventCache) -> list[bytes]:
+def _batch_events(ctx: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: WatchEventCache) -> list[bytes]:
     """The lines of one batch, each object once, at its last change; or a bookmark."""
-    kind, state, token, book = chosen.kind, desk.state, changes.token, desk.ledger.book
+    kind, state, token, book = chosen.kind, ctx.state, changes.token, ctx.ledger.definition
     known = lines.told(chosen.asked, state, token)
     if known is not None and chosen.has(known[0]):
         return known[1]

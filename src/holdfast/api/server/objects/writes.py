@@ -41,10 +41,10 @@ def invalid_problem(faults: Sequence[FieldError]) -> Problem:
     return problem("invalid", f"{first.pointer or '/'}: {first.message}", errors=details)
 
 
-def make_envelope(desk: ServerContext, call: ApiRequest, command: Any, key: str, expect: Revision) -> Envelope[Any]:
+def make_envelope(ctx: ServerContext, call: ApiRequest, command: Any, key: str, expect: Revision) -> Envelope[Any]:
     """The command as its sender's, with the revision that the sender expects: the ledger judges it."""
     sent = call.header("holdfast-sent")
-    at = desk.now()
+    at = ctx.now()
     if sent:
         said = parse_instant(sent)
         if said is None:
@@ -63,23 +63,23 @@ def require_idempotency_key(call: ApiRequest) -> str:
     return key
 
 
-async def put(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
+async def put(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
     """Create or change one object."""
     key = require_idempotency_key(call)
-    check_rate(desk, call, key)
+    check_rate(ctx, call, key)
     try:
         sent = parse_object(apply_path_identity(call, kind, call.json()))
     except InvalidDocument as error:
         raise ApiError(invalid_problem(error.faults)) from None
     name = "/".join(call.rest)
     expect, conditional = preconditions(call, sent)
-    command = put_command(Redaction(call.caller, desk.state), desk.state, kind, sent)
-    made = make_envelope(desk, call, command, key, expect)
+    command = put_command(Redaction(call.caller, ctx.state), ctx.state, kind, sent)
+    made = make_envelope(ctx, call, command, key, expect)
     if call.is_dry_run():
-        tried = desk.ledger.try_out(made)
+        tried = ctx.ledger.dry_run(made)
         found, state = tried.answers[0], tried.state
     else:
-        found, state = await desk.ledger.submit(made), desk.state
+        found, state = await ctx.ledger.submit(made), ctx.state
     tree, outcome, headers = write_outcome(call, kind, state, name, found, conditional=conditional)
     return json_reply(tree, (("holdfast-outcome", outcome), *headers), 201 if outcome == "created" else 200)
 
@@ -163,20 +163,20 @@ def _deleted_object(kind: ResourceKind, path: str) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata}
 
 
-async def delete(desk: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
+async def delete(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> Reply:
     """Ask for the end of one object. It is answered as it is then: gone, or waiting for its finalizers."""
     key = require_idempotency_key(call)
-    check_rate(desk, call, key)
+    check_rate(ctx, call, key)
     name = "/".join(call.rest)
-    before = find_row(kind, desk.state, name)
+    before = find_row(kind, ctx.state, name)
     expect, conditional = preconditions(call, None)
-    made = make_envelope(desk, call, delete_command(kind, call.rest), key, expect)
-    tree = _visible_object(Redaction(call.caller, desk.state), kind, before)
+    made = make_envelope(ctx, call, delete_command(kind, call.rest), key, expect)
+    tree = _visible_object(Redaction(call.caller, ctx.state), kind, before)
     if call.is_dry_run():
-        tried = desk.ledger.try_out(made)
+        tried = ctx.ledger.dry_run(made)
         found, state = tried.answers[0], tried.state
     else:
-        found, state = await desk.ledger.submit(made), desk.state
+        found, state = await ctx.ledger.submit(made), ctx.state
     redaction = Redaction(call.caller, state)
     if isinstance(found, Refused):
         refused = redaction.refused(found, by_number=False)
@@ -197,20 +197,20 @@ def _visible_object(redaction: Redaction, kind: ResourceKind, found: KeyedRow | 
     return redaction.tree(kind, *found) if found is not None and redaction.shows(kind, *found) else None
 
 
-async def command(desk: ServerContext, call: ApiRequest) -> Reply:
+async def command(ctx: ServerContext, call: ApiRequest) -> Reply:
     """A command by its name, with its fields as the body."""
     key = require_idempotency_key(call)
-    check_rate(desk, call, key)
+    check_rate(ctx, call, key)
     tag = "/".join(call.rest)
     expect, conditional = preconditions(call, None)
     try:
         tree = call.json() if call.request.body else {}
-        made = make_envelope(desk, call, command_of(desk.ledger.book.name, tag, tree), key, expect)
+        made = make_envelope(ctx, call, command_of(ctx.ledger.definition.name, tag, tree), key, expect)
     except InvalidDocument as error:
         raise ApiError(invalid_problem(error.faults)) from None
-    found = desk.ledger.try_out(made).answers[0] if call.is_dry_run() else await desk.ledger.submit(made)
+    found = ctx.ledger.dry_run(made).answers[0] if call.is_dry_run() else await ctx.ledger.submit(made)
     if isinstance(found, Refused):
-        refused = Redaction(call.caller, desk.state).refused(found, by_number=by_number(made.command))
+        refused = Redaction(call.caller, ctx.state).refused(found, by_number=by_number(made.command))
         raise ApiError(from_refusal(refused, lane="operators", conditional=conditional))
     repeated = isinstance(found, Repeated)
     headers: Pairs = (("holdfast-repeated", "true"),) if repeated else ()

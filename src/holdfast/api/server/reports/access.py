@@ -13,7 +13,7 @@ from holdfast.core.model.objects.principals import Permission
 from holdfast.host.ports.transport import Reply
 
 
-async def whoami(desk: ServerContext, call: ApiRequest) -> Reply:
+async def whoami(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Who asks, as this server knows it."""
     caller = call.caller
     scope = caller.principal.spec.scope
@@ -29,7 +29,7 @@ async def whoami(desk: ServerContext, call: ApiRequest) -> Reply:
     return json_reply(found)
 
 
-async def can_i(desk: ServerContext, call: ApiRequest) -> Reply:
+async def can_i(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Whether the caller might send a command, or has a right, as far as rights and scopes go."""
     body = call.json()
     known = ("command", "right", "tenant", "region", "node")
@@ -37,11 +37,11 @@ async def can_i(desk: ServerContext, call: ApiRequest) -> Reply:
         raise ApiError(problem("unreadable", f"a question has the fields {', '.join(known)}, all text"))
     if ("command" in body) == ("right" in body):
         raise ApiError(problem("unreadable", "name either a command or a right"))
-    why = _denial_reason(desk, call, body)
+    why = _denial_reason(ctx, call, body)
     return json_reply({"allowed": not why, "why": why})
 
 
-def _denial_reason(desk: ServerContext, call: ApiRequest, body: dict[str, str]) -> str:
+def _denial_reason(ctx: ServerContext, call: ApiRequest, body: dict[str, str]) -> str:
     caller = call.caller
     if "right" in body:
         if body["right"] not in list(Permission):
@@ -49,7 +49,7 @@ def _denial_reason(desk: ServerContext, call: ApiRequest, body: dict[str, str]) 
         if body["right"] not in caller.principal.spec.rights:
             return f"{caller.actor} does not have the right {body['right']}"
     else:
-        rule = rule_of(desk.ledger.book, body["command"])
+        rule = rule_of(ctx.ledger.definition, body["command"])
         if rule is None:
             raise ApiError(problem("unreadable", f"no command {body['command'][:80]!r}"))
         if caller.kind not in rule.owners:

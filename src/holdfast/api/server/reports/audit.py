@@ -38,40 +38,40 @@ FRESH_MS = 2_000
 NOBODY = "/"
 
 
-async def audit(desk: ServerContext, call: ApiRequest) -> Reply:
+async def audit(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The newest entries that the caller may see and asked for; `continue` goes on further back."""
-    refused = refuse_audit(call.caller, desk.state.facts.ledger)
+    refused = refuse_audit(call.caller, ctx.state.facts.ledger)
     if refused is not None:
-        raise ApiError(desk.deny(call, refused))
-    asked = _parse_query(desk, call)
-    if desk.audit is None:
-        raise ApiError(problem("unavailable", f"{desk.ledger.identity.server} keeps no audit"))
-    full = desk.lists.take(call.caller.actor)
+        raise ApiError(ctx.deny(call, refused))
+    asked = _parse_query(ctx, call)
+    if ctx.audit is None:
+        raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} keeps no audit"))
+    full = ctx.lists.acquire(call.caller.actor)
     if full is not None:
         raise ApiError(full)
     try:
-        page = await _find_entries(desk, call, desk.audit, asked)
+        page = await _find_entries(ctx, call, ctx.audit, asked)
         items = []
         for number, entry in enumerate(page.items, 1):
-            items.append(_render_entry(desk, call, entry))
+            items.append(_render_entry(ctx, call, entry))
             if number % ENTRIES_PER_TURN == 0:
                 await asyncio.sleep(0)
     finally:
-        desk.lists.leave(call.caller.actor)
+        ctx.lists.release(call.caller.actor)
     more = {"continue": f"{page.going_on[0]}.{page.going_on[1]}"} if page.going_on is not None else {}
     return json_reply({"kind": "AuditList", "items": items, "metadata": more})
 
 
-def _parse_query(desk: ServerContext, call: ApiRequest) -> AuditIndexQuery:
+def _parse_query(ctx: ServerContext, call: ApiRequest) -> AuditIndexQuery:
     said = dict(reversed(call.request.query))
     since = parse_instant(said["since"]) if "since" in said else 0
     parts = said["continue"].split(".") if "continue" in said else []
     if since is None or len(parts) not in (0, 2) or not all(_is_number(part) for part in parts):
         raise ApiError(problem("unreadable", "since is a time in RFC 3339, and continue what an answer gave"))
-    redaction, actor = Redaction(call.caller, desk.state), call.query("actor")
+    redaction, actor = Redaction(call.caller, ctx.state), call.query("actor")
     tenant = redaction.tenant
-    principals = desk.state.principals.unordered() if tenant else ()
-    own = [name for name, _ in principals if principal_tenant(desk.state, name) == tenant]
+    principals = ctx.state.principals.unordered() if tenant else ()
+    own = [name for name, _ in principals if principal_tenant(ctx.state, name) == tenant]
     return AuditIndexQuery(
         since=since,
         # One that is not shown is not looked for either: no entry has it.
@@ -89,8 +89,8 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 16
 
 
-async def _find_entries(desk: ServerContext, call: ApiRequest, kept: AuditIndex, asked: AuditIndexQuery) -> AuditPage:
-    view, (level, _) = await desk.view(call), call.level()
+async def _find_entries(ctx: ServerContext, call: ApiRequest, kept: AuditIndex, query: AuditIndexQuery) -> AuditPage:
+    view, (level, _) = await ctx.view(call), call.level()
     patience = call.timeout_ms * 4 // 5  # that it was not reached is an answer, too, and has to be given in time
     try:
         await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
@@ -98,13 +98,13 @@ async def _find_entries(desk: ServerContext, call: ApiRequest, kept: AuditIndex,
         if level is not ReadLevel.ANY:
             raise
     try:
-        return await kept.find(asked)
+        return await kept.find(query)
     except StoreError as error:
         raise ApiError(problem("unavailable", f"the audit cannot be read: {error}")) from error
 
 
-def _render_entry(desk: ServerContext, call: ApiRequest, entry: AuditEntry) -> dict[str, Any]:
-    redaction = Redaction(call.caller, desk.state)
+def _render_entry(ctx: ServerContext, call: ApiRequest, entry: AuditEntry) -> dict[str, Any]:
+    redaction = Redaction(call.caller, ctx.state)
     found = {
         "at": show_instant(entry.at),
         "actor": redaction.words(entry.actor),
@@ -114,7 +114,7 @@ def _render_entry(desk: ServerContext, call: ApiRequest, entry: AuditEntry) -> d
     }
     done = entry.done()
     if done is not None:
-        found["body"] = redaction.words(_command(desk, call, done.body))
+        found["body"] = redaction.words(_command(ctx, call, done.body))
         more = {"expected": _expected(done.expect) if done.expect else "", "via": done.via}
         return found | {name: said for name, said in more.items() if said}
     return found | {"tenant": entry.tenant, "count": entry.denied().count}
@@ -125,8 +125,8 @@ def _expected(expect: Revision) -> str:
     return {ABSENT: "none", PRESENT: "*"}.get(expect) or show_revision(expect)
 
 
-def _command(desk: ServerContext, call: ApiRequest, body: bytes) -> Any:
+def _command(ctx: ServerContext, call: ApiRequest, body: bytes) -> Any:
     """The command as it was sent, in the words of documents. What this version cannot read is left out, and what is a
     tenant's own to whoever may not see that tenant: that it was done is theirs to know, and what it holds is not."""
-    found = desk.ledger.book.envelopes.command(body)
+    found = ctx.ledger.definition.envelopes.command(body)
     return None if found is None or not sees(call.caller, tenant_of(found)) else render_command(found)

@@ -39,30 +39,30 @@ ITEMS_MAX = 500
 FRESH_MS = 2_000
 
 
-async def decisions(desk: ServerContext, call: ApiRequest) -> Reply:
+async def decisions(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The newest that the caller may see and asked for; `continue` goes on further back."""
-    refused = refuse_reading(call.caller, desk.state.facts.ledger, "decisions")
+    refused = refuse_reading(call.caller, ctx.state.facts.ledger, "decisions")
     if refused is not None:
-        raise ApiError(desk.deny(call, refused))
-    asked = _parse_query(desk, call)
+        raise ApiError(ctx.deny(call, refused))
+    asked = _parse_query(ctx, call)
     denied = refuse_tenant(call.caller, asked.tenant)
     if denied is not None:
-        raise ApiError(desk.deny(call, denied, asked.tenant))
-    if desk.decisions is None:
-        raise ApiError(problem("unavailable", f"{desk.ledger.identity.server} keeps no decisions"))
-    full = desk.lists.take(call.caller.actor)
+        raise ApiError(ctx.deny(call, denied, asked.tenant))
+    if ctx.decisions is None:
+        raise ApiError(problem("unavailable", f"{ctx.ledger.identity.server} keeps no decisions"))
+    full = ctx.lists.acquire(call.caller.actor)
     if full is not None:
         raise ApiError(full)
     try:
-        return _render_page(desk, call, await _find_decisions(desk, call, desk.decisions, asked))
+        return _render_page(ctx, call, await _find_decisions(ctx, call, ctx.decisions, asked))
     finally:
-        desk.lists.leave(call.caller.actor)
+        ctx.lists.release(call.caller.actor)
 
 
 async def _find_decisions(
-    desk: ServerContext, call: ApiRequest, kept: DecisionIndex, asked: DecisionQuery
+    ctx: ServerContext, call: ApiRequest, kept: DecisionIndex, query: DecisionQuery
 ) -> DecisionPage:
-    view, (level, _) = await desk.view(call), call.level()
+    view, (level, _) = await ctx.view(call), call.level()
     patience = call.timeout_ms * 4 // 5  # that it was not reached is an answer, too, and has to be given in time
     try:
         await kept.reach(view.token.seq, patience if level is not ReadLevel.ANY else min(FRESH_MS, patience))
@@ -72,34 +72,34 @@ async def _find_decisions(
     if not sees_everything(call.caller):
         if not call.caller.tenant():
             return DecisionPage((), IndexPosition())
-        asked = replace(asked, tenant=call.caller.tenant())
+        query = replace(query, tenant=call.caller.tenant())
     try:
-        return await kept.find(asked)
+        return await kept.find(query)
     except StoreError as error:
         raise ApiError(problem("unavailable", f"decisions cannot be read: {error}")) from error
 
 
-def _render_page(desk: ServerContext, call: ApiRequest, page: DecisionPage) -> Reply:
-    nodes, region = sees_everything(call.caller), desk.state.place.name
-    redaction = Redaction(call.caller, desk.state)
+def _render_page(ctx: ServerContext, call: ApiRequest, page: DecisionPage) -> Reply:
+    nodes, region = sees_everything(call.caller), ctx.state.place.name
+    redaction = Redaction(call.caller, ctx.state)
     items = [redaction.cleared(render(decision_view(page, one, region, nodes=nodes))) for one in page.items]
-    metadata: dict[str, Any] = {"upTo": page.place.seq}
-    if page.place.since:
-        metadata["since"] = show_instant(page.place.since)
+    metadata: dict[str, Any] = {"upTo": page.position.seq}
+    if page.position.since:
+        metadata["since"] = show_instant(page.position.since)
     if page.going_on:
         metadata["continue"] = show_revision(page.going_on)
     return json_reply({"kind": "DecisionList", "items": items, "metadata": metadata})
 
 
-def _parse_query(desk: ServerContext, call: ApiRequest) -> DecisionQuery:
+def _parse_query(ctx: ServerContext, call: ApiRequest) -> DecisionQuery:
     said = dict(reversed(call.request.query))
     workload, ordinal = _matching(said, "workload", WORKLOAD_PATTERN, "[TENANT/]NAME or a uid"), None
     slot = _matching(said, "slot", SLOT_PATTERN, "[TENANT/]WORKLOAD/REGION/ORDINAL")
     if slot:
         workload, region, number = slot.rsplit("/", 2)
         ordinal = int(number)
-        if "workload" in said or region != desk.state.place.name:
-            why = "it names its workload itself" if "workload" in said else f"this is region {desk.state.place.name}"
+        if "workload" in said or region != ctx.state.place.name:
+            why = "it names its workload itself" if "workload" in said else f"this is region {ctx.state.place.name}"
             raise contradictory(f"slot {slot[:80]!r}: {why}")
     tenant, workload = split_workload_name(said.get("tenant", ""), workload)
     before = parse_revision(said["continue"]) if "continue" in said else 0

@@ -18,12 +18,12 @@ from holdfast.host.ledger.ledger import Role
 from holdfast.host.ports.transport import Reply
 
 
-async def openapi(desk: ServerContext, call: ApiRequest) -> Reply:
+async def openapi(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The OpenAPI document of this ledger's API."""
-    return Reply(200, (JSON,), _description(desk.ledger.book.name))
+    return Reply(200, (JSON,), _description(ctx.ledger.definition.name))
 
 
-async def schemas(desk: ServerContext, call: ApiRequest) -> Reply:
+async def schemas(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The names of all kinds, or the JSON Schema of one."""
     if not call.rest:
         return Reply(200, (JSON,), encode({"kinds": sorted(kind.name for kind in KINDS.values())}))
@@ -44,15 +44,15 @@ def _schema(kind: str) -> bytes:
     return encode(kind_schema(kind))
 
 
-async def healthz(desk: ServerContext, call: ApiRequest) -> Reply:
+async def healthz(ctx: ServerContext, call: ApiRequest) -> Reply:
     """This process answers."""
     return json_reply({"status": "alive", "version": holdfast.__version__})
 
 
-async def readyz(desk: ServerContext, call: ApiRequest) -> Reply:
+async def readyz(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Whether reads are served here; whether writes are, is told too."""
-    role = desk.ledger.role
-    conditions = [render_condition(writable(desk.ledger))]
+    role = ctx.ledger.role
+    conditions = [render_condition(writable(ctx.ledger))]
     ready = role not in (Role.LOADING, Role.STOPPED)
     return json_reply({"ready": ready, "role": role.value, "conditions": conditions}, (), 200 if ready else 503)
 

@@ -14,12 +14,12 @@ from holdfast.host.ports.transport import Reply
 QUERY_PARAMS = ("workload", "tenant", "limit", "read")
 
 
-async def queue(desk: ServerContext, call: ApiRequest) -> Reply:
+async def queue(ctx: ServerContext, call: ApiRequest) -> Reply:
     """What waits, first what is looked at first, as far as the caller may see it; a place counts everybody's."""
     tenant, workload = _parse_query(call)
-    async with report_scope(desk, call, "requests", tenant) as at:
+    async with report_scope(ctx, call, "requests", tenant) as at:
         waiting = await compute_in_parts(at.state, queue_view)
-    redaction = Redaction(call.caller, desk.state)
+    redaction = Redaction(call.caller, ctx.state)
     own = [one for one in waiting if redaction.is_own(one.tenant)]
     found = [one for one in own if tenant in ("", one.tenant) and workload in ("", one.workload)]
     # How much of others waits is not for a tenant; its own places say how much goes first.

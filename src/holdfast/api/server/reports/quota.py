@@ -18,15 +18,15 @@ from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.queries.quota_report import QuotaInRegion, QuotaReport, quota_report_steps, shortages
 from holdfast.host.ports.transport import Reply
 
-_show = ResourcesSerializer().show
+_show = ResourcesSerializer().render
 #: So many quotas, each in one region, are told in one bit.
 BIT = 50
 
 
-async def quota(desk: ServerContext, call: ApiRequest) -> Reply:
+async def quota(ctx: ServerContext, call: ApiRequest) -> Reply:
     """How every quota stands that the caller may see, or that of one tenant."""
     tenant = call.rest[0] if call.rest else ""
-    async with report_scope(desk, call, "quotas", tenant) as at:
+    async with report_scope(ctx, call, "quotas", tenant) as at:
         redaction = Redaction(call.caller, at.state)
         # What all tenants were promised together tells each of the others.
         everything = sees_everything(call.caller) and not tenant

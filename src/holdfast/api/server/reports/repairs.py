@@ -18,10 +18,10 @@ from holdfast.core.region.queries import repairs as of_region
 from holdfast.host.ports.transport import Reply
 
 
-async def repairs(desk: ServerContext, call: ApiRequest) -> Reply:
+async def repairs(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The most urgent first, as far as the caller may see them; how many there are in all is told, too."""
     tenant = call.query("tenant")
-    async with report_scope(desk, call, "repairs", tenant) as at:
+    async with report_scope(ctx, call, "repairs", tenant) as at:
         own = Redaction(call.caller, at.state)
 
         def work(state: Any) -> Generator[None, None, tuple[list[Repair], int]]:
@@ -31,7 +31,7 @@ async def repairs(desk: ServerContext, call: ApiRequest) -> Reply:
             return most_urgent(each, at.limit, lambda one: own.is_own(one.tenant) and tenant in ("", one.tenant))
 
         found, total = await compute_in_parts(at.state, work)
-    redaction = Redaction(call.caller, desk.state)
+    redaction = Redaction(call.caller, ctx.state)
     items = [redaction.cleared(render(one)) for one in found]
     metadata = {"total": total, "at": show_instant(at.now)}
     return json_reply({"kind": "RepairList", "items": items, "metadata": metadata})

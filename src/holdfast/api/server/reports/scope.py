@@ -32,20 +32,20 @@ class ReportScope(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def report_scope(desk: ServerContext, call: ApiRequest, plural: str, tenant: str) -> AsyncIterator[ReportScope]:
+async def report_scope(ctx: ServerContext, call: ApiRequest, plural: str, tenant: str) -> AsyncIterator[ReportScope]:
     """The state, as fresh as the caller asks for, if it may read these, and those of this tenant where one is named."""
-    refused = refuse_reading(call.caller, desk.state.facts.ledger, plural) or refuse_tenant(call.caller, tenant)
+    refused = refuse_reading(call.caller, ctx.state.facts.ledger, plural) or refuse_tenant(call.caller, tenant)
     if refused is not None:
-        raise ApiError(desk.deny(call, refused, tenant))
+        raise ApiError(ctx.deny(call, refused, tenant))
     limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)
-    full = desk.lists.take(call.caller.actor)
+    full = ctx.lists.acquire(call.caller.actor)
     if full is not None:
         raise ApiError(full)
     try:
-        view = await desk.view(call)
-        yield ReportScope(view.state, desk.now(), limit)
+        view = await ctx.view(call)
+        yield ReportScope(view.state, ctx.now(), limit)
     finally:
-        desk.lists.leave(call.caller.actor)
+        ctx.lists.release(call.caller.actor)
 
 
 async def compute_in_parts(state: Any, work: Callable[[Any], Generator[None, None, T]]) -> T:
@@ -54,5 +54,5 @@ async def compute_in_parts(state: Any, work: Callable[[Any], Generator[None, Non
     try:
         return await run_in_steps(work(fork))
     finally:
-        for _ in fork.let_go():
+        for _ in fork.release():
             await asyncio.sleep(0)

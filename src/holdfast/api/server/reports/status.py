@@ -28,11 +28,11 @@ from holdfast.host.ledger.health import writable
 from holdfast.host.ports.transport import Reply
 
 
-async def status(desk: ServerContext, call: ApiRequest) -> Reply:
+async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
     """Who leads, how old everything is, what is degraded now, what is not safe, and which overrides are in force."""
     is_operator = sees_everything(call.caller) or call.caller.has(Permission.OPERATE)
-    of_nodes = await node_warnings(desk.state) if is_operator else []
-    ledger, state, now = desk.ledger, desk.state, desk.now()
+    of_nodes = await node_warnings(ctx.state) if is_operator else []
+    ledger, state, now = ctx.ledger, ctx.state, ctx.now()
     facts, redaction = state.facts, Redaction(call.caller, state)
     found: dict[str, Any] = {
         "server": ledger.identity.server,
@@ -42,13 +42,13 @@ async def status(desk: ServerContext, call: ApiRequest) -> Reply:
         "term": facts.term,
         "token": show_token(ledger.durable.token()),
         "settingsRevision": show_revision(settings_revision(state)),
-        "ageMs": desk.age(),
+        "ageMs": ctx.age(),
         "at": show_instant(now),
         "version": holdfast.__version__,
         "conditions": [render_condition(writable(ledger))],
-        "degraded": _degraded(desk, redaction),
-        "lanes": _lanes(desk),
-        "watches": desk.watches.taken,
+        "degraded": _degraded(ctx, redaction),
+        "lanes": _lanes(ctx),
+        "watches": ctx.watches.in_use,
     }
     if is_operator:
         kind = KINDS["overrides"]
@@ -56,34 +56,34 @@ async def status(desk: ServerContext, call: ApiRequest) -> Reply:
         # How the platform is run is not a tenant's to look at.
         is_whole = not redaction.tenant
         of_tokens = token_warnings(state, now) if operates_all(call.caller) else ()
-        of_regions = desk.evidence.warnings(state) if ledger.leader is not None else ()
-        every_one = [*desk.warnings(), *of_tokens, *region_warnings(state), *of_regions, *of_nodes]
+        of_regions = ctx.evidence.warnings(state) if ledger.leader is not None else ()
+        every_one = [*ctx.warnings(), *of_tokens, *region_warnings(state), *of_regions, *of_nodes]
         found["warnings"] = every_one if is_whole else []
         found["overrides"] = [redaction.tree(kind, key, row) for key, row in every]
     if hasattr(state, "regions"):
-        found["regions"] = [_region(desk, region, now) for region in state.regions.values()]
-    if desk.link is not None:
-        found["platform"] = {"heardMsAgo": desk.link.age_ms(), "trouble": redaction.words(desk.link.trouble())}
+        found["regions"] = [_region(ctx, region, now) for region in state.regions.values()]
+    if ctx.link is not None:
+        found["platform"] = {"heardMsAgo": ctx.link.age_ms(), "trouble": redaction.words(ctx.link.degraded_reason())}
     return json_reply(found)
 
 
-def _degraded(desk: ServerContext, redaction: Redaction) -> list[str]:
+def _degraded(ctx: ServerContext, redaction: Redaction) -> list[str]:
     """What does not work as it should, in words; why, as far as that names nobody else."""
     found = []
-    condition = writable(desk.ledger)
-    if desk.ledger.leader is not None and condition.status is not ConditionStatus.TRUE:
+    condition = writable(ctx.ledger)
+    if ctx.ledger.leader is not None and condition.status is not ConditionStatus.TRUE:
         found.append(f"takes no writes: {condition.message}")
-    if not desk.ledger.leading_server():
+    if not ctx.ledger.leading_server():
         found.append("nobody is known to lead")
     troubles = {
-        "cut off from the platform": desk.link.trouble() if desk.link is not None else "",
-        "decisions are not kept": desk.decisions.trouble if desk.decisions is not None else "",
-        "the audit is not kept": desk.audit.trouble if desk.audit is not None else "",
+        "cut off from the platform": ctx.link.degraded_reason() if ctx.link is not None else "",
+        "decisions are not kept": ctx.decisions.last_error if ctx.decisions is not None else "",
+        "the audit is not kept": ctx.audit.last_error if ctx.audit is not None else "",
     }
     for what, why in troubles.items():
         said = redaction.words(why)
         found += [f"{what}: {said}" if said else what] if why else []
-    regions = desk.state.regions.values() if hasattr(desk.state, "regions") else ()
+    regions = ctx.state.regions.values() if hasattr(ctx.state, "regions") else ()
     return found + [f"region {one.meta.name} is {one.status.health.value}" for one in regions if not _is_well(one)]
 
 
@@ -91,17 +91,17 @@ def _is_well(region: Region) -> bool:
     return region.status.health is RegionHealth.HEALTHY
 
 
-def _lanes(desk: ServerContext) -> list[dict[str, Any]]:
-    lanes = desk.ledger.leader.term.lanes if desk.ledger.leader is not None else None
+def _lanes(ctx: ServerContext) -> list[dict[str, Any]]:
+    lanes = ctx.ledger.leader.term.lanes if ctx.ledger.leader is not None else None
     return [
         {"lane": lane.name.lower(), "sharePercent": share, "waiting": lanes.depth(lane) if lanes is not None else 0}
         for lane, share in SHARES.items()
-    ] + [{"lane": CommandLane.READS.name.lower(), "sharePercent": 0, "waiting": desk.lists.taken}]
+    ] + [{"lane": CommandLane.READS.name.lower(), "sharePercent": 0, "waiting": ctx.lists.in_use}]
 
 
-def _region(desk: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
-    status, heard_at = region.status, desk.heard_at(region)
-    told = desk.state.summaries.get(region.meta.name)
+def _region(ctx: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
+    status, heard_at = region.status, ctx.heard_at(region)
+    told = ctx.state.summaries.get(region.meta.name)
     return {
         "name": region.meta.name,
         "health": status.health.value,
@@ -109,6 +109,6 @@ def _region(desk: ServerContext, region: Region, now: Instant) -> dict[str, Any]
         "reportedAddress": status.address,
         "heardMsAgo": max(0, now - heard_at) if heard_at else None,
         "summaryMsAgo": max(0, now - told.at) if told is not None else None,
-        "behind": desk.state.facts.seq - seq_of(status.cursor) if status.cursor else None,
+        "behind": ctx.state.facts.seq - seq_of(status.cursor) if status.cursor else None,
         "joined": bool(status.log_id),
     }

@@ -28,7 +28,7 @@ class DenialsRecorded(Row, frozen=True, tag="denials-recorded"):
     denials: tuple[Denial, ...]
 
 
-def record_denials(state: LedgerState, command: RecordDenials, case: CommandContext) -> Accepted | Refused:
+def record_denials(state: LedgerState, command: RecordDenials, ctx: CommandContext) -> Accepted | Refused:
     """Some, not too many, each of which happened."""
     count = len(command.denials)
     if not 0 < count <= DENIALS_MAX:

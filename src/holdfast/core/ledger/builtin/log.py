@@ -97,46 +97,46 @@ class Configured(Row, frozen=True, tag="configured"):
 # Decide
 
 
-def start_log(state: LedgerState, command: StartLog, case: CommandContext) -> Accepted | Refused:
+def start_log(state: LedgerState, command: StartLog, ctx: CommandContext) -> Accepted | Refused:
     """Only an empty log can be started, and only once."""
     if state.facts.log_id:
         return Refused(Code.EXISTS, f"the log {state.facts.log_id} is started", {"log_id": state.facts.log_id})
     wrong = settings_problems(command.settings)
     if wrong or not command.log_id or not command.operator.startswith("person/"):
         return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
-    started = LogStarted(command.log_id, command.ledger, command.operator, command.settings, case.level)
+    started = LogStarted(command.log_id, command.ledger, command.operator, command.settings, ctx.level)
     return Accepted((started,))
 
 
-def start_term(state: LedgerState, command: StartTerm, case: CommandContext) -> Accepted | Refused:
+def start_term(state: LedgerState, command: StartTerm, ctx: CommandContext) -> Accepted | Refused:
     """Terms grow. A leader that cannot write the log's level does not stand."""
     facts = {"term": state.facts.term, "level": state.facts.level}
     if not state.facts.log_id:
         return not_found("log", "here")
     if command.term <= state.facts.term:
         return Refused(Code.STALE, f"term {state.facts.term} has started; a new one is higher", facts)
-    if command.level < state.facts.level or command.level > case.level:
+    if command.level < state.facts.level or command.level > ctx.level:
         return Refused(Code.CONTRADICTORY, f"this log is of level {state.facts.level}", facts)
     return Accepted((TermStarted(command.term, command.leader, state.facts.level),))
 
 
-def raise_level(state: LedgerState, command: RaiseLevel, case: CommandContext) -> Accepted | Refused:
+def raise_level(state: LedgerState, command: RaiseLevel, ctx: CommandContext) -> Accepted | Refused:
     """Levels only rise, and never above what this writer knows."""
     if command.level <= state.facts.level:
         return Refused(Code.ALREADY, f"the log is of level {state.facts.level}", {"level": state.facts.level})
-    if command.level > case.level:
-        return Refused(Code.CONTRADICTORY, f"this version writes level {case.level} at most", {"level": case.level})
+    if command.level > ctx.level:
+        return Refused(Code.CONTRADICTORY, f"this version writes level {ctx.level} at most", {"level": ctx.level})
     return Accepted((LevelRaised(command.level),))
 
 
-def record_digest(state: LedgerState, command: RecordDigest, case: CommandContext) -> Accepted | Refused:
+def record_digest(state: LedgerState, command: RecordDigest, ctx: CommandContext) -> Accepted | Refused:
     """A digest is of a batch that is in the log."""
     if not 0 < command.seq <= state.facts.seq:
         return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.facts.seq})
     return Accepted((StateDigested(command.seq, command.digest),))
 
 
-def configure(state: LedgerState, command: Configure, case: CommandContext) -> Accepted | Refused:
+def configure(state: LedgerState, command: Configure, ctx: CommandContext) -> Accepted | Refused:
     """An unsafe set is refused with every reason."""
     wrong = settings_problems(command.settings)
     if wrong:

@@ -60,7 +60,7 @@ class OverrideEnded(Row, frozen=True, tag="override-ended"):
     reason: str
 
 
-def open_override(state: LedgerState, command: OpenOverride, case: CommandContext) -> Accepted | Refused:
+def open_override(state: LedgerState, command: OpenOverride, ctx: CommandContext) -> Accepted | Refused:
     """It needs a reason, parameters that its kind knows, and an end in the future that is not too far away."""
     if not command.reason.strip() or len(command.reason) > REASON_MAX:
         return Refused(Code.MALFORMED, f"an override says why, in 1 to {REASON_MAX} characters", {})
@@ -70,58 +70,58 @@ def open_override(state: LedgerState, command: OpenOverride, case: CommandContex
     if command.action in OF_THE_PLATFORM and state.facts.ledger != "platform":
         message = f"{command.action} is opened on the platform, which alone can keep it"
         return Refused(Code.CONTRADICTORY, message, {"action": command.action.value, "ledger": state.facts.ledger})
-    latest = case.at + state.facts.settings.override_life
-    if not case.at < command.ends <= latest:
-        facts = {"at": case.at, "ends": command.ends, "latest": latest}
+    latest = ctx.at + state.facts.settings.override_life
+    if not ctx.at < command.ends <= latest:
+        facts = {"at": ctx.at, "ends": command.ends, "latest": latest}
         return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
-    refused = _refuse_scope(state, case, command)
+    refused = _refuse_scope(state, ctx, command)
     if refused is not None:
         return refused
     opened = len(state.overrides)
     if opened >= OVERRIDES_MAX:
         return too_large("overrides that have not ended, with this one", opened + 1, OVERRIDES_MAX)
     override = Override(
-        uid=case.revision,
+        uid=ctx.revision,
         action=command.action,
         region=command.region,
         target=command.target,
         reason=command.reason,
-        owner=case.actor,
-        opened=case.at,
+        owner=ctx.actor,
+        opened=ctx.at,
         ends=command.ends,
         facts=command.facts,
     )
     return Accepted((OverrideOpened(override),))
 
 
-def end_override(state: LedgerState, command: EndOverride, case: CommandContext) -> Accepted | Refused:
+def end_override(state: LedgerState, command: EndOverride, ctx: CommandContext) -> Accepted | Refused:
     """The controller may not end it early: only people may."""
     override = state.overrides.get(command.uid)
     if override is None:
         return not_found("override", command.uid)
-    if case.kind == "controller" and case.at < override.ends:
-        return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": case.at, "ends": override.ends})
-    refused = _refuse_scope(state, case, override)
+    if ctx.kind == "controller" and ctx.at < override.ends:
+        return Refused(Code.TOO_EARLY, "it has not ended yet", {"at": ctx.at, "ends": override.ends})
+    refused = _refuse_scope(state, ctx, override)
     if refused is not None:
         return refused
     return Accepted((OverrideEnded(command.uid, command.reason),))
 
 
-def _refuse_scope(state: LedgerState, case: CommandContext, override: OpenOverride | Override) -> Refused | None:
+def _refuse_scope(state: LedgerState, ctx: CommandContext, override: OpenOverride | Override) -> Refused | None:
     """A right holds in its scope: a region's operator acts there, a tenant's on that tenant alone, a node's on none.
 
     A region's own ledger takes overrides of that region only.
     """
     region, target = override.region, override.target
     here = state.facts.ledger.removeprefix("region/") if state.facts.ledger != "platform" else region
-    scope = case.principal.spec.scope if case.principal else None
+    scope = ctx.principal.spec.scope if ctx.principal else None
     tenants = {target, *(value for key, value in override.facts if key == "tenant")}
     own = scope is not None and override.action in OF_TENANTS and tenants == {scope.tenant}
     narrow = scope is not None and (
         (scope.region and scope.region != region) or (scope.tenant and not own) or scope.node
     )
     if narrow or region != here:
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not do that there", {"region": region, "target": target})
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not do that there", {"region": region, "target": target})
     return None
 
 

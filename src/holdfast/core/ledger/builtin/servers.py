@@ -61,7 +61,7 @@ class ServerForgotten(Row, frozen=True, tag="server-forgotten"):
 # Decide
 
 
-def admit_server(state: LedgerState, command: AdmitServer, case: CommandContext) -> Accepted | Refused:
+def admit_server(state: LedgerState, command: AdmitServer, ctx: CommandContext) -> Accepted | Refused:
     """A sound token of a server of this ledger, with an end that is neither past nor too far away."""
     new = command.server
     if not is_valid_server_token(new):
@@ -69,9 +69,9 @@ def admit_server(state: LedgerState, command: AdmitServer, case: CommandContext)
     if ledger_of(new.principal) != state.facts.ledger:
         message = f"{new.principal} is no server of {state.facts.ledger}"
         return Refused(Code.WRONG_SCOPE, message, {"principal": new.principal, "ledger": state.facts.ledger})
-    latest = case.at + SERVER_TOKEN_LIFE
-    if not case.at < new.expires <= latest:
-        facts = {"at": case.at, "ends": new.expires, "latest": latest}
+    latest = ctx.at + SERVER_TOKEN_LIFE
+    if not ctx.at < new.expires <= latest:
+        facts = {"at": ctx.at, "ends": new.expires, "latest": latest}
         return Refused(Code.EXPIRED, "a server's token ends after now and within its longest life", facts)
     if new.name in state.servers:
         return Refused(Code.ALREADY, f"token {new.name} is known, or was", {"name": new.name})
@@ -90,24 +90,24 @@ def _displaced(state: LedgerState, new: ServerToken) -> ServerToken | None:
     return min(crowded, key=lambda one: (one.expires, one.name), default=None)
 
 
-def revoke_server(state: LedgerState, command: RevokeServer, case: CommandContext) -> Accepted | Refused:
+def revoke_server(state: LedgerState, command: RevokeServer, ctx: CommandContext) -> Accepted | Refused:
     """Every token of the server that is honoured now ends now."""
     own = [one for one in state.servers.values() if one.principal == command.principal]
     if not own:
         return not_found("server", command.principal)
-    good = [one for one in own if one.expires > case.at]
+    good = [one for one in own if one.expires > ctx.at]
     if not good:
         return Refused(Code.ALREADY, f"no token of {command.principal} is honoured", {"principal": command.principal})
-    return Accepted(tuple(ServerStored(replace(one, expires=case.at)) for one in good))
+    return Accepted(tuple(ServerStored(replace(one, expires=ctx.at)) for one in good))
 
 
-def forget_server(state: LedgerState, command: ForgetServer, case: CommandContext) -> Accepted | Refused:
+def forget_server(state: LedgerState, command: ForgetServer, ctx: CommandContext) -> Accepted | Refused:
     """Not before whatever was announced under its name is over, too."""
     known = state.servers.get(command.name)
     if known is None:
         return not_found("server token", command.name)
-    if case.at < forgettable_at(known):
-        facts = {"at": case.at, "ends": forgettable_at(known)}
+    if ctx.at < forgettable_at(known):
+        facts = {"at": ctx.at, "ends": forgettable_at(known)}
         return Refused(Code.TOO_EARLY, f"token {command.name} is remembered for longer", facts)
     return Accepted((ServerForgotten(command.name),))
 

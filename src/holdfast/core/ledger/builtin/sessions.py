@@ -31,21 +31,21 @@ class SessionEnded(Row, frozen=True, tag="session-ended"):
     reason: str
 
 
-def open_session(state: LedgerState, command: OpenSession, case: CommandContext) -> Accepted | Refused:
+def open_session(state: LedgerState, command: OpenSession, ctx: CommandContext) -> Accepted | Refused:
     """One life at a time: the older session of the same name ends in the same commit."""
-    opened = SessionOpened(case.actor)
-    old = state.session_of.get(case.actor)
+    opened = SessionOpened(ctx.actor)
+    old = state.session_of.get(ctx.actor)
     if old is None:
         return Accepted((opened,))
-    return Accepted((SessionEnded(old, case.actor, "superseded"), opened))
+    return Accepted((SessionEnded(old, ctx.actor, "superseded"), opened))
 
 
-def end_session(state: LedgerState, command: EndSession, case: CommandContext) -> Accepted | Refused:
+def end_session(state: LedgerState, command: EndSession, ctx: CommandContext) -> Accepted | Refused:
     """Node health and the ledger may end any session, a machine only its own."""
     session = state.sessions.get(command.session)
     if session is None:
         return Refused(Code.NO_SESSION, f"there is no session {command.session}", {"session": command.session})
-    if case.principal is not None and session.principal != case.actor:
+    if ctx.principal is not None and session.principal != ctx.actor:
         return Refused(Code.NOT_OWNER, f"that is the session of {session.principal}", {"owner": session.principal})
     return Accepted((SessionEnded(session.uid, session.principal, command.reason),))
 

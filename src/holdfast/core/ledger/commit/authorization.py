@@ -50,65 +50,65 @@ def authorize(
     return answer or refuse_excess(case.command) or case
 
 
-def _refuse_sender(state: LedgerState, case: CommandContext, rule: CommandRule[Any]) -> Refused | None:
-    envelope, actor, kind = case.envelope, case.actor, case.kind
+def _refuse_sender(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any]) -> Refused | None:
+    envelope, actor, kind = ctx.envelope, ctx.actor, ctx.kind
     if max(len(actor), len(envelope.key), len(envelope.via)) > NAME_MAX:
         return Refused(Code.MALFORMED, f"names and keys have at most {NAME_MAX} characters", {})
     if kind in BUILT_IN:
         if envelope.session or envelope.key:
             return Refused(Code.MALFORMED, f"{kind} has neither session nor key: the term is its fence", {})
-        return None if actor in rule.owners else _no_right(case, rule)
-    case.principal = state.principals.get(actor) or state.principals.get(f"{kind}/*")
-    if case.principal is None or case.principal.spec.disabled or kind not in rule.owners:
-        return _no_right(case, rule)
+        return None if actor in rule.owners else _no_right(ctx, rule)
+    ctx.principal = state.principals.get(actor) or state.principals.get(f"{kind}/*")
+    if ctx.principal is None or ctx.principal.spec.disabled or kind not in rule.owners:
+        return _no_right(ctx, rule)
     if kind in MACHINES:
-        return _outside_region(state, case) or _refuse_machine(state, case, rule)
-    if kind not in PEOPLE or rule.right not in case.principal.spec.rights:
-        return _no_right(case, rule)
+        return _outside_region(state, ctx) or _refuse_machine(state, ctx, rule)
+    if kind not in PEOPLE or rule.right not in ctx.principal.spec.rights:
+        return _no_right(ctx, rule)
     if not envelope.key or envelope.session:
         return Refused(Code.MALFORMED, "people name an idempotency key and no session", {})
-    return _refuse_scope(state, case, rule)
+    return _refuse_scope(state, ctx, rule)
 
 
-def _refuse_scope(state: LedgerState, case: CommandContext, rule: CommandRule[Any]) -> Refused | None:
+def _refuse_scope(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any]) -> Refused | None:
     """A right holds in its scope. Of what a command names, its handler judges; here, whether anything can be within."""
-    refused = _outside_region(state, case)
+    refused = _outside_region(state, ctx)
     if refused is not None:
         return refused
-    assert case.principal is not None
-    scope, ledger = case.principal.spec.scope, state.facts.ledger
+    assert ctx.principal is not None
+    scope, ledger = ctx.principal.spec.scope, state.facts.ledger
     if scope.node and ledger == "platform":
         facts = {"scope": scope.node, "ledger": ledger}
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may act on node {scope.node} only, which is not here", facts)
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may act on node {scope.node} only, which is not here", facts)
     if rule.whole and (scope.tenant or scope.node or (scope.region and ledger == "platform")):
         facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns all of {ledger}", facts)
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} has a scope, and this concerns all of {ledger}", facts)
     return None
 
 
-def _outside_region(state: LedgerState, case: CommandContext) -> Refused | None:
+def _outside_region(state: LedgerState, ctx: CommandContext) -> Refused | None:
     """The sender's scope is a region, and this is the ledger of another one: principals are known in all of them."""
-    assert case.principal is not None
-    region, ledger = case.principal.spec.scope.region, state.facts.ledger
+    assert ctx.principal is not None
+    region, ledger = ctx.principal.spec.scope.region, state.facts.ledger
     if not region or ledger in ("platform", f"region/{region}"):
         return None
     facts = {"scope": region, "ledger": ledger}
-    return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {region} only", facts)
+    return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may act in region {region} only", facts)
 
 
-def _refuse_machine(state: LedgerState, case: CommandContext, rule: CommandRule[Any]) -> Refused | None:
-    if is_server_name(case.actor):
-        return _no_right(case, rule)  # it acts for others, and never in its own name
-    number = case.envelope.session
+def _refuse_machine(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any]) -> Refused | None:
+    if is_server_name(ctx.actor):
+        return _no_right(ctx, rule)  # it acts for others, and never in its own name
+    number = ctx.envelope.session
     if number == 0 and rule.command.__name__ == "OpenSession":
         return None
-    session = case.session = state.sessions.get(number)
-    if session is None or session.principal != case.actor:
-        facts = {"session": number, "current": state.session_of.get(case.actor) or 0}
-        return Refused(Code.NO_SESSION, f"{case.actor} has no session {number}; open one", facts)
+    session = ctx.session = state.sessions.get(number)
+    if session is None or session.principal != ctx.actor:
+        facts = {"session": number, "current": state.session_of.get(ctx.actor) or 0}
+        return Refused(Code.NO_SESSION, f"{ctx.actor} has no session {number}; open one", facts)
     return None
 
 
-def _no_right(case: CommandContext, rule: CommandRule[Any]) -> Refused:
-    facts = {"actor": case.actor, "owners": list(rule.owners), "right": rule.right.value}
-    return Refused(Code.NO_RIGHT, f"{case.actor} may not send {rule.command.__name__}", facts)
+def _no_right(ctx: CommandContext, rule: CommandRule[Any]) -> Refused:
+    facts = {"actor": ctx.actor, "owners": list(rule.owners), "right": rule.right.value}
+    return Refused(Code.NO_RIGHT, f"{ctx.actor} may not send {rule.command.__name__}", facts)

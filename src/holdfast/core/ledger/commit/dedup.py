@@ -21,19 +21,19 @@ from holdfast.core.model.values.structs import Instant, Revision
 WINDOW = 256
 
 
-def find_duplicate(state: LedgerState, case: CommandContext) -> Repeated | Refused | None:
+def find_duplicate(state: LedgerState, ctx: CommandContext) -> Repeated | Refused | None:
     """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
-    envelope = case.envelope
+    envelope = ctx.envelope
     settings = state.facts.settings
-    oldest = max(case.at - settings.retry_window, state.facts.forgotten)
-    if not oldest <= envelope.sent <= case.at + settings.sent_ahead:
-        return _wrong_time(envelope.sent, case.at)
-    session = case.session
+    oldest = max(ctx.at - settings.retry_window, state.facts.forgotten)
+    if not oldest <= envelope.sent <= ctx.at + settings.sent_ahead:
+        return _wrong_time(envelope.sent, ctx.at)
+    session = ctx.session
     if session is not None:
         high = session.high
         return None if high < envelope.sequence <= high + WINDOW else _in_ring(state, session, envelope.sequence)
     if envelope.key:
-        return _in_keys(state, case)
+        return _in_keys(state, ctx)
     return None
 
 
@@ -66,13 +66,13 @@ def forget_session(state: LedgerState, session: Revision) -> None:
         state.answered.drop((session, place))
 
 
-def _in_keys(state: LedgerState, case: CommandContext) -> Repeated | Refused | None:
-    kept = _kept_of(state, case.actor, case.envelope.key)
-    if kept is None or _is_over(state, kept, case.at):
-        if _too_many(state, case):
-            return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": case.actor})
+def _in_keys(state: LedgerState, ctx: CommandContext) -> Repeated | Refused | None:
+    kept = _kept_of(state, ctx.actor, ctx.envelope.key)
+    if kept is None or _is_over(state, kept, ctx.at):
+        if _too_many(state, ctx):
+            return Refused(Code.TOO_MANY_KEYS, "too many idempotency keys in one window", {"actor": ctx.actor})
         return None
-    if kept.body != body_digest(case.envelope):
+    if kept.body != body_digest(ctx.envelope):
         return Refused(Code.KEY_REUSED, "this key was used for another command", {"revision": kept.revision})
     return Repeated(kept.revision, kept.answer)
 
@@ -89,11 +89,11 @@ def _kept_of(state: LedgerState, actor: str, key: str) -> IdempotencyRecord | No
     return kept if kept is not None and kept.actor == actor else None
 
 
-def _too_many(state: LedgerState, case: CommandContext) -> bool:
-    most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(case.actor) or b""
+def _too_many(state: LedgerState, ctx: CommandContext) -> bool:
+    most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(ctx.actor) or b""
     # They end in the order in which they are listed: so many are left if the one that many from the end is.
     first = len(mine) - most * KEY.size
-    return first >= 0 and not _is_over(state, _kept(state, mine, first), case.at)
+    return first >= 0 and not _is_over(state, _kept(state, mine, first), ctx.at)
 
 
 def _is_over(state: LedgerState, kept: IdempotencyRecord, at: Instant) -> bool:

@@ -46,12 +46,14 @@ class LedgerDefinition(Struct, Generic[S], frozen=True):
 
 
 def decide(
-    book: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None
+    definition: LedgerDefinition[S], state: S, envelope: Envelope[Any], at: Instant, rev: Revision | None = None
 ) -> Answer:
     """The answer to one command in this state, as if it were the next in the log."""
-    return decide_command(book.rules, state, envelope, at, pack_revision(state.facts.seq + 1) if rev is None else rev)
+    return decide_command(
+        definition.rules, state, envelope, at, pack_revision(state.facts.seq + 1) if rev is None else rev
+    )
 
 
-def evolve(book: LedgerDefinition[S], state: S, event: Any, stamp: Stamp) -> None:
+def evolve(definition: LedgerDefinition[S], state: S, event: Any, stamp: Stamp) -> None:
     """The only way that state changes."""
-    book.apply[type(event)](state, event, stamp)
+    definition.apply[type(event)](state, event, stamp)

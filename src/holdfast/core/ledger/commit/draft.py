@@ -57,8 +57,8 @@ class Committed(Struct, frozen=True, gc=False):
 class BatchDraft(Generic[S]):
     """A batch under way."""
 
-    def __init__(self, book: LedgerDefinition[S], state: S) -> None:
-        self._book = book
+    def __init__(self, definition: LedgerDefinition[S], state: S) -> None:
+        self._definition = definition
         self._base = state
         self.state = state.overlay()
         self._seq = state.facts.seq + 1
@@ -75,14 +75,14 @@ class BatchDraft(Generic[S]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def consider(self, envelope: Envelope[Any], at: Instant) -> Committed | Refused | Repeated:
+    def add(self, envelope: Envelope[Any], at: Instant) -> Committed | Refused | Repeated:
         """Judge a command on what the draft holds so far; what is accepted becomes part of it."""
         assert at >= self._at, f"ledger time runs backwards: {self._at} then {at}"
         first = self._next
-        case = authorize(self._book.rules, self.state, envelope, at, first)
+        case = authorize(self._definition.rules, self.state, envelope, at, first)
         if not isinstance(case, CommandContext):
             return case
-        case.level = self._book.level
+        case.level = self._definition.level
         answer = self._at_level(self._judge(case))
         if isinstance(answer, Refused):
             return answer
@@ -102,43 +102,43 @@ class BatchDraft(Generic[S]):
         self.size_bytes += len(raw) + ROW_BYTES * answer.rows
         return Committed(first, answer.answer)
 
-    def _refuse_size(self, case: CommandContext, record_bytes: int, events: int) -> Refused | None:
+    def _refuse_size(self, ctx: CommandContext, record_bytes: int, events: int) -> Refused | None:
         """A record that is too large for the log, or whose events have no more numbers in this batch."""
-        most = COPY_BYTES_MAX if self._book.rules[type(case.command)].copies else RECORD_BYTES_MAX
+        most = COPY_BYTES_MAX if self._definition.rules[type(ctx.command)].copies else RECORD_BYTES_MAX
         if record_bytes > most:
             return too_large("bytes in its record", record_bytes, most)
         if self._next + events > self._last:
             return too_large("events in its batch", self._next + events - pack_revision(self._seq), INDEX_MAX)
         return None
 
-    def _keep_evidence(self, case: CommandContext, command: str) -> None:
+    def _keep_evidence(self, ctx: CommandContext, command: str) -> None:
         """Keep what a sender based its command on; and what a person did, whatever that person sent along."""
-        number, envelope = len(self._records), case.envelope
+        number, envelope = len(self._records), ctx.envelope
         if envelope.evidence:
             self._decisions.append(Evidence(number, envelope.evidence))
-        if case.kind in PEOPLE:
-            done = AuditEvent(case.actor, case.at, command, encode(envelope.command), envelope.expect, envelope.via)
+        if ctx.kind in PEOPLE:
+            done = AuditEvent(ctx.actor, ctx.at, command, encode(envelope.command), envelope.expect, envelope.via)
             audit = encode(done if self._level() == LEVEL else form(done, self._level()))
             self._audit.append(Evidence(number, audit))
             self.size_bytes += len(audit)
 
-    def _judge(self, case: CommandContext) -> Accepted | Refused:
+    def _judge(self, ctx: CommandContext) -> Accepted | Refused:
         """Judge in a row with those before it where that can be done, alone otherwise."""
-        rule = self._book.rules[type(case.command)]
-        if rule.in_a_row is not None:
-            if self._row is None or self._row.at != case.at:
+        rule = self._definition.rules[type(ctx.command)]
+        if rule.coalescer is not None:
+            if self._row is None or self._row.at != ctx.at:
                 self._settle()
-                self._row = rule.in_a_row(self.state, case.at)
-            answer = self._row.judge(case.command, case)
+                self._row = rule.coalescer(self.state, ctx.at)
+            answer = self._row.try_accept(ctx.command, ctx)
             if answer is not None:
                 return answer
         self._settle()
-        return check_and_handle(rule, self.state, case)
+        return check_and_handle(rule, self.state, ctx)
 
     def _level(self) -> int:
         """The level of what is written next: the log's, or of a log that begins, this server's."""
         facts = self.state.facts
-        return facts.level if facts.log_id else self._book.level
+        return facts.level if facts.log_id else self._definition.level
 
     def _at_level(self, answer: Accepted | Refused) -> Accepted | Refused:
         """The answer without what the log's level does not have; refused when that leaves something out whole."""
@@ -154,15 +154,15 @@ class BatchDraft(Generic[S]):
 
     def _apply(self, record: LogRecord[Any], first: Revision) -> None:
         if self._row is None:
-            apply_record(self._book, self.state, record, first)
+            apply_record(self._definition, self.state, record, first)
             return
-        self._row.put(record.events, first, record.actor)
+        self._row.stage(record.events, first, record.actor)
         if record.session or record.key:
             remember_answer(self.state, record, first)
 
     def _settle(self) -> None:
         if self._row is not None:
-            self._row.settle()
+            self._row.flush()
             self._row = None
 
     def seal(self) -> tuple[bytes, bytes]:
@@ -196,7 +196,7 @@ class BatchDraft(Generic[S]):
                 left -= len(one.payload)
         return sorted(kept, key=lambda one: one.record)
 
-    def land(self) -> None:
+    def commit(self) -> None:
         """The sealed batch is durable: make it the state."""
         assert self.state.facts.seq == self._seq, "a draft lands only after it was sealed"
         self._base.merge(self.state)
@@ -221,9 +221,9 @@ def _record(envelope: Envelope[Any], at: Instant, answer: Accepted) -> LogRecord
     )
 
 
-def apply_record(book: LedgerDefinition[S], state: S, record: LogRecord[Any], first: Revision) -> Revision:
+def apply_record(definition: LedgerDefinition[S], state: S, record: LogRecord[Any], first: Revision) -> Revision:
     """Apply a record whose first event has this revision; returns the revision after its last."""
-    apply, at, actor = book.apply, record.at, record.actor
+    apply, at, actor = definition.apply, record.at, record.actor
     position = first
     for event in record.events:
         apply[type(event)](state, event, Stamp(position, at, actor))
@@ -233,13 +233,13 @@ def apply_record(book: LedgerDefinition[S], state: S, record: LogRecord[Any], fi
     return position
 
 
-def fold(book: LedgerDefinition[S], state: S, batch: Batch[Any]) -> None:
+def fold(definition: LedgerDefinition[S], state: S, batch: Batch[Any]) -> None:
     """Apply a batch from the log: what a follower, a restart, a replay and a view do."""
     header = batch.header
     assert header.seq == state.facts.seq + 1, f"batch {header.seq} after {state.facts.seq}"
     position = header.seq << INDEX_BITS
     at = state.facts.at
     for record in batch.records:
-        position = apply_record(book, state, record, position)
+        position = apply_record(definition, state, record, position)
         at = record.at
     state.facts = msgspec.structs.replace(state.facts, seq=header.seq, digest=batch.digest, at=at)

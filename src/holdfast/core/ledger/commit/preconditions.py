@@ -19,13 +19,13 @@ from holdfast.core.model.values.structs import Revision
 _FIRST = (Code.NO_RIGHT, Code.WRONG_SCOPE, Code.NOT_OWNER, Code.MALFORMED, Code.TOO_LARGE)
 
 
-def check_and_handle(rule: CommandRule[Any], state: Any, case: CommandContext) -> Accepted | Refused:
+def check_and_handle(rule: CommandRule[Any], state: Any, ctx: CommandContext) -> Accepted | Refused:
     """The handler's answer, unless the object that the command changes is not as its sender expects."""
-    answer = rule.handler(state, case.command, case)
-    expect = expected_by(case.envelope)
+    answer = rule.handler(state, ctx.command, ctx)
+    expect = expected_by(ctx.envelope)
     if not expect or (isinstance(answer, Refused) and answer.code in _FIRST):
         return answer
-    subject = rule.subject(state, case.command) if rule.subject is not None else None
+    subject = rule.subject(state, ctx.command) if rule.subject is not None else None
     if subject is None:
         message = f"{rule.command.__name__} changes no object of which a revision could be expected"
         return Refused(Code.MALFORMED, message, {"expected": expect})

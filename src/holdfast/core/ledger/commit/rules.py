@@ -86,13 +86,13 @@ class CommandCoalescer(Protocol):
 
     at: Instant
 
-    def judge(self, command: Any, case: CommandContext) -> Accepted | None:
+    def try_accept(self, command: Any, ctx: CommandContext) -> Accepted | None:
         """The answer on top of what the row holds, or None: settle the row and judge this one alone."""
 
-    def put(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
+    def stage(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
         """Take the events of an accepted command, to be applied when the row is settled."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Apply everything the row holds."""
 
 
@@ -112,7 +112,7 @@ class CommandRule(Struct, Generic[S], frozen=True):
     side_effect: str
     undone: str
     right: Permission = Permission.OPERATE
-    in_a_row: Callable[[S, Instant], CommandCoalescer] | None = None
+    coalescer: Callable[[S, Instant], CommandCoalescer] | None = None
     pressing: Callable[[Any], bool] | None = None
     subject: Callable[[S, Any], Subject | None] | None = None
     whole: bool = False

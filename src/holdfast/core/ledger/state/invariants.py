@@ -47,8 +47,8 @@ class BatchDiff(Generic[S]):
     def __init__(self, before: S, after: S) -> None:
         self.before = before
         self.after = after
-        self.touched = after.written()
-        self._places: dict[Any, Any] = {}
+        self.touched = after.changed_keys()
+        self._scan: dict[Any, Any] = {}
 
     def rows(self, table: str) -> Iterator[tuple[Any, Any, Any]]:
         """Each row that was written: its key, what it was and what it is; None where there is none."""
@@ -58,11 +58,11 @@ class BatchDiff(Generic[S]):
             for key in keys:
                 yield key, old.get(key), new.get(key)
 
-    def places(self, make: Callable[[BatchDiff[S]], P]) -> P:
+    def scan(self, make: Callable[[BatchDiff[S]], P]) -> P:
         """The places that a ledger looks at after this change, found once for all its promises."""
-        if make not in self._places:
-            self._places[make] = make(self)
-        found: P = self._places[make]
+        if make not in self._scan:
+            self._scan[make] = make(self)
+        found: P = self._scan[make]
         return found
 
 
@@ -75,7 +75,7 @@ class BatchScan(Generic[S]):
         self.state = change.after
         self._keys: dict[str, dict[Any, None]] = {name: dict.fromkeys(keys) for name, keys in change.touched.items()}
 
-    def draw(self, table: str, keys: Iterable[Any]) -> None:
+    def include(self, table: str, keys: Iterable[Any]) -> None:
         """Look at these rows too."""
         self._keys.setdefault(table, {}).update(dict.fromkeys(keys))
 

@@ -159,11 +159,11 @@ class LedgerState:
             setattr(other, spec.name, self.table(spec.name).fork())
         return other
 
-    def let_go(self) -> Iterator[None]:
+    def release(self) -> Iterator[None]:
         """Empty this fork bit by bit, so that a host can give way in between; it is of no use afterwards."""
         freed = 0
         for spec in self.TABLES:
-            for rows in self.table(spec.name).let_go():
+            for rows in self.table(spec.name).release():
                 freed += rows
                 if freed >= FREED_ROWS:
                     freed = 0
@@ -190,9 +190,9 @@ class LedgerState:
         assert "_below" in self.__dict__, "only an overlay knows what was written to it"
         return ((name, self.__dict__[name]) for name in self._KEPT if name in self.__dict__)
 
-    def written(self) -> Touched:
+    def changed_keys(self) -> Touched:
         """The rows of this overlay that are not what they are below it. It must not be merged yet."""
-        found = {name: layer.written() for name, layer in self._layers()}
+        found = {name: layer.changed_keys() for name, layer in self._layers()}
         return {name: keys for name, keys in found.items() if keys}
 
     def merge(self: S, overlay: S) -> None:

@@ -165,7 +165,7 @@ class Table(Generic[K, V]):
         self._owned = bytearray(self._count)
         return other
 
-    def let_go(self) -> Iterator[int]:
+    def release(self) -> Iterator[int]:
         """Empty this fork bit by bit, and say how many rows each bit had: freeing a million takes a while."""
         shards, filled = self._shards, self._filled
         while filled:
@@ -256,7 +256,7 @@ class OverlayTable(Table[K, V]):
         self.merge_into(other)
         return other
 
-    def written(self) -> list[K]:
+    def changed_keys(self) -> list[K]:
         """The keys, sorted, of the rows that are not what lies below: what was only read is not among them."""
         below = self._base.get
         rows = self._rows.items()

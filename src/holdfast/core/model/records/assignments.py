@@ -93,4 +93,4 @@ class HeldRight(Row, frozen=True):
     ordinal: int
     region: str
     since: Revision
-    told: Instant = 0
+    latest_lease_end: Instant = 0

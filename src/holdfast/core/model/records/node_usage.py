@@ -41,9 +41,9 @@ class NodeUsage(Row, frozen=True):
     holds: tuple[Revision, ...] = ()
 
 
-def slot_keys(room: NodeUsage) -> list[SlotKey]:
+def slot_keys(usage: NodeUsage) -> list[SlotKey]:
     """The slots that stand in a room, in the order in which they came."""
-    return [(workload, ordinal) for workload, ordinal in _KEY.iter_unpack(room.slots)]
+    return [(workload, ordinal) for workload, ordinal in _KEY.iter_unpack(usage.slots)]
 
 
 def with_key(slots: bytes, key: SlotKey) -> bytes:

@@ -40,7 +40,7 @@ from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def activate(state: PlatformState, command: Activate, case: CommandContext) -> Accepted | Refused:
+def activate(state: PlatformState, command: Activate, ctx: CommandContext) -> Accepted | Refused:
     """What stood by runs. A suspect survivor may do so: it holds the room, and recovery comes before suspicion."""
     standby = state.assignments.get(command.assignment)
     if standby is None:
@@ -58,11 +58,11 @@ def activate(state: PlatformState, command: Activate, case: CommandContext) -> A
     )
     if refused is not None:
         return refused
-    leased = replace(active, right_until=lease_end(state, workload, active, case.at))
-    return Accepted(assignment_events(state, workload, standby, leased, case))
+    leased = replace(active, right_until=lease_end(state, workload, active, ctx.at))
+    return Accepted(assignment_events(state, workload, standby, leased, ctx))
 
 
-def end_assignment(state: PlatformState, command: EndAssignment, case: CommandContext) -> Accepted | Refused:
+def end_assignment(state: PlatformState, command: EndAssignment, ctx: CommandContext) -> Accepted | Refused:
     """Never refused for where the region is: nothing more is wanted there."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
@@ -70,11 +70,11 @@ def end_assignment(state: PlatformState, command: EndAssignment, case: CommandCo
     if assignment.stage is AssignmentStage.ENDED:
         return already(f"assignment/{assignment.uid}", assignment.revision)
     return Accepted(
-        assignment_events(state, state.workloads[assignment.workload], assignment, ended_assignment(assignment), case)
+        assignment_events(state, state.workloads[assignment.workload], assignment, ended_assignment(assignment), ctx)
     )
 
 
-def remove_assignment(state: PlatformState, command: RemoveAssignment, case: CommandContext) -> Accepted | Refused:
+def remove_assignment(state: PlatformState, command: RemoveAssignment, ctx: CommandContext) -> Accepted | Refused:
     """The region's word that nothing of it is left frees the identities in it, too: evidence (a) of RULES 6.
 
     What of batch work it had done it says with that word: nobody does it again.
@@ -82,9 +82,7 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Com
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
-    refused = refuse_unjoined_session(state, assignment.region, case) or _refuse_stage(
-        assignment, AssignmentStage.ENDED
-    )
+    refused = refuse_unjoined_session(state, assignment.region, ctx) or _refuse_stage(assignment, AssignmentStage.ENDED)
     refused = refused or _refuse_done(command)
     if refused is not None:
         return refused
@@ -97,7 +95,7 @@ def remove_assignment(state: PlatformState, command: RemoveAssignment, case: Com
     gone = removal_event(
         [assignment], {assignment.uid: done_of_kept_templates(state, assignment.workload, command.done)}
     )
-    return Accepted((gone, *released, *finalizer_events(state, assignment, case)), rows=count_numbers(held))
+    return Accepted((gone, *released, *finalizer_events(state, assignment, ctx)), rows=count_numbers(held))
 
 
 def _refuse_done(command: RemoveAssignment) -> Refused | None:
@@ -107,7 +105,7 @@ def _refuse_done(command: RemoveAssignment) -> Refused | None:
     return None
 
 
-def adopt(state: PlatformState, command: Adopt, case: CommandContext) -> Accepted | Refused:
+def adopt(state: PlatformState, command: Adopt, ctx: CommandContext) -> Accepted | Refused:
     """Recovered work moves from the recovery budget to the quota, by an explicit step and never by itself (RULES 7)."""
     recovered = state.assignments.get(command.assignment)
     if recovered is None:
@@ -123,9 +121,9 @@ def adopt(state: PlatformState, command: Adopt, case: CommandContext) -> Accepte
     )
     if refused is not None:
         return refused
-    accounts = paying_accounts(state, workload, recovered.region, AssignmentPurpose.SERVING, case.at)
+    accounts = paying_accounts(state, workload, recovered.region, AssignmentPurpose.SERVING, ctx.at)
     adopted = replace(recovered, purpose=AssignmentPurpose.SERVING, accounts=accounts)
-    return Accepted(assignment_events(state, workload, recovered, adopted, case))
+    return Accepted(assignment_events(state, workload, recovered, adopted, ctx))
 
 
 def _refuse_stage(assignment: Assignment, stage: AssignmentStage) -> Refused | None:

@@ -28,7 +28,7 @@ from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def assign(state: PlatformState, command: Assign, case: CommandContext) -> Accepted | Refused:
+def assign(state: PlatformState, command: Assign, ctx: CommandContext) -> Accepted | Refused:
     """Create or change the assignment of a workload to a region for a purpose."""
     workload = state.workloads.get(command.workload)
     region = state.regions.get(command.region)
@@ -40,8 +40,8 @@ def assign(state: PlatformState, command: Assign, case: CommandContext) -> Accep
     if refused is not None:
         return refused
     old = assignment_in(state, workload.meta.uid, command.region, command.purpose)
-    new = _proposed(state, command, workload, old, case)
-    if old is not None and new == old and not lease_needs_renewal(state, workload, old, case.at):
+    new = _proposed(state, command, workload, old, ctx)
+    if old is not None and new == old and not lease_needs_renewal(state, workload, old, ctx.at):
         return already(f"assignment/{old.uid}", old.revision)
     refused = (
         _refuse_phase(state, new, old)
@@ -52,8 +52,8 @@ def assign(state: PlatformState, command: Assign, case: CommandContext) -> Accep
     )
     if refused is not None:
         return refused
-    leased = replace(new, right_until=lease_end(state, workload, new, case.at))
-    return Accepted(assignment_events(state, workload, old, leased, case))
+    leased = replace(new, right_until=lease_end(state, workload, new, ctx.at))
+    return Accepted(assignment_events(state, workload, old, leased, ctx))
 
 
 def assignment_in(
@@ -65,11 +65,11 @@ def assignment_in(
 
 
 def assignment_events(
-    state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, case: CommandContext
+    state: PlatformState, workload: Workload, old: Assignment | None, new: Assignment, ctx: CommandContext
 ) -> tuple[object, ...]:
     """The new assignment in place of the old one, with what follows for the workload's breaches."""
     others = [a for a in assignments_of(state, workload.meta.uid) if old is None or a.uid != old.uid]
-    return (AssignmentStored(new), *recount_workload(state, workload, [*others, new], case))
+    return (AssignmentStored(new), *recount_workload(state, workload, [*others, new], ctx))
 
 
 def refuse_ending(workload: Workload) -> Refused | None:
@@ -103,7 +103,7 @@ def _refuse_shape(command: Assign, workload: Workload) -> Refused | None:
 
 
 def _proposed(
-    state: PlatformState, command: Assign, workload: Workload, old: Assignment | None, case: CommandContext
+    state: PlatformState, command: Assign, workload: Workload, old: Assignment | None, ctx: CommandContext
 ) -> Assignment:
     spec = workload.spec
     shares = tuple(sorted((s for s in command.shares if s.count), key=lambda share: share.template))
@@ -118,7 +118,7 @@ def _proposed(
         stage=command.stage,
         generation=workload.meta.generation,
         shares=shares,
-        accounts=paying_accounts(state, workload, command.region, command.purpose, case.at),
+        accounts=paying_accounts(state, workload, command.region, command.purpose, ctx.at),
         priority_class=spec.priority_class,
         disruption=command.disruption,
         exclusive=spec.exclusive,

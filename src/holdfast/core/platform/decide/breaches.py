@@ -34,26 +34,26 @@ def disruption_shared(assignments: Sequence[Assignment]) -> int:
 
 
 def recount_workload(
-    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], case: CommandContext
+    state: PlatformState, workload: Workload, assignments: Sequence[Assignment], ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
     """What changes in a workload's breaches when this is its spec and these are its assignments."""
     spec, key = workload.spec, str(workload.meta.uid)
     over = disruption_shared(assignments) - spec.disruption_max
     misplaced = _misplaced(state, spec, assignments)
     return (
-        *_recount(state, PLATFORM_DISRUPTION, key, over, "controller/rollout", case),
-        *_recount(state, PLATFORM_RESIDENCY, key, misplaced, "controller/assignment", case),
+        *_recount(state, PLATFORM_DISRUPTION, key, over, "controller/rollout", ctx),
+        *_recount(state, PLATFORM_RESIDENCY, key, misplaced, "controller/assignment", ctx),
     )
 
 
-def recount_region(state: PlatformState, region: Region, case: CommandContext) -> tuple[BreachEvent, ...]:
+def recount_region(state: PlatformState, region: Region, ctx: CommandContext) -> tuple[BreachEvent, ...]:
     """What a region's new jurisdiction cures. It breaks nothing: what it would break refuses it."""
     found: list[BreachEvent] = []
     for breach in state.breaches.values():
         if breach.invariant == PLATFORM_RESIDENCY:
             workload = state.workloads[int(breach.key)]
             over = _misplaced(state, workload.spec, assignments_of(state, workload.meta.uid), region)
-            found.extend(_recount(state, PLATFORM_RESIDENCY, breach.key, over, "controller/assignment", case))
+            found.extend(_recount(state, PLATFORM_RESIDENCY, breach.key, over, "controller/assignment", ctx))
     return tuple(found)
 
 
@@ -71,17 +71,17 @@ def _misplaced(
     return count
 
 
-def close_workload(state: PlatformState, workload: Revision, case: CommandContext) -> tuple[BreachEvent, ...]:
+def close_workload(state: PlatformState, workload: Revision, ctx: CommandContext) -> tuple[BreachEvent, ...]:
     """A workload that is gone breaks nothing."""
     key = str(workload)
     return (
-        *_recount(state, PLATFORM_DISRUPTION, key, 0, "", case),
-        *_recount(state, PLATFORM_RESIDENCY, key, 0, "", case),
+        *_recount(state, PLATFORM_DISRUPTION, key, 0, "", ctx),
+        *_recount(state, PLATFORM_RESIDENCY, key, 0, "", ctx),
     )
 
 
 def recount_account(
-    state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, case: CommandContext
+    state: PlatformState, account: str, charged: tuple[Resources, Resources], limit: Resources, ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
     """What changes in an account's breaches, one for each resource, when `charged` goes from first to second."""
     before, after = charged
@@ -89,18 +89,18 @@ def recount_account(
     found: list[BreachEvent] = []
     for name in ("cpu", "memory", "disk", "gpu", *sorted(names)):
         over = amount_of(after, name) - amount_of(limit, name)
-        found.extend(_recount(state, PLATFORM_ESCROW, f"{account}/{name}", over, "controller/grant", case))
+        found.extend(_recount(state, PLATFORM_ESCROW, f"{account}/{name}", over, "controller/grant", ctx))
     return tuple(found)
 
 
 def _recount(
-    state: PlatformState, invariant: str, key: str, overshoot: int, owner: str, case: CommandContext
+    state: PlatformState, invariant: str, key: str, overshoot: int, owner: str, ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
     known = state.breaches.get((invariant, key))
     if overshoot <= 0:
         return (BreachClosed(invariant, key),) if known else ()
     if known is not None and known.overshoot == overshoot:
         return ()
-    opened = known.opened if known else case.at
+    opened = known.opened if known else ctx.at
     deadline = opened + state.facts.settings.breach_deadline
     return (BreachStored(Breach(invariant, key, overshoot, owner, opened, deadline)),)

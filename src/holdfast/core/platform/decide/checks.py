@@ -43,76 +43,76 @@ _PRINCIPAL = re.compile(
 )
 
 
-def region_of(case: CommandContext) -> str:
+def region_of(ctx: CommandContext) -> str:
     """The region that the sender is, by its name."""
-    return case.actor.partition("/")[2]
+    return ctx.actor.partition("/")[2]
 
 
-def refuse_other_sender(region: str, case: CommandContext) -> Refused | None:
+def refuse_other_sender(region: str, ctx: CommandContext) -> Refused | None:
     """The sender is not that region."""
-    if region_of(case) == region:
+    if region_of(ctx) == region:
         return None
     return Refused(Code.NOT_OWNER, f"only region/{region} may say that", {"owner": f"region/{region}"})
 
 
-def refuse_other_region(state: PlatformState, region: str, case: CommandContext) -> Refused | None:
+def refuse_other_region(state: PlatformState, region: str, ctx: CommandContext) -> Refused | None:
     """The sender is not that region, or there is no such region."""
-    refused = refuse_other_sender(region, case)
+    refused = refuse_other_sender(region, ctx)
     if refused is not None:
         return refused
     return None if region in state.regions else not_found("Region", region)
 
 
-def refuse_unjoined_session(state: PlatformState, region: str, case: CommandContext) -> Refused | None:
+def refuse_unjoined_session(state: PlatformState, region: str, ctx: CommandContext) -> Refused | None:
     """The sender is not that region, or its session has not joined with the region's log."""
-    refused = refuse_other_region(state, region, case)
+    refused = refuse_other_region(state, region, ctx)
     if refused is not None:
         return refused
     status = state.regions[region].status
-    if status.session == case.envelope.session:
+    if status.session == ctx.envelope.session:
         return None
-    facts = {"region": region, "session": case.envelope.session, "joined": status.session}
+    facts = {"region": region, "session": ctx.envelope.session, "joined": status.session}
     if status.health is RegionHealth.RETIRED:
         return Refused(Code.TOMBSTONED, f"region {region} is retired: stop everything, join as a new log", facts)
     return Refused(Code.NO_SESSION, f"this session has not joined with the log of region {region}", facts)
 
 
-def refuse_outside_region(case: CommandContext, region: str) -> Refused | None:
+def refuse_outside_region(ctx: CommandContext, region: str) -> Refused | None:
     """The sender's scope is another region."""
-    scope = case.principal.spec.scope.region if case.principal else ""
+    scope = ctx.principal.spec.scope.region if ctx.principal else ""
     if not scope or scope == region:
         return None
-    return Refused(Code.WRONG_SCOPE, f"{case.actor} may act in region {scope} only", {"scope": scope})
+    return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may act in region {scope} only", {"scope": scope})
 
 
-def refuse_outside_whole_region(case: CommandContext, region: str) -> Refused | None:
+def refuse_outside_whole_region(ctx: CommandContext, region: str) -> Refused | None:
     """The sender's scope is another region, or only a part of this one: a tenant or a node."""
-    scope = case.principal.spec.scope if case.principal else None
+    scope = ctx.principal.spec.scope if ctx.principal else None
     if scope is None or scope.tenant or scope.node:
-        return refuse_outside_everywhere(case)
-    return refuse_outside_region(case, region)
+        return refuse_outside_everywhere(ctx)
+    return refuse_outside_region(ctx, region)
 
 
-def refuse_outside_everywhere(case: CommandContext) -> Refused | None:
+def refuse_outside_everywhere(ctx: CommandContext) -> Refused | None:
     """The sender's scope is narrower than the whole platform."""
-    scope = case.principal.spec.scope if case.principal else None
+    scope = ctx.principal.spec.scope if ctx.principal else None
     if scope is None or not (scope.tenant or scope.region or scope.node):
         return None
     facts = {"tenant": scope.tenant, "region": scope.region, "node": scope.node}
-    return Refused(Code.WRONG_SCOPE, f"{case.actor} has a scope, and this concerns everybody", facts)
+    return Refused(Code.WRONG_SCOPE, f"{ctx.actor} has a scope, and this concerns everybody", facts)
 
 
-def refuse_outside_placement(case: CommandContext, spec: WorkloadSpec) -> Refused | None:
+def refuse_outside_placement(ctx: CommandContext, spec: WorkloadSpec) -> Refused | None:
     """The sender's scope is a region, and the workload may be elsewhere."""
-    scope = case.principal.spec.scope.region if case.principal else ""
-    return None if not scope or spec.placement.regions == (scope,) else refuse_outside_region(case, "")
+    scope = ctx.principal.spec.scope.region if ctx.principal else ""
+    return None if not scope or spec.placement.regions == (scope,) else refuse_outside_region(ctx, "")
 
 
-def refuse_outside_tenant(case: CommandContext, tenant: str) -> Refused | None:
+def refuse_outside_tenant(ctx: CommandContext, tenant: str) -> Refused | None:
     """The sender's scope is another tenant."""
-    if not case.outside_tenant(tenant):
+    if not ctx.outside_tenant(tenant):
         return None
-    return Refused(Code.WRONG_SCOPE, f"{case.actor} may not act for tenant {tenant}", {"tenant": tenant})
+    return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not act for tenant {tenant}", {"tenant": tenant})
 
 
 def refuse_name(kind: str, name: str) -> Refused | None:

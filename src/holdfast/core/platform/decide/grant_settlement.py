@@ -31,10 +31,10 @@ from holdfast.core.platform.state.lookups import reporting_session
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: CommandContext) -> Accepted | Refused:
+def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, ctx: CommandContext) -> Accepted | Refused:
     """What the region does not hold any more is free again; what was offered since stays charged."""
-    region = region_of(case)
-    refused = refuse_unjoined_session(state, region, case) or refuse_amount("settled", command.settled)
+    region = region_of(ctx)
+    refused = refuse_unjoined_session(state, region, ctx) or refuse_amount("settled", command.settled)
     if refused is not None:
         return refused
     key, settled = grant_key(region, command.account), add(ZERO, command.settled)
@@ -42,7 +42,7 @@ def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Com
     # What was offered here can always be acknowledged, however far somebody's claim has made the versions leap.
     if not 0 < command.version < max(VERSION_MAX, known.version + 1 if known is not None else 0):
         return malformed(f"versions go from 1 to below {VERSION_MAX}", version=command.version)
-    grant = known or _unknown(state, command.account, region, case)
+    grant = known or _unknown(state, command.account, region, ctx)
     if isinstance(grant, Refused):
         return grant
     session = reporting_session(state, region)
@@ -54,19 +54,19 @@ def acknowledge_grant(state: PlatformState, command: AcknowledgeGrant, case: Com
     if under:
         return contradictory(f"settled below the target of {under}", resource=under, target=target)
     new = _settled(grant, command, settled, session)
-    stored = _stored(state, new, case, claimed=_is_claimed(grant, command.version, settled))
-    return Accepted((*stored, *_recount(state, grant, new, case)))
+    stored = _stored(state, new, ctx, claimed=_is_claimed(grant, command.version, settled))
+    return Accepted((*stored, *_recount(state, grant, new, ctx)))
 
 
-def _unknown(state: PlatformState, account: str, region: str, case: CommandContext) -> Grant | Refused:
+def _unknown(state: PlatformState, account: str, region: str, ctx: CommandContext) -> Grant | Refused:
     """A grant that this log knows nothing of: nothing was lent, and nothing is to be."""
     kind, _, name = account.partition("/")
-    limit = refuse_name(kind, name) or account_limit(state, account, region, case.at)
+    limit = refuse_name(kind, name) or account_limit(state, account, region, ctx.at)
     if not isinstance(limit, Refused):
         return Grant(0, 0, account, region, 0, ZERO, ZERO, limit.ends)
     if limit.code is Code.MALFORMED:
         return limit
-    return Grant(0, 0, account, region, 0, ZERO, ZERO, case.at + state.facts.settings.grant_life)
+    return Grant(0, 0, account, region, 0, ZERO, ZERO, ctx.at + state.facts.settings.grant_life)
 
 
 def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> bool:
@@ -113,9 +113,9 @@ def _settled(grant: Grant, command: AcknowledgeGrant, settled: Resources, sessio
     )
 
 
-def _stored(state: PlatformState, new: Grant, case: CommandContext, *, claimed: bool) -> tuple[object, ...]:
+def _stored(state: PlatformState, new: Grant, ctx: CommandContext, *, claimed: bool) -> tuple[object, ...]:
     """A grant keeps its row, and so its versions, while its account is there; an emergency is never lent again."""
-    limit = account_limit(state, new.account, new.region, case.at)
+    limit = account_limit(state, new.account, new.region, ctx.at)
     is_back = new.offered == ZERO and not new.offers
     if isinstance(limit, Refused) and is_back:
         if new.account.startswith("emergency/"):
@@ -125,15 +125,15 @@ def _stored(state: PlatformState, new: Grant, case: CommandContext, *, claimed: 
     return (GrantStored(new, claimed),)
 
 
-def _recount(state: PlatformState, old: Grant, new: Grant, case: CommandContext) -> tuple[BreachEvent, ...]:
+def _recount(state: PlatformState, old: Grant, new: Grant, ctx: CommandContext) -> tuple[BreachEvent, ...]:
     before = account_charge(state, old.account, old.region)
     after = add(subtract(before, old.offered), new.offered)
-    return recount_lent(state, old.account, old.region, (before, after), case)
+    return recount_lent(state, old.account, old.region, (before, after), ctx)
 
 
 def recount_lent(
-    state: PlatformState, account: str, region: str, charged: tuple[Resources, Resources], case: CommandContext
+    state: PlatformState, account: str, region: str, charged: tuple[Resources, Resources], ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
     """What changes in an account's breaches when what is charged to it goes from first to second."""
     limit = fixed_limit(state, account, region)
-    return recount_account(state, charge_key(account, region), charged, charged[1] if limit is None else limit, case)
+    return recount_account(state, charge_key(account, region), charged, charged[1] if limit is None else limit, ctx)

@@ -28,7 +28,7 @@ from holdfast.core.platform.queries.accounts import AccountLimit, account_charge
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def offer_grant(state: PlatformState, command: OfferGrant, case: CommandContext) -> Accepted | Refused:
+def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) -> Accepted | Refused:
     """The next version of a region's slice, if all slices still fit the account."""
     refused = refuse_amount("target", command.target) or refuse_amount("protected", command.protected)
     if refused is not None:
@@ -40,14 +40,14 @@ def offer_grant(state: PlatformState, command: OfferGrant, case: CommandContext)
     refused = _refuse_region(state, new, old)
     if refused is not None:
         return refused
-    limit = account_limit(state, command.account, command.region, case.at)
+    limit = account_limit(state, command.account, command.region, ctx.at)
     if isinstance(limit, Refused):
         if old is None or _raises(new, old) or (new.ends > old.ends and new.target != ZERO):
             return limit
         # What was lent from an account that is gone can still be called back, and is not lent for longer.
-        limit = AccountLimit(ZERO, ZERO, case.at + state.facts.settings.grant_life)
+        limit = AccountLimit(ZERO, ZERO, ctx.at + state.facts.settings.grant_life)
     refused = (
-        _refuse_terms(new, limit, case)
+        _refuse_terms(new, limit, ctx)
         or _refuse_over(state, new, old, limit)
         or _refuse_protected(state, new, old, limit)
     )
@@ -91,9 +91,9 @@ def _refuse_region(state: PlatformState, new: Grant, old: Grant | None) -> Refus
     return None
 
 
-def _refuse_terms(new: Grant, limit: AccountLimit, case: CommandContext) -> Refused | None:
-    if not case.at < new.ends <= limit.ends:
-        facts = {"at": case.at, "ends": new.ends, "latest": limit.ends}
+def _refuse_terms(new: Grant, limit: AccountLimit, ctx: CommandContext) -> Refused | None:
+    if not ctx.at < new.ends <= limit.ends:
+        facts = {"at": ctx.at, "ends": new.ends, "latest": limit.ends}
         return Refused(Code.EXPIRED, "a grant ends after now, within its longest life and that of its account", facts)
     if len(new.offers) > OFFERS_MAX:
         facts = {"acknowledged": new.acknowledged, "version": new.version - 1}

@@ -39,7 +39,7 @@ _DAY_MS = 86_400_000
 OF_REGIONS = ("agent", "scheduler")
 
 
-def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case: CommandContext) -> Refused | None:
+def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, ctx: CommandContext) -> Refused | None:
     limits = {
         "workloadsMax": new.spec.workloads_max,
         "pendingMax": new.spec.pending_max,
@@ -51,7 +51,7 @@ def check_tenant(state: PlatformState, new: Tenant, stored: Tenant | None, case:
     return refuse_unknown("PriorityClass", new.spec.priority_classes, state.priority_classes)
 
 
-def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: CommandContext) -> Refused | None:
+def check_quota(state: PlatformState, new: Quota, stored: Quota | None, ctx: CommandContext) -> Refused | None:
     spec = new.spec
     refused = refuse_amount("hard", spec.hard) or refuse_amount("protected", spec.protected)
     if refused is not None:
@@ -65,7 +65,7 @@ def check_quota(state: PlatformState, new: Quota, stored: Quota | None, case: Co
 
 
 def check_priority_class(
-    state: PlatformState, new: PriorityClass, stored: PriorityClass | None, case: CommandContext
+    state: PlatformState, new: PriorityClass, stored: PriorityClass | None, ctx: CommandContext
 ) -> Refused | None:
     if abs(new.spec.priority) > PRIORITY_MAX:
         return malformed(f"priority is between -{PRIORITY_MAX} and {PRIORITY_MAX}", priority=new.spec.priority)
@@ -73,11 +73,11 @@ def check_priority_class(
 
 
 def check_principal(
-    state: PlatformState, new: Principal, stored: Principal | None, case: CommandContext
+    state: PlatformState, new: Principal, stored: Principal | None, ctx: CommandContext
 ) -> Refused | None:
     """Nobody gives or takes a right that they do not have: operating would else include breaking the glass."""
     before = stored.spec.rights if stored is not None else ()
-    return _refuse_everywhere(new, stored) or refuse_rights((*new.spec.rights, *before), case)
+    return _refuse_everywhere(new, stored) or refuse_rights((*new.spec.rights, *before), ctx)
 
 
 def _refuse_everywhere(new: Principal, stored: Principal | None) -> Refused | None:
@@ -89,30 +89,30 @@ def _refuse_everywhere(new: Principal, stored: Principal | None) -> Refused | No
     return malformed(f"{name} works in one region: name it in scope.region", principal=name)
 
 
-def check_token(state: PlatformState, new: Token, stored: Token | None, case: CommandContext) -> Refused | None:
+def check_token(state: PlatformState, new: Token, stored: Token | None, ctx: CommandContext) -> Refused | None:
     spec = new.spec
     if not is_hash(spec.hash):
         return malformed(f"a token's hash is {HASH_CHARACTERS} hexadecimal digits", characters=len(spec.hash))
     if stored is not None and stored.spec.revoked and not spec.revoked:
         return contradictory("a revoked token stays revoked; make another", token=new.meta.name)
-    if spec.expires <= case.at:
-        facts = {"at": case.at, "expires": spec.expires}
+    if spec.expires <= ctx.at:
+        facts = {"at": ctx.at, "expires": spec.expires}
         return Refused(Code.EXPIRED, "a token expires in the future", facts)
     principal = _principal_of(state, spec.principal)
     is_another = stored is None or stored.spec.principal != spec.principal
     if principal is None or (is_another and is_server_name(spec.principal)):  # servers make theirs themselves
         return not_found("Principal", spec.principal)
-    refused = _refuse_life(new, stored, case) or _refuse_many(new, stored, principal)
+    refused = _refuse_life(new, stored, ctx) or _refuse_many(new, stored, principal)
     if refused is not None:
         return refused
     # As with principals, neither given nor taken: a token that is made another's is lost to whose it was.
     before = _principal_of(state, stored.spec.principal) if stored is not None else None
-    return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), case)
+    return refuse_rights((*principal.spec.rights, *(before.spec.rights if before is not None else ())), ctx)
 
 
-def _refuse_life(new: Token, stored: Token | None, case: CommandContext) -> Refused | None:
+def _refuse_life(new: Token, stored: Token | None, ctx: CommandContext) -> Refused | None:
     """A token that lasts is a token that leaks. One that lasts longer already may be revoked, or end sooner."""
-    latest = max(case.at + TOKEN_LIFE_MAX, stored.spec.expires if stored is not None else 0)
+    latest = max(ctx.at + TOKEN_LIFE_MAX, stored.spec.expires if stored is not None else 0)
     if new.spec.expires <= latest:
         return None
     days = TOKEN_LIFE_MAX // _DAY_MS
@@ -141,18 +141,18 @@ def _principal_of(state: PlatformState, name: str) -> Principal | None:
     return state.principals.get(name) or state.principals.get(f"{name.partition('/')[0]}/*")
 
 
-def refuse_rights(rights: Iterable[Permission], case: CommandContext) -> Refused | None:
+def refuse_rights(rights: Iterable[Permission], ctx: CommandContext) -> Refused | None:
     """Rights that the sender does not have and so cannot hand out."""
-    own = case.principal.spec.rights if case.principal else ()
+    own = ctx.principal.spec.rights if ctx.principal else ()
     if Permission.OPERATE in own:  # it holds that of the audit, also for those who had it before there was the other
         own = (*own, Permission.AUDIT)
     missing = sorted({right.value for right in rights if right not in own})
     if not missing:
         return None
-    return Refused(Code.NO_RIGHT, f"{case.actor} does not have what it would hand out", {"missing": missing})
+    return Refused(Code.NO_RIGHT, f"{ctx.actor} does not have what it would hand out", {"missing": missing})
 
 
-def check_region(state: PlatformState, new: Region, stored: Region | None, case: CommandContext) -> Refused | None:
+def check_region(state: PlatformState, new: Region, stored: Region | None, ctx: CommandContext) -> Refused | None:
     if any(latency < 0 for _, latency in new.spec.latencies):
         return malformed("latencies cannot be negative", region=new.meta.name)
     wrong = credentials_problem(new.spec.address) if new.spec.address else ""
@@ -177,7 +177,7 @@ def check_region(state: PlatformState, new: Region, stored: Region | None, case:
     return None
 
 
-def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, case: CommandContext) -> Refused | None:
+def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, ctx: CommandContext) -> Refused | None:
     spec = new.spec
     if spec.minimum < 0 or spec.cost < 0:
         return malformed("sizes and costs cannot be negative", minimum=spec.minimum, cost=spec.cost)
@@ -187,7 +187,7 @@ def check_pool(state: PlatformState, new: NodePool, stored: NodePool | None, cas
 
 
 def check_budget(
-    state: PlatformState, new: RecoveryBudget, stored: RecoveryBudget | None, case: CommandContext
+    state: PlatformState, new: RecoveryBudget, stored: RecoveryBudget | None, ctx: CommandContext
 ) -> Refused | None:
     spec = new.spec
     if len(set(spec.regions)) != len(spec.regions):
@@ -226,7 +226,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def uses_of_tenant(state: PlatformState, stored: Tenant, case: CommandContext) -> Refused | None:
+def uses_of_tenant(state: PlatformState, stored: Tenant, ctx: CommandContext) -> Refused | None:
     name = stored.meta.name
     if name in state.quotas:
         return in_use(f"tenant {name} has a quota", quota=name)
@@ -237,7 +237,7 @@ def uses_of_tenant(state: PlatformState, stored: Tenant, case: CommandContext) -
     return in_use(f"recovery budgets name tenant {name}", budgets=budgets) if budgets else None
 
 
-def uses_of_quota(state: PlatformState, stored: Quota, case: CommandContext) -> Refused | None:
+def uses_of_quota(state: PlatformState, stored: Quota, ctx: CommandContext) -> Refused | None:
     name = stored.meta.name
     lent = state.offered_of.get(f"quota/{name}") or ZERO
     if lent != ZERO:
@@ -247,7 +247,7 @@ def uses_of_quota(state: PlatformState, stored: Quota, case: CommandContext) -> 
     return in_use("regions have been lent some of it", account=account, regions=regions) if regions else None
 
 
-def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: CommandContext) -> Refused | None:
+def uses_of_priority_class(state: PlatformState, stored: PriorityClass, ctx: CommandContext) -> Refused | None:
     name = stored.meta.name
     tenants = [key for key, tenant in state.tenants.items() if name in tenant.spec.priority_classes]
     if tenants:
@@ -259,28 +259,28 @@ def uses_of_priority_class(state: PlatformState, stored: PriorityClass, case: Co
     return _named_by_workloads(state, f"priority class {name}", lambda workload: workload.spec.priority_class == name)
 
 
-def uses_of_principal(state: PlatformState, stored: Principal, case: CommandContext) -> Refused | None:
+def uses_of_principal(state: PlatformState, stored: Principal, ctx: CommandContext) -> Refused | None:
     """A token that still opens the door would speak for nobody, or for the wildcard of its kind."""
     name = stored.meta.name
     live = [
         key
         for key, token in state.tokens.items()
-        if token.spec.principal == name and not token.spec.revoked and token.spec.expires > case.at
+        if token.spec.principal == name and not token.spec.revoked and token.spec.expires > ctx.at
     ]
     if live:
         return in_use(f"tokens of {name} are neither revoked nor expired", tokens=live)
-    return refuse_rights(stored.spec.rights, case)
+    return refuse_rights(stored.spec.rights, ctx)
 
 
-def uses_of_token(state: PlatformState, stored: Token, case: CommandContext) -> Refused | None:
+def uses_of_token(state: PlatformState, stored: Token, ctx: CommandContext) -> Refused | None:
     """A live token is revoked first: a region that is cut off must learn that it ended, not that it never was."""
-    if stored.spec.revoked or stored.spec.expires <= case.at:
+    if stored.spec.revoked or stored.spec.expires <= ctx.at:
         return None
     facts = {"token": stored.meta.name, "expires": stored.spec.expires}
     return Refused(Code.TOO_EARLY, "a token is revoked or expired before it is forgotten", facts)
 
 
-def uses_of_region(state: PlatformState, stored: Region, case: CommandContext) -> Refused | None:
+def uses_of_region(state: PlatformState, stored: Region, ctx: CommandContext) -> Refused | None:
     name = stored.meta.name
     if stored.status.health is not RegionHealth.RETIRED:
         return in_use(f"region {name} is {stored.status.health}; retire it first", health=stored.status.health.value)
@@ -299,12 +299,12 @@ def _names_region(workload: Workload, name: str) -> bool:
     return name in (*placement.regions, placement.primary) or name in dict(placement.weights)
 
 
-def uses_of_pool(state: PlatformState, stored: NodePool, case: CommandContext) -> Refused | None:
+def uses_of_pool(state: PlatformState, stored: NodePool, ctx: CommandContext) -> Refused | None:
     """Nothing on the platform refers to a pool; its nodes belong to the region."""
     return None
 
 
-def uses_of_budget(state: PlatformState, stored: RecoveryBudget, case: CommandContext) -> Refused | None:
+def uses_of_budget(state: PlatformState, stored: RecoveryBudget, ctx: CommandContext) -> Refused | None:
     account = f"recovery/{stored.meta.name}"
     lent = [name for name, _ in state.regions.items() if charge_key(account, name) in state.offered_of]
     if lent:

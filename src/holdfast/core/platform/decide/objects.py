@@ -36,56 +36,56 @@ from holdfast.core.platform.state.tables import TABLE_OF, PlatformState
 T = TypeVar("T", bound=OperatorObject | Workload)
 
 
-def put(state: PlatformState, command: Put, case: CommandContext) -> Accepted | Refused:
+def put(state: PlatformState, command: Put, ctx: CommandContext) -> Accepted | Refused:
     """The object as the sender wants it, if nothing that refers to it would be broken."""
     sent = command.object
     kind, name = type(sent).__name__, sent.meta.name
-    refused = _refuse_scope(sent, case) or refuse_name(kind, name) or refuse_marks(sent.meta)
+    refused = _refuse_scope(sent, ctx) or refuse_name(kind, name) or refuse_marks(sent.meta)
     if refused is not None:
         return refused
     stored: Any = state.table(TABLE_OF[kind]).get(name)
     if stored is not None:
-        refused = _refuse_scope(stored, case)
+        refused = _refuse_scope(stored, ctx)
     if refused is not None:
         return refused
-    merged = merge(sent, stored, case)
+    merged = merge(sent, stored, ctx)
     if merged == stored:
         return already(f"{kind}/{name}", stored.meta.revision)
-    refused = CHECKS[kind](state, merged, stored, case)
+    refused = CHECKS[kind](state, merged, stored, ctx)
     if refused is not None:
         return refused
-    return Accepted((ObjectStored(merged), *_recount(state, merged, case)))
+    return Accepted((ObjectStored(merged), *_recount(state, merged, ctx)))
 
 
-def delete(state: PlatformState, command: Delete, case: CommandContext) -> Accepted | Refused:
+def delete(state: PlatformState, command: Delete, ctx: CommandContext) -> Accepted | Refused:
     """Gone at once, if nothing refers to it."""
     if command.kind not in TABLE_OF:
         return Refused(Code.MALFORMED, f"{command.kind!r} is no kind", {"kinds": sorted(TABLE_OF)})
-    refused = _refuse_part(command.kind, case)
+    refused = _refuse_part(command.kind, ctx)
     if refused is not None:
         return refused  # before it is looked for: whoever may not end it is not told whether it is there
     stored: Any = state.table(TABLE_OF[command.kind]).get(command.name)
     if stored is None:
         return not_found(command.kind, command.name)
     key = f"{command.kind}/{command.name}"
-    refused = _refuse_scope(stored, case) or refuse_other_uid(key, stored.meta, command.uid)
+    refused = _refuse_scope(stored, ctx) or refuse_other_uid(key, stored.meta, command.uid)
     if refused is not None:
         return refused
-    refused = USES[command.kind](state, stored, case)
+    refused = USES[command.kind](state, stored, ctx)
     if refused is not None:
         return refused
     removed = ObjectRemoved(command.kind, command.name)
     return Accepted((removed, *_drop_validities(state, command), *_forget_grants(state, command)))
 
 
-def merge(sent: T, stored: T | None, case: CommandContext) -> T:
+def merge(sent: T, stored: T | None, ctx: CommandContext) -> T:
     """What the sender may say from what was sent, all else, its revision included, from what is stored."""
     labels, annotations = tuple(sorted(sent.meta.labels)), tuple(sorted(sent.meta.annotations))
     if stored is None:
         tenant = sent.meta.tenant if isinstance(sent, Workload) else ""
-        meta = Meta(name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=case.actor)
+        meta = Meta(name=sent.meta.name, tenant=tenant, labels=labels, annotations=annotations, created_by=ctx.actor)
         if isinstance(sent, Region):
-            return replace(sent, meta=meta, status=RegionStatus(since=case.at))
+            return replace(sent, meta=meta, status=RegionStatus(since=ctx.at))
         if isinstance(sent, Workload):
             return replace(sent, meta=meta, status=WorkloadStatus())
         return type(sent)(meta=meta, spec=sent.spec)  # type: ignore[arg-type]
@@ -94,43 +94,43 @@ def merge(sent: T, stored: T | None, case: CommandContext) -> T:
     return replace(stored, meta=meta, spec=sent.spec)
 
 
-def _refuse_part(kind: str, case: CommandContext) -> Refused | None:
+def _refuse_part(kind: str, ctx: CommandContext) -> Refused | None:
     """What a scope leaves out whichever object of the kind is meant."""
     is_of_regions = kind in (Region.__name__, NodePool.__name__)
-    scope = case.principal.spec.scope if case.principal else None
+    scope = ctx.principal.spec.scope if ctx.principal else None
     return (
         None
         if is_of_regions and scope is not None and not (scope.tenant or scope.node)
-        else refuse_outside_everywhere(case)
+        else refuse_outside_everywhere(ctx)
     )
 
 
-def _refuse_scope(sent: OperatorObject, case: CommandContext) -> Refused | None:
+def _refuse_scope(sent: OperatorObject, ctx: CommandContext) -> Refused | None:
     """A region's operator may write that region and its pools; all else concerns everybody."""
     if isinstance(sent, Region):
-        return refuse_outside_whole_region(case, sent.meta.name)
+        return refuse_outside_whole_region(ctx, sent.meta.name)
     if isinstance(sent, NodePool):
-        return refuse_outside_whole_region(case, sent.spec.region)
-    return refuse_outside_everywhere(case)
+        return refuse_outside_whole_region(ctx, sent.spec.region)
+    return refuse_outside_everywhere(ctx)
 
 
-def _recount(state: PlatformState, merged: OperatorObject, case: CommandContext) -> tuple[BreachEvent, ...]:
+def _recount(state: PlatformState, merged: OperatorObject, ctx: CommandContext) -> tuple[BreachEvent, ...]:
     """A quota lowered below what is lent is allowed, and the rest is owed (RULES 7); of a budget, what was claimed."""
     if isinstance(merged, Region):
-        return recount_region(state, merged, case)
+        return recount_region(state, merged, ctx)
     if isinstance(merged, Quota):
-        return _recount_limit(state, f"quota/{merged.meta.name}", merged.spec.hard, case)
+        return _recount_limit(state, f"quota/{merged.meta.name}", merged.spec.hard, ctx)
     if not isinstance(merged, RecoveryBudget):
         return ()
     accounts = [charge_key(f"recovery/{merged.meta.name}", region) for region in merged.spec.regions]
-    return tuple(event for one in accounts for event in _recount_limit(state, one, merged.spec.each, case))
+    return tuple(event for one in accounts for event in _recount_limit(state, one, merged.spec.each, ctx))
 
 
 def _recount_limit(
-    state: PlatformState, account: str, limit: Resources, case: CommandContext
+    state: PlatformState, account: str, limit: Resources, ctx: CommandContext
 ) -> tuple[BreachEvent, ...]:
     charged = state.offered_of.get(account) or ZERO
-    return recount_account(state, account, (charged, charged), limit, case)
+    return recount_account(state, account, (charged, charged), limit, ctx)
 
 
 def _drop_validities(state: PlatformState, command: Delete) -> tuple[ValiditiesDropped, ...]:

@@ -47,7 +47,7 @@ from holdfast.core.platform.state.tables import PlatformState
 _RANK = {PolicyStage.DRAFT: 0, PolicyStage.CANARY: 1, PolicyStage.ACTIVE: 2}
 
 
-def publish_policy(state: PlatformState, command: PublishPolicy, case: CommandContext) -> Accepted | Refused:
+def publish_policy(state: PlatformState, command: PublishPolicy, ctx: CommandContext) -> Accepted | Refused:
     """A draft, valid nowhere until it is activated somewhere; nothing, if it is what the newest one says."""
     refused = refuse_policy_name(command.name)
     if refused is not None:
@@ -124,9 +124,9 @@ def refuse_classes(state: PlatformState, document: PolicyDocument) -> Refused | 
     return None
 
 
-def activate_policy(state: PlatformState, command: ActivatePolicy, case: CommandContext) -> Accepted | Refused:
+def activate_policy(state: PlatformState, command: ActivatePolicy, ctx: CommandContext) -> Accepted | Refused:
     """The one that was valid there before is not any more, in the same commit."""
-    refused = _refuse_activation(state, command, case)
+    refused = _refuse_activation(state, command, ctx)
     if refused is not None:
         return refused
     policy = policy_of(state, command.revision)
@@ -141,13 +141,13 @@ def activate_policy(state: PlatformState, command: ActivatePolicy, case: Command
     return Accepted((ValidityStored(command.region, command.scope, policy.revision), *staged))
 
 
-def _refuse_activation(state: PlatformState, command: ActivatePolicy, case: CommandContext) -> Refused | None:
+def _refuse_activation(state: PlatformState, command: ActivatePolicy, ctx: CommandContext) -> Refused | None:
     if command.stage not in (PolicyStage.CANARY, PolicyStage.ACTIVE):
         return malformed("a policy is activated as canary or as active", stage=command.stage.value)
     tenants = (command.scope,) if command.scope != EVERYWHERE else ()
     return (
-        refuse_outside_region(case, command.region)
-        or refuse_outside_tenant(case, command.scope)
+        refuse_outside_region(ctx, command.region)
+        or refuse_outside_tenant(ctx, command.scope)
         or refuse_unknown("Region", (command.region,), state.regions)
         or refuse_unknown("Tenant", tenants, state.tenants)
     )
@@ -159,9 +159,9 @@ def _staged(policy: SchedulerPolicy, stage: PolicyStage) -> tuple[PolicyStaged, 
     return (PolicyStaged(policy.revision, stage),)
 
 
-def roll_back_policy(state: PlatformState, command: RollBackPolicy, case: CommandContext) -> Accepted | Refused:
+def roll_back_policy(state: PlatformState, command: RollBackPolicy, ctx: CommandContext) -> Accepted | Refused:
     """Wherever it was valid its successor is, in the same commit: no region is ever without a valid policy."""
-    refused = refuse_outside_everywhere(case) or refuse_reason(command.reason)
+    refused = refuse_outside_everywhere(ctx) or refuse_reason(command.reason)
     if refused is not None:
         return refused
     policy, successor = policy_of(state, command.revision), policy_of(state, command.successor)

@@ -64,12 +64,12 @@ class RetirementPart(Struct):
     left: int
 
 
-def retire_region(state: PlatformState, command: RetireRegion, case: CommandContext) -> Accepted | Refused:
+def retire_region(state: PlatformState, command: RetireRegion, ctx: CommandContext) -> Accepted | Refused:
     """Its log never speaks for it again, and what it held is free, or will be."""
     name = command.region
     refused = (
         refuse_unknown("Region", (name,), state.regions)
-        or refuse_outside_whole_region(case, name)
+        or refuse_outside_whole_region(ctx, name)
         or refuse_reason(command.reason)
     )
     if refused is not None:
@@ -81,10 +81,10 @@ def retire_region(state: PlatformState, command: RetireRegion, case: CommandCont
     retired = RegionRetired(name, status.log_id, command.reason, part.left)
     # Why is said once, with the tombstone: with each workload it would not fit, where there are many.
     evidence = f"retired: {command.reason}" if state.facts.level < 2 else RETIRED
-    return Accepted((retired, *_released(state, name, part, evidence, case)), rows=part.rows)
+    return Accepted((retired, *_released(state, name, part, evidence, ctx)), rows=part.rows)
 
 
-def release_retired(state: PlatformState, command: ReleaseRetired, case: CommandContext) -> Accepted | Refused:
+def release_retired(state: PlatformState, command: ReleaseRetired, ctx: CommandContext) -> Accepted | Refused:
     """The next part of what a retired region held, until nothing is left."""
     name = command.region
     refused = refuse_unknown("Region", (name,), state.regions)
@@ -97,7 +97,7 @@ def release_retired(state: PlatformState, command: ReleaseRetired, case: Command
     if not status.unreleased:
         return already(f"Region/{name}", state.regions[name].meta.revision)
     part = _next_part(state, name)
-    released = _released(state, name, part, RETIRED, case)
+    released = _released(state, name, part, RETIRED, ctx)
     return Accepted((RetirementContinued(name, part.left), *released), rows=part.rows)
 
 
@@ -130,19 +130,19 @@ def _grants(state: PlatformState, region: str, accounts: Iterable[str]) -> list[
 
 
 def _released(
-    state: PlatformState, region: str, part: RetirementPart, evidence: str, case: CommandContext
+    state: PlatformState, region: str, part: RetirementPart, evidence: str, ctx: CommandContext
 ) -> tuple[object, ...]:
     if part.some is not None:
         uid, ordinals = part.some
-        return release_events(state, uid, [(region, ordinals)], evidence, case)
+        return release_events(state, uid, [(region, ordinals)], evidence, ctx)
     mine = [a for uid in part.workloads for a in assignments_of(state, uid) if a.region == region]
     assignments = sorted(mine, key=lambda assignment: assignment.uid)
     workloads = [state.workloads[uid] for uid in part.workloads if _is_finalised_by(state.workloads[uid], region)]
     return (
-        *_release_assignments(state, assignments, workloads, case),
+        *_release_assignments(state, assignments, workloads, ctx),
         *_release_rights(state, region, part.workloads, workloads, evidence),
-        *_release_finalizers(state, region, workloads, case),
-        *_release_grants(state, region, part.grants, case),
+        *_release_finalizers(state, region, workloads, ctx),
+        *_release_grants(state, region, part.grants, ctx),
     )
 
 
@@ -155,7 +155,7 @@ def _ready_to_go(workloads: list[Workload]) -> list[Workload]:
 
 
 def _release_assignments(
-    state: PlatformState, assignments: list[Assignment], workloads: list[Workload], case: CommandContext
+    state: PlatformState, assignments: list[Assignment], workloads: list[Workload], ctx: CommandContext
 ) -> tuple[object, ...]:
     if not assignments:
         return ()
@@ -164,7 +164,7 @@ def _release_assignments(
     ending = {workload.meta.uid for workload in workloads}
     for uid in sorted({assignment.workload for assignment in assignments} - ending):
         left = [assignment for assignment in assignments_of(state, uid) if assignment.uid not in gone]
-        events.extend(recount_workload(state, state.workloads[uid], left, case))
+        events.extend(recount_workload(state, state.workloads[uid], left, ctx))
     return tuple(events)
 
 
@@ -191,7 +191,7 @@ def _release_rights(
 
 
 def _release_finalizers(
-    state: PlatformState, region: str, workloads: list[Workload], case: CommandContext
+    state: PlatformState, region: str, workloads: list[Workload], ctx: CommandContext
 ) -> tuple[object, ...]:
     """Deletions that waited for this region alone are complete."""
     going = [workload.meta.uid for workload in _ready_to_go(workloads)]
@@ -202,11 +202,11 @@ def _release_finalizers(
     )
     return (
         *((FinalizersReleased(f"region/{region}", others),) if others else ()),
-        *workload_removal_events(state, going, case),
+        *workload_removal_events(state, going, ctx),
     )
 
 
-def _release_grants(state: PlatformState, region: str, grants: list[Grant], case: CommandContext) -> tuple[object, ...]:
+def _release_grants(state: PlatformState, region: str, grants: list[Grant], ctx: CommandContext) -> tuple[object, ...]:
     if not grants:
         return ()
     freed: dict[str, Resources] = {}
@@ -215,5 +215,5 @@ def _release_grants(state: PlatformState, region: str, grants: list[Grant], case
     events: list[object] = [GrantsRemoved(tuple(grant_key(grant.region, grant.account) for grant in grants))]
     for account, amount in sorted(freed.items()):
         before = account_charge(state, account, region)
-        events.extend(recount_lent(state, account, region, (before, subtract(before, amount)), case))
+        events.extend(recount_lent(state, account, region, (before, subtract(before, amount)), ctx))
     return tuple(events)

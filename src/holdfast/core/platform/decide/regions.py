@@ -45,21 +45,21 @@ _H = RegionHealth
 JUDGEMENTS = {_H.HEALTHY: (_H.SUSPECT,), _H.SUSPECT: (_H.HEALTHY, _H.LOST), _H.LOST: (_H.HEALTHY,), _H.RETIRED: ()}
 
 
-def join_region(state: PlatformState, command: JoinRegion, case: CommandContext) -> Accepted | Refused:
+def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) -> Accepted | Refused:
     """One log speaks for a region, from the first time until the region is retired.
 
     It is answered in which session the region spoke before. Where that was none of its own, somebody else spoke for it.
     """
     refused = (
-        refuse_other_sender(command.region, case)
+        refuse_other_sender(command.region, ctx)
         or _refuse_log_id(state, command.log_id)
-        or refuse_other_region(state, command.region, case)
+        or refuse_other_region(state, command.region, ctx)
         or _refuse_address(command.address)
         or _refuse_times(state, command)
     )
     if refused is not None:
         return refused
-    status, session = state.regions[command.region].status, case.envelope.session
+    status, session = state.regions[command.region].status, ctx.envelope.session
     if status.unreleased:
         facts = {"region": command.region, "unreleased": status.unreleased}
         return Refused(Code.IN_USE, f"region {command.region} is retired, and not all it held is released yet", facts)
@@ -68,7 +68,7 @@ def join_region(state: PlatformState, command: JoinRegion, case: CommandContext)
         if other:
             return Refused(Code.EXISTS, f"the log {command.log_id} speaks for region {other}", {"region": other})
         # A retired region begins anew; one that was lost before it was ever heard is not healthy for having joined.
-        health = _anew(state, command.region, case) if status.health is _H.RETIRED else status.health
+        health = _anew(state, command.region, ctx) if status.health is _H.RETIRED else status.health
         joined = RegionJoined(command.region, command.log_id, session, health, command.address, *_times(command))
         return Accepted((joined,))
     if status.log_id != command.log_id:
@@ -99,7 +99,7 @@ def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
     return Refused(Code.CONTRADICTORY, message, {"region": command.region, "grace": command.grace, "least": least})
 
 
-def configure(state: PlatformState, command: log.Configure, case: CommandContext) -> Accepted | Refused:
+def configure(state: PlatformState, command: log.Configure, ctx: CommandContext) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace above that of a region which has joined."""
     grace = command.settings.grace
     joined = ((name, one.status) for name, one in state.regions.items() if one.status.fence_time)
@@ -107,27 +107,27 @@ def configure(state: PlatformState, command: log.Configure, case: CommandContext
     if short:
         message = f"region {short[0]} fences with a grace below {grace} ms, by which work would be admitted"
         return Refused(Code.CONTRADICTORY, f"{message}: raise the region's first", {"regions": short, "grace": grace})
-    return log.configure(state, command, case)
+    return log.configure(state, command, ctx)
 
 
-def _anew(state: PlatformState, region: str, case: CommandContext) -> RegionHealth:
+def _anew(state: PlatformState, region: str, ctx: CommandContext) -> RegionHealth:
     """What a retired region is when it begins again: healthy, unless a person holds that it is lost."""
-    return _H.LOST if active_overrides(state, case.at, region).loss_of(region) is not None else _H.HEALTHY
+    return _H.LOST if active_overrides(state, ctx.at, region).loss_of(region) is not None else _H.HEALTHY
 
 
-def acknowledge(state: PlatformState, command: Acknowledge, case: CommandContext) -> Accepted | Refused:
+def acknowledge(state: PlatformState, command: Acknowledge, ctx: CommandContext) -> Accepted | Refused:
     """Both positions only ever grow: what is older was overtaken on the way."""
     refused = (
-        refuse_other_sender(command.region, case)
+        refuse_other_sender(command.region, ctx)
         or _refuse_log_id(state, command.log_id)
-        or refuse_other_region(state, command.region, case)
+        or refuse_other_region(state, command.region, ctx)
     )
     if refused is not None:
         return refused
     status = state.regions[command.region].status
     if status.log_id and status.log_id != command.log_id:
         return _diverged(command.region)
-    refused = refuse_unjoined_session(state, command.region, case)
+    refused = refuse_unjoined_session(state, command.region, ctx)
     if refused is not None:
         return refused
     if seq_of(command.cursor) > state.facts.seq:
@@ -161,18 +161,18 @@ def _diverged(region: str) -> Refused:
     return Refused(Code.DIVERGED, f"region {region} has another log; retire it to begin this one", {"region": region})
 
 
-def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, case: CommandContext) -> Refused | None:
+def _refuse_person(state: PlatformState, command: BelieveRegion | DeclareLost, ctx: CommandContext) -> Refused | None:
     """Whoever says something of a region names one that exists, has a right to all of it, and says why."""
     return (
         refuse_unknown("Region", (command.region,), state.regions)
-        or refuse_outside_whole_region(case, command.region)
+        or refuse_outside_whole_region(ctx, command.region)
         or refuse_reason(command.reason)
     )
 
 
-def believe_region(state: PlatformState, command: BelieveRegion, case: CommandContext) -> Accepted | Refused:
+def believe_region(state: PlatformState, command: BelieveRegion, ctx: CommandContext) -> Accepted | Refused:
     """A person attests that the region's log is whole, whatever was acknowledged in its name."""
-    refused = _refuse_person(state, command, case)
+    refused = _refuse_person(state, command, ctx)
     if refused is not None:
         return refused
     status = state.regions[command.region].status
@@ -184,7 +184,7 @@ def believe_region(state: PlatformState, command: BelieveRegion, case: CommandCo
     return Accepted((RegionBelieved(command.region, status.position, status.digest),))
 
 
-def judge_region(state: PlatformState, command: JudgeRegion, case: CommandContext) -> Accepted | Refused:
+def judge_region(state: PlatformState, command: JudgeRegion, ctx: CommandContext) -> Accepted | Refused:
     """What a controller may conclude from silence and from hearing again, and nothing heavier."""
     refused = refuse_unknown("Region", (command.region,), state.regions)
     if refused is not None:
@@ -195,16 +195,16 @@ def judge_region(state: PlatformState, command: JudgeRegion, case: CommandContex
     if command.health not in JUDGEMENTS[status.health]:
         facts = {"region": command.region, "health": status.health.value, "asked": command.health.value}
         return Refused(Code.WRONG_PHASE, f"region {command.region} is {status.health}", facts)
-    refused = _refuse_return(state, command.region, status, case) if command.health is _H.HEALTHY else None
+    refused = _refuse_return(state, command.region, status, ctx) if command.health is _H.HEALTHY else None
     if refused is not None:
         return refused
     return Accepted((RegionJudged(command.region, command.health, command.reason),))
 
 
-def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case: CommandContext) -> Refused | None:
+def _refuse_return(state: PlatformState, region: str, status: RegionStatus, ctx: CommandContext) -> Refused | None:
     """Positive evidence, and no person who holds otherwise: an override's end alone brings nobody back (RULES 19)."""
     refused = refuse_while_paused(
-        active_overrides(state, case.at, region).loss_of(region), f"region {region} is declared lost"
+        active_overrides(state, ctx.at, region).loss_of(region), f"region {region} is declared lost"
     )
     if refused is not None:
         return refused
@@ -214,9 +214,9 @@ def _refuse_return(state: PlatformState, region: str, status: RegionStatus, case
     return None
 
 
-def declare_lost(state: PlatformState, command: DeclareLost, case: CommandContext) -> Accepted | Refused:
+def declare_lost(state: PlatformState, command: DeclareLost, ctx: CommandContext) -> Accepted | Refused:
     """A person need not wait for silence to be proven."""
-    refused = _refuse_person(state, command, case)
+    refused = _refuse_person(state, command, ctx)
     if refused is not None:
         return refused
     status = state.regions[command.region].status

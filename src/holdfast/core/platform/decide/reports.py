@@ -35,12 +35,10 @@ from holdfast.core.platform.state.lookups import assignments_of, last_report, ov
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def report(state: PlatformState, command: Report, case: CommandContext) -> Accepted | Refused:
+def report(state: PlatformState, command: Report, ctx: CommandContext) -> Accepted | Refused:
     """What is news of it."""
     refused = (
-        refuse_unjoined_session(state, command.region, case)
-        or _refuse_seen(command)
-        or _refuse_summary(command.summary)
+        refuse_unjoined_session(state, command.region, ctx) or _refuse_seen(command) or _refuse_summary(command.summary)
     )
     if refused is not None:
         return refused
@@ -110,18 +108,18 @@ def _refuse_summary(summary: RegionSummary | None) -> Refused | None:
     return None
 
 
-def offer_back(state: PlatformState, command: OfferBack, case: CommandContext) -> Accepted | Refused:
+def offer_back(state: PlatformState, command: OfferBack, ctx: CommandContext) -> Accepted | Refused:
     """As many of them as may still move in this window."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
         return not_found("assignment", command.assignment)
-    refused = refuse_unjoined_session(state, assignment.region, case) or _refuse_offer(assignment, command)
+    refused = refuse_unjoined_session(state, assignment.region, ctx) or _refuse_offer(assignment, command)
     if refused is not None:
         return refused
     settings, region = state.facts.settings, assignment.region
     known = state.rebalances.get(region)
-    goes_on = known is not None and case.at < known.since + settings.rebalance_window
-    window, used = (known.since, known.moved) if known is not None and goes_on else (case.at, 0)
+    goes_on = known is not None and ctx.at < known.since + settings.rebalance_window
+    window, used = (known.since, known.moved) if known is not None and goes_on else (ctx.at, 0)
     left = settings.rebalance_max - used
     if left <= 0:
         facts = {"region": region, "most": settings.rebalance_max, "until": window + settings.rebalance_window}
@@ -129,9 +127,9 @@ def offer_back(state: PlatformState, command: OfferBack, case: CommandContext) -
     moved = min(command.count, left)
     most = sum(share.count for share in assignment.shares) - moved
     before = overflow_of(state, assignment.workload, region)
-    if before is not None and before.until > case.at and before.most <= most:
+    if before is not None and before.until > ctx.at and before.most <= most:
         return already(f"overflow/{assignment.workload}/{region}", assignment.revision)
-    until = case.at + settings.offer_life
+    until = ctx.at + settings.offer_life
     return Accepted((OfferedBack(Overflow(assignment.workload, region, most, moved, window, until)),))
 
 
@@ -149,7 +147,7 @@ def _refuse_offer(assignment: Assignment, command: OfferBack) -> Refused | None:
     return None
 
 
-def report_status(state: PlatformState, command: ReportStatus, case: CommandContext) -> Accepted | Refused:
+def report_status(state: PlatformState, command: ReportStatus, ctx: CommandContext) -> Accepted | Refused:
     """Progress, as of a generation that is not older than the last one reported."""
     workload = state.workloads.get(command.workload)
     if workload is None:
@@ -162,7 +160,7 @@ def report_status(state: PlatformState, command: ReportStatus, case: CommandCont
         bound=command.bound,
         ready=command.ready,
         serving=command.serving,
-        conditions=_conditions(workload, command, case),
+        conditions=_conditions(workload, command, ctx),
         succeeded=command.succeeded,
         failed=command.failed,
     )
@@ -192,9 +190,9 @@ def _refuse_generation(workload: Workload, command: ReportStatus) -> Refused | N
     return None
 
 
-def _conditions(workload: Workload, command: ReportStatus, case: CommandContext) -> tuple[Condition, ...]:
+def _conditions(workload: Workload, command: ReportStatus, ctx: CommandContext) -> tuple[Condition, ...]:
     """The conditions that are reported, each since when its status is what it is, among those that others reported."""
     kept = workload.status.conditions
     for condition in command.conditions:
-        kept = with_condition(kept, replace(condition, since=case.at))
+        kept = with_condition(kept, replace(condition, since=ctx.at))
     return kept

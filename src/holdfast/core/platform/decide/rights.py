@@ -61,7 +61,7 @@ from holdfast.core.platform.state.lookups import assignments_of, held_in
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def grant_right(state: PlatformState, command: GrantRight, case: CommandContext) -> Accepted | Refused:
+def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) -> Accepted | Refused:
     """The region holds these rights from now on, all or none, and no other region can still act on any of them."""
     workload = state.workloads.get(command.workload)
     if workload is None:
@@ -83,11 +83,11 @@ def grant_right(state: PlatformState, command: GrantRight, case: CommandContext)
     lapsed: list[tuple[str, Ranges]] = []
     for region, theirs in state.rights_of.get(command.workload) or ():
         taken = common(wanted, theirs) if region != command.region else ()
-        refused = _refuse_while_held(state, workload, region, taken, case) if taken else None
+        refused = _refuse_while_held(state, workload, region, taken, ctx) if taken else None
         if refused is not None:
             return refused
         lapsed += [(region, taken)] if taken else []
-    freed = release_events(state, command.workload, lapsed, "its lease has run out", case) if lapsed else ()
+    freed = release_events(state, command.workload, lapsed, "its lease has run out", ctx) if lapsed else ()
     return Accepted((*freed, *_granted(state, command.workload, wanted, command.region)), rows=count_numbers(wanted))
 
 
@@ -122,7 +122,7 @@ def _refuse_region(state: PlatformState, workload: Workload, command: GrantRight
 
 
 def _refuse_while_held(
-    state: PlatformState, workload: Workload, region: str, ordinals: Ranges, case: CommandContext
+    state: PlatformState, workload: Workload, region: str, ordinals: Ranges, ctx: CommandContext
 ) -> Refused | None:
     first = state.rights[workload.meta.uid, ordinals[0][0]]
     facts = {"holder": region, "since": first.since}
@@ -131,29 +131,29 @@ def _refuse_while_held(
         message = f"region {region} holds the right; it must release it, or a person attest that nothing runs"
         return Refused(Code.RIGHT_HELD, message, facts)
     until = lease_expired_for_sure_at(state, workload.meta.uid, region, ordinals)
-    if case.at < until:
+    if ctx.at < until:
         message = f"region {region} may act on its lease until {until}"
         return Refused(Code.TOO_EARLY, message, {**facts, "until": until})
     return None
 
 
-def release_rights(state: PlatformState, command: ReleaseRights, case: CommandContext) -> Accepted | Refused:
+def release_rights(state: PlatformState, command: ReleaseRights, ctx: CommandContext) -> Accepted | Refused:
     """The holder's own word, read from its log, about rights that the platform wants back and has not given again.
 
     A release may come late. Were it taken after an identity was listed again, the region would start it on that list
     while the right is given to another one. So the region names the revision of the list that it judged by. All of them
     are judged by that one list: giving them back changes it, and the next could not be given back before it arrived.
     """
-    region, ordinals = region_of(case), ranges_of(command.ordinals)
+    region, ordinals = region_of(ctx), ranges_of(command.ordinals)
     refused = (
-        refuse_unjoined_session(state, region, case)
+        refuse_unjoined_session(state, region, ctx)
         or _refuse_named(command.ordinals)
         or _refuse_not_held(state, command.workload, ordinals, region)
         or _refuse_wanted(state, command, ordinals, region)
     )
     if refused is not None:
         return refused
-    events = release_events(state, command.workload, [(region, ordinals)], "released by its region", case)
+    events = release_events(state, command.workload, [(region, ordinals)], "released by its region", ctx)
     return Accepted(events, rows=count_numbers(ordinals))
 
 
@@ -191,14 +191,14 @@ def _refuse_wanted(state: PlatformState, command: ReleaseRights, ordinals: Range
     return stale(f"right/{_named(command.workload, kept[0][0])}", command.seen, newest, why)
 
 
-def attest_right(state: PlatformState, command: AttestRight, case: CommandContext) -> Accepted | Refused:
+def attest_right(state: PlatformState, command: AttestRight, ctx: CommandContext) -> Accepted | Refused:
     """A person's word, with the reason kept in the log."""
     workload = state.workloads.get(command.workload)
     if workload is None:
         return not_found("Workload", command.workload)
     refused = (
-        refuse_outside_tenant(case, workload.meta.tenant)
-        or refuse_outside_region(case, command.region)
+        refuse_outside_tenant(ctx, workload.meta.tenant)
+        or refuse_outside_region(ctx, command.region)
         or refuse_reason(command.reason)
     )
     if refused is not None:
@@ -210,11 +210,11 @@ def attest_right(state: PlatformState, command: AttestRight, case: CommandContex
         message = f"region {held.region} holds that right, not {command.region}"
         return Refused(Code.RIGHT_HELD, message, {"holder": held.region})
     gone = [(held.region, ranges_of((held.ordinal,)))]
-    return Accepted(release_events(state, command.workload, gone, f"attested: {command.reason}", case))
+    return Accepted(release_events(state, command.workload, gone, f"attested: {command.reason}", ctx))
 
 
 def release_events(
-    state: PlatformState, uid: Revision, held: Sequence[tuple[str, Ranges]], evidence: str, case: CommandContext
+    state: PlatformState, uid: Revision, held: Sequence[tuple[str, Ranges]], evidence: str, ctx: CommandContext
 ) -> tuple[object, ...]:
     """These rights to one workload are nobody's, and the assignments that listed their ordinals list them no more."""
     events = list(freed_right_events(state, [(uid, region, ordinals) for region, ordinals in held], evidence))
@@ -222,7 +222,7 @@ def release_events(
     for assignment in assignments_of(state, uid):
         if common(gone, with_numbers(assignment.ordinals, assignment.returning)):
             smaller = without_ordinals(assignment, gone)
-            events.extend(assignment_events(state, workload, assignment, smaller, case))
+            events.extend(assignment_events(state, workload, assignment, smaller, ctx))
     return tuple(events)
 
 

@@ -67,9 +67,9 @@ from holdfast.core.platform.state.tables import PlatformState
 Done = tuple[tuple[str, int], ...]
 
 
-def delete_workload(state: PlatformState, command: DeleteWorkload, case: CommandContext) -> Accepted | Refused:
+def delete_workload(state: PlatformState, command: DeleteWorkload, ctx: CommandContext) -> Accepted | Refused:
     """Every assignment ends in the same commit, so no region is left with work that nobody wants."""
-    refused = refuse_outside_tenant(case, command.tenant)
+    refused = refuse_outside_tenant(ctx, command.tenant)
     if refused is not None:
         return refused
     key = name_key(command.tenant, command.name)
@@ -79,7 +79,7 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, case: Command
         if ending is not None and name_key(ending.meta.tenant, ending.meta.name) == key:
             return already(f"Workload/{key}", ending.meta.revision)
         return not_found("Workload", key)
-    refused = refuse_outside_placement(case, workload.spec) or refuse_other_uid(
+    refused = refuse_outside_placement(ctx, workload.spec) or refuse_other_uid(
         f"Workload/{key}", workload.meta, command.uid
     )
     if refused is not None:
@@ -87,8 +87,8 @@ def delete_workload(state: PlatformState, command: DeleteWorkload, case: Command
     assignments = assignments_of(state, workload.meta.uid)
     asked = _asked_back(state, workload, assignments)
     if not assignments and not asked:
-        return Accepted(workload_removal_events(state, [workload.meta.uid], case))
-    return Accepted(_ending(state, workload, assignments, asked, case))
+        return Accepted(workload_removal_events(state, [workload.meta.uid], ctx))
+    return Accepted(_ending(state, workload, assignments, asked, ctx))
 
 
 def _asked_back(state: PlatformState, workload: Workload, assignments: Sequence[Assignment]) -> list[Assignment]:
@@ -126,9 +126,9 @@ def _ending(
     workload: Workload,
     assignments: Sequence[Assignment],
     asked: Sequence[Assignment],
-    case: CommandContext,
+    ctx: CommandContext,
 ) -> tuple[object, ...]:
-    deadline = case.at + state.facts.settings.finalizer_deadline
+    deadline = ctx.at + state.facts.settings.finalizer_deadline
     regions = sorted({assignment.region for assignment in (*assignments, *asked)})
     uid, more = workload.meta.uid, {assignment.uid: assignment for assignment in asked if assignment.uid}
     changed = [
@@ -142,7 +142,7 @@ def _ending(
         DeletionBegun(uid, workload.meta.tenant, tuple(finalizer_of(region, deadline) for region in regions)),
         *((AssignmentsEnded(named),) if named else ()),
         *(AssignmentStored(ended_assignment(assignment)) for assignment in live),
-        *close_workload(state, uid, case),
+        *close_workload(state, uid, ctx),
     )
 
 
@@ -165,7 +165,7 @@ def finalizer_of(region: str, deadline: Instant) -> Finalizer:
     return Finalizer(name=f"slots/{region}", owner=f"region/{region}", deadline=deadline)
 
 
-def finalizer_events(state: PlatformState, last: Assignment, case: CommandContext) -> tuple[object, ...]:
+def finalizer_events(state: PlatformState, last: Assignment, ctx: CommandContext) -> tuple[object, ...]:
     """With a region's last assignment of a workload that is being deleted its finalizer goes; with the last of these,
     the workload."""
     workload = state.workloads[last.workload]
@@ -174,14 +174,12 @@ def finalizer_events(state: PlatformState, last: Assignment, case: CommandContex
         return ()
     owner = f"region/{last.region}"
     if all(finalizer.owner == owner for finalizer in workload.meta.finalizers):
-        return workload_removal_events(
-            state, [last.workload], case, without=with_numbers(last.ordinals, last.returning)
-        )
+        return workload_removal_events(state, [last.workload], ctx, without=with_numbers(last.ordinals, last.returning))
     return (FinalizersReleased(owner, (WorkloadOf(last.workload, workload.meta.tenant),)),)
 
 
 def workload_removal_events(
-    state: PlatformState, uids: Sequence[Revision], case: CommandContext, without: Ranges = ()
+    state: PlatformState, uids: Sequence[Revision], ctx: CommandContext, without: Ranges = ()
 ) -> tuple[object, ...]:
     """What removes workloads that no region holds any more, their rights included, except ordinals released already."""
     gone = tuple(WorkloadOf(uid, state.workloads[uid].meta.tenant) for uid in uids)
@@ -192,7 +190,7 @@ def workload_removal_events(
         *((WorkloadsRemoved(gone),) if gone else ()),
         *freed_right_events(state, held, "the workload is gone"),
         *unused_templates(state, uids),
-        *(event for uid in uids for event in close_workload(state, uid, case)),
+        *(event for uid in uids for event in close_workload(state, uid, ctx)),
     )
 
 
@@ -248,30 +246,30 @@ def _workloads_naming(state: PlatformState, digest: str) -> int:
     return sum(count for _, count in state.template_uses.get(digest) or ())
 
 
-def release_finalizer(state: PlatformState, command: ReleaseFinalizer, case: CommandContext) -> Accepted | Refused:
+def release_finalizer(state: PlatformState, command: ReleaseFinalizer, ctx: CommandContext) -> Accepted | Refused:
     """A lost region's share of a deletion is over, past its deadline; with the last one the workload is gone."""
     workload, owner = state.workloads.get(command.workload), f"region/{command.region}"
     held = [one for one in workload.meta.finalizers if one.owner == owner] if workload is not None else []
     if workload is None or not held:
         return not_found("finalizer", f"{owner} of workload {command.workload}")
     refused = (
-        _refuse_early(held[0], case)
+        _refuse_early(held[0], ctx)
         or _refuse_owned(state, workload, command.region)
-        or refuse_while_paused(active_overrides(state, case.at, command.region).repair, "repair is paused")
+        or refuse_while_paused(active_overrides(state, ctx.at, command.region).repair, "repair is paused")
     )
     if refused is not None:
         return refused
     uid, tenant = workload.meta.uid, workload.meta.tenant
     theirs = [one for one in assignments_of(state, uid) if one.region == command.region]
     if len(workload.meta.finalizers) == 1:
-        return Accepted((removal_event(theirs, {}), *workload_removal_events(state, [uid], case)))
+        return Accepted((removal_event(theirs, {}), *workload_removal_events(state, [uid], ctx)))
     return Accepted((removal_event(theirs, {}), FinalizersReleased(owner, (WorkloadOf(uid, tenant),))))
 
 
-def _refuse_early(finalizer: Finalizer, case: CommandContext) -> Refused | None:
-    if case.at >= finalizer.deadline:
+def _refuse_early(finalizer: Finalizer, ctx: CommandContext) -> Refused | None:
+    if ctx.at >= finalizer.deadline:
         return None
-    facts = {"deadline": finalizer.deadline, "at": case.at}
+    facts = {"deadline": finalizer.deadline, "at": ctx.at}
     return Refused(Code.TOO_EARLY, f"{finalizer.owner} has until {finalizer.deadline} to release it", facts)
 
 

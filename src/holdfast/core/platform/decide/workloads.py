@@ -41,45 +41,43 @@ from holdfast.core.platform.state.lookups import assignments_of
 from holdfast.core.platform.state.tables import PlatformState
 
 
-def put_workload(state: PlatformState, command: PutWorkload, case: CommandContext) -> Accepted | Refused:
+def put_workload(state: PlatformState, command: PutWorkload, ctx: CommandContext) -> Accepted | Refused:
     """The workload as its tenant wants it, with the template that it names."""
     sent = command.workload
     key = name_key(sent.meta.tenant, sent.meta.name)
     refused = (
-        refuse_outside_tenant(case, sent.meta.tenant)
-        or refuse_outside_placement(case, sent.spec)
+        refuse_outside_tenant(ctx, sent.meta.tenant)
+        or refuse_outside_placement(ctx, sent.spec)
         or refuse_name("Workload", sent.meta.name)
         or refuse_marks(sent.meta)
     )
     if refused is not None:
         return refused
     stored = state.workloads.get(state.workload_names.get(key) or 0)
-    refused = refuse_outside_placement(case, stored.spec) if stored is not None else _refuse_deleting(state, command)
+    refused = refuse_outside_placement(ctx, stored.spec) if stored is not None else _refuse_deleting(state, command)
     if refused is not None:
         return refused
-    merged = merge(sent, stored, case)
+    merged = merge(sent, stored, ctx)
     if stored is not None and merged == stored:
         return already(f"Workload/{key}", stored.meta.revision)
     for check in CHECKS:
         refused = check(state, merged, stored)
         if refused is not None:
             return refused
-    return Accepted(_events(state, _judged(state, merged, stored, case), stored, case))
+    return Accepted(_events(state, _judged(state, merged, stored, ctx), stored, ctx))
 
 
-def _judged(state: PlatformState, merged: Workload, stored: Workload | None, case: CommandContext) -> Workload:
+def _judged(state: PlatformState, merged: Workload, stored: Workload | None, ctx: CommandContext) -> Workload:
     """With what is known of whether it ever fits and of its deadline. It is taken all the same: nodes may come."""
     if stored is not None and stored.meta.generation == merged.meta.generation:
         return merged
-    conditions = with_condition(merged.status.conditions, fits_condition(state, merged, case.at))
+    conditions = with_condition(merged.status.conditions, fits_condition(state, merged, ctx.at))
     if has_deadline_condition(merged):
-        conditions = with_condition(conditions, on_time_condition(state, merged, case.at))
+        conditions = with_condition(conditions, on_time_condition(state, merged, ctx.at))
     return replace(merged, status=replace(merged.status, conditions=conditions))
 
 
-def _events(
-    state: PlatformState, merged: Workload, stored: Workload | None, case: CommandContext
-) -> tuple[object, ...]:
+def _events(state: PlatformState, merged: Workload, stored: Workload | None, ctx: CommandContext) -> tuple[object, ...]:
     """The workload comes first: the revision that the sender is told is its uid."""
     events: list[object] = [WorkloadStored(merged)]
     digest = template_digest(merged.spec.template)
@@ -87,7 +85,7 @@ def _events(
         events.append(TemplateStored(digest, merged.spec.template))
     if stored is not None:
         events.extend(template_drop_events(state, WorkloadOf(stored.meta.uid, stored.meta.tenant), digest))
-        events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), case))
+        events.extend(recount_workload(state, merged, assignments_of(state, merged.meta.uid), ctx))
     return tuple(events)
 
 

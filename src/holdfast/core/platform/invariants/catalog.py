@@ -44,7 +44,7 @@ def _promise(
     def everywhere(state: PlatformState) -> Found:
         return look(PlatformFullScan(state))
 
-    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.places(PlatformBatchScan)))
+    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.scan(PlatformBatchScan)))
 
 
 INVARIANTS: tuple[Invariant[PlatformState], ...] = (

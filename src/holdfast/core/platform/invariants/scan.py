@@ -62,23 +62,23 @@ class PlatformBatchScan(Near[PlatformState]):
         super().__init__(change)
         for name, old, new in change.rows("regions"):
             if old is not None and (new is None or _reach(old) != _reach(new)):
-                self._draw_region(name)
-        self._draw_workloads()
-        self._draw_templates()
-        self._draw_policies()
+                self._include_region(name)
+        self._include_workloads()
+        self._include_templates()
+        self._include_policies()
         if "tombstones" in change.touched:
-            self.draw("regions", (name for name, _ in self.state.regions.items()))
+            self.include("regions", (name for name, _ in self.state.regions.items()))
 
-    def _draw_region(self, region: str) -> None:
+    def _include_region(self, region: str) -> None:
         """Everything that names a region."""
         for table in ("assignments", "grants", "rights", "validities"):
-            self.draw(table, (key for key, row in self.state.table(table).items() if row.region == region))
-        self.draw("summaries", (region,))
+            self.include(table, (key for key, row in self.state.table(table).items() if row.region == region))
+        self.include("summaries", (region,))
         owner = f"region/{region}"
         rows = self.state.workloads.items()
-        self.draw("workloads", (uid for uid, row in rows if any(f.owner == owner for f in row.meta.finalizers)))
+        self.include("workloads", (uid for uid, row in rows if any(f.owner == owner for f in row.meta.finalizers)))
 
-    def _draw_workloads(self) -> None:
+    def _include_workloads(self) -> None:
         uids = dict.fromkeys(
             (*self.keys("workloads"), *self.keys("templates_of"), *self.keys("observed"), *self.keys("done_before"))
         )
@@ -91,32 +91,32 @@ class PlatformBatchScan(Near[PlatformState]):
         lost = [name for name, _, new in self.change.rows("tenants") if new is None]
         if any(name in self.before.workload_counts for name in lost):
             uids.update((uid, None) for uid, row in self.state.workloads.items() if row.meta.tenant in lost)
-        self.draw("workloads", uids)
-        self.draw("templates_of", uids)
-        self.draw("observed", uids)
-        self.draw("overflows", uids)
-        self.draw("done_before", uids)
+        self.include("workloads", uids)
+        self.include("templates_of", uids)
+        self.include("observed", uids)
+        self.include("overflows", uids)
+        self.include("done_before", uids)
         for uid in uids:
-            self.draw("assignments", self.before.assignments_of.get(uid) or ())
+            self.include("assignments", self.before.assignments_of.get(uid) or ())
         for uid, _, new in self.change.rows("workloads"):
             if new is None:
                 held = self.before.rights_of.get(uid) or ()
-                self.draw("rights", ((uid, ordinal) for _, ordinals in held for ordinal in numbers(ordinals)))
+                self.include("rights", ((uid, ordinal) for _, ordinals in held for ordinal in numbers(ordinals)))
 
-    def _draw_templates(self) -> None:
+    def _include_templates(self) -> None:
         for _, old, new in self.change.rows("templates_of"):
-            self.draw("templates", (*(old or ()), *(new or ())))
+            self.include("templates", (*(old or ()), *(new or ())))
         lost = [digest for digest, _, new in self.change.rows("templates") if new is None]
         if any(self._names(digest) > 0 for digest in lost):
             rows = self.state.templates_of.items()
             uids = [uid for uid, digests in rows if any(one in lost for one in digests)]
-            self.draw("templates_of", uids)
+            self.include("templates_of", uids)
             for uid in uids:
-                self.draw("assignments", self.before.assignments_of.get(uid) or ())
+                self.include("assignments", self.before.assignments_of.get(uid) or ())
         other = [digest for digest, old, new in self.change.rows("templates") if None not in (old, new)]
         if other:  # what a template needs is asked for by everybody who has it
             given = self.state.assignments.items()
-            self.draw("assignments", (uid for uid, a in given if any(share.template in other for share in a.shares)))
+            self.include("assignments", (uid for uid, a in given if any(share.template in other for share in a.shares)))
 
     def _names(self, digest: str) -> int:
         """How many workloads name a template."""
@@ -125,14 +125,14 @@ class PlatformBatchScan(Near[PlatformState]):
             count += (digest in (new or ())) - (digest in (old or ()))
         return count
 
-    def _draw_policies(self) -> None:
+    def _include_policies(self) -> None:
         regions = [name for name, _ in self.state.regions.items()]
         for tenant, _, new in self.change.rows("tenants"):
             if new is None:
-                self.draw("validities", (validity_key(region, tenant) for region in regions))
+                self.include("validities", (validity_key(region, tenant) for region in regions))
         changed = [number for number, old, _ in self.change.rows("policies") if old is not None]
         if changed:
-            self.draw("validities", (key for key, row in self.state.validities.items() if row.revision in changed))
+            self.include("validities", (key for key, row in self.state.validities.items() if row.revision in changed))
 
     @cached_property
     def changed(self) -> Counts:

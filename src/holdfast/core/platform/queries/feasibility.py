@@ -27,7 +27,7 @@ class NearMiss(NamedTuple):
 
     left: int
     lacks: int
-    words: str
+    texts: str
 
 
 def could_ever_hold(summary: RegionSummary, template: Template, tenant: str) -> bool | None:
@@ -68,7 +68,7 @@ def fits(state: PlatformState, workload: Workload) -> ConditionValue:
             untold.append(name)
             continue
         miss = _nearest(known.summary, template, tenant, name)
-        found = (miss.left, miss.lacks, name, miss.words)
+        found = (miss.left, miss.lacks, name, miss.texts)
         nearest = found if nearest is None else min(nearest, found)
     if nearest is None:
         return ConditionValue(ConditionStatus.UNKNOWN, ConditionReason.NOT_YET_KNOWN)
@@ -145,7 +145,7 @@ def _nearest(summary: RegionSummary, template: Template, tenant: str, region: st
             continue
         shut = _shut(nodes, template, tenant)
         if shut is not None:
-            misses.append(NearMiss(shut.left, shut.lacks, f"the nodes of {region} in pool {nodes.pool} {shut.words}"))
+            misses.append(NearMiss(shut.left, shut.lacks, f"the nodes of {region} in pool {nodes.pool} {shut.texts}"))
         else:
             misses.extend(_too_small(piece, template.need, region) for piece in nodes.largest)
     return min(misses)

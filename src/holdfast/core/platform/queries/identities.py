@@ -106,7 +106,7 @@ def lease_expired_for_sure_at(state: PlatformState, workload: Revision, region: 
     settings, term_at = state.facts.settings, state.facts.term_at
     lost_since = state.regions[region].status.since
     # Settings may have been lowered since: the latest end that the region was told counts, too.
-    told = max((state.rights[workload, ordinal].told for ordinal in numbers(ordinals)), default=0)
+    told = max((state.rights[workload, ordinal].latest_lease_end for ordinal in numbers(ordinals)), default=0)
     lease = max(lost_since, term_at) + with_drift(settings.right_lease, settings)
     status = state.regions[region].status
     session_lease = max(settings.session_lease, status.session_lease)

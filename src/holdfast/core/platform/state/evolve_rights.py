@@ -61,8 +61,8 @@ def record_lease(state: PlatformState, assignment: Assignment) -> None:
         return
     for ordinal in numbers(with_numbers(assignment.ordinals, assignment.returning)):
         held = state.rights[workload, ordinal]
-        if held.told < until:
-            state.rights.put((workload, ordinal), replace(held, told=until))
+        if held.latest_lease_end < until:
+            state.rights.put((workload, ordinal), replace(held, latest_lease_end=until))
 
 
 def _put_lease(state: PlatformState, workload: Revision, region: str, until: Instant) -> None:

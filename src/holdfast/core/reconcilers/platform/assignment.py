@@ -198,9 +198,9 @@ def _commands(
     return found
 
 
-def _shares(wish: DesiredAssignment, digest: str) -> tuple[Share, ...]:
+def _shares(desired: DesiredAssignment, digest: str) -> tuple[Share, ...]:
     """So many of the newest template. Where nothing new may go, so many of what was assigned, the first ones first."""
-    site, count = wish.site, wish.count + wish.site.over
+    site, count = desired.site, desired.count + desired.site.over
     if site.old is None or (site.is_healthy and site.allowed):
         return (Share(digest, count),) if count else ()
     kept = []

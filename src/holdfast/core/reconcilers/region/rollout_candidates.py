@@ -90,7 +90,7 @@ class _Making:
         gathered: dict[Revision, list[Slot]] = {}
         for slot in slots:
             node = self._state.nodes[slot.node]
-            if slot.after or slot.heir is not None or not self._admits(node):
+            if slot.waits_for or slot.successor is not None or not self._admits(node):
                 continue
             mine = gathered.setdefault(node.uid, [])
             if len(found) + len(mine) >= most:

@@ -31,7 +31,7 @@ def breach_events(state: RegionState, found: Overshoots, at: Instant) -> list[Br
     return events
 
 
-def close_breach(state: RegionState, command: CloseBreach, case: CommandContext) -> Accepted | Refused:
+def close_breach(state: RegionState, command: CloseBreach, ctx: CommandContext) -> Accepted | Refused:
     """Only when what it was opened for is whole again."""
     if (command.invariant, command.key) not in state.breaches:
         return not_found("breach", f"{command.invariant} of {command.key}")

@@ -20,17 +20,17 @@ from holdfast.core.region.state.slot_kinds import has_slots
 from holdfast.core.region.state.tables import RegionState
 
 
-def open_session(state: RegionState, command: sessions.OpenSession, case: CommandContext) -> Accepted | Refused:
+def open_session(state: RegionState, command: sessions.OpenSession, ctx: CommandContext) -> Accepted | Refused:
     """One life at a time: the older session of the same name ends in the same commit."""
-    return _with_node(state, sessions.open_session(state, command, case), case)
+    return _with_node(state, sessions.open_session(state, command, ctx), ctx)
 
 
-def end_session(state: RegionState, command: sessions.EndSession, case: CommandContext) -> Accepted | Refused:
+def end_session(state: RegionState, command: sessions.EndSession, ctx: CommandContext) -> Accepted | Refused:
     """Node health and the ledger may end any session, a machine only its own."""
-    return _with_node(state, sessions.end_session(state, command, case), case)
+    return _with_node(state, sessions.end_session(state, command, ctx), ctx)
 
 
-def _with_node(state: RegionState, answer: Accepted | Refused, case: CommandContext) -> Accepted | Refused:
+def _with_node(state: RegionState, answer: Accepted | Refused, ctx: CommandContext) -> Accepted | Refused:
     """The answer, and the node of the agent whose session ends in it as that leaves it."""
     if isinstance(answer, Refused):
         return answer
@@ -42,21 +42,21 @@ def _with_node(state: RegionState, answer: Accepted | Refused, case: CommandCont
         return answer
     # An agent that never registered its node in this session may still have kept what ran there: count from here.
     session = 0 if node.session == ended.session else node.session
-    fence = _fence_of(state, ended.session, node, case)
-    after = replace(node, session=session, session_ended=case.at, fence=fence, revision=case.revision)
+    fence = _fence_of(state, ended.session, node, ctx)
+    after = replace(node, session=session, session_ended=ctx.at, fence=fence, revision=ctx.revision)
     return Accepted((*answer.events, NodeStored(after)), answer.answer)
 
 
-def _fence_of(state: RegionState, session: Revision, node: Node, case: CommandContext) -> Duration:
+def _fence_of(state: RegionState, session: Revision, node: Node, ctx: CommandContext) -> Duration:
     """The fence time that counts from the end of this session: of an earlier one whose fence is not past, if longer.
 
     A session that began in a log of level 1 does not know its own: it has been told those that are in force.
     """
-    earlier = 0 if is_past(state, node, case.at) else node.fence
+    earlier = 0 if is_past(state, node, ctx.at) else node.fence
     return max(earlier, state.sessions[session].fence or state.facts.settings.fence_time)
 
 
-def configure(state: RegionState, command: log.Configure, case: CommandContext) -> Accepted | Refused:
+def configure(state: RegionState, command: log.Configure, ctx: CommandContext) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted; a lower
     fence time while one runs of which it is not kept how long it is; longer times than the platform waits for where it
     may have to; a lease with which an agent could not keep it."""
@@ -65,13 +65,13 @@ def configure(state: RegionState, command: log.Configure, case: CommandContext) 
         message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
         return Refused(Code.CONTRADICTORY, message, {"grace": grace, "least": least})
     if command.settings.fence_time < state.facts.settings.fence_time:
-        refused = _refuse_shorter(state, case)
+        refused = _refuse_shorter(state, ctx)
         if refused is not None:
             return refused
     return (
         _refuse_unreported(state, command.settings)
         or _refuse_overrun(state, command.settings)
-        or log.configure(state, command, case)
+        or log.configure(state, command, ctx)
     )
 
 
@@ -113,14 +113,14 @@ def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
     return None
 
 
-def _refuse_shorter(state: RegionState, case: CommandContext) -> Refused | None:
+def _refuse_shorter(state: RegionState, ctx: CommandContext) -> Refused | None:
     """Fences that began at level 1 are as long as the settings say: a lower number would end them before their time."""
     if state.facts.level < 2:
         message = "below level 2 it is not kept by which fence time agents act: raise the level of this log first"
         return Refused(Code.LEVEL, message, {"level": state.facts.level})
     running = [fenced_at(state, node) for node in state.nodes.values() if node.session_ended and not node.fence]
     until = max(running, default=0)
-    if case.at < until:
+    if ctx.at < until:
         message = f"a fence runs until {until} by the present time, from before the level of this log was raised"
         return Refused(Code.TOO_EARLY, message, {"until": until})
     return None

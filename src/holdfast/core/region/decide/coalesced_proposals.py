@@ -44,31 +44,31 @@ class ProposalCoalescer:
         self._current: _Shared | None = None
         self._held: list[tuple[SlotsPlaced, Stamp]] = []
 
-    def judge(self, command: Propose, case: CommandContext) -> Accepted | None:
+    def try_accept(self, command: Propose, ctx: CommandContext) -> Accepted | None:
         """Accepted when every placement is plain and fits beside those before it."""
-        if len(command.groups) != 1 or not command.bind or refuse_proposal(self._state, command, case) is not None:
+        if len(command.groups) != 1 or not command.bind or refuse_proposal(self._state, command, ctx) is not None:
             return None
         if self._trial is None:
-            self._trial = ProposalScratch(self._state, case)
+            self._trial = ProposalScratch(self._state, ctx)
         trial, group = self._trial, command.groups[0]
-        trial.case = case
-        shared = self._shared(trial, group, case)
+        trial.case = ctx
+        shared = self._shared(trial, group, ctx)
         if shared is None:
             return None
         terms, paying = shared.terms, ""
         for placement in group.placements:
-            if placement.after or placement.hold:
+            if placement.waits_for or placement.hold:
                 return None
             account = check_placement(trial, terms, placement)
             if isinstance(account, Infeasible) or (paying and account != paying):
                 return None
             paying = account
         shared.counts[paying] = shared.counts.get(paying, 0) + len(group.placements)
-        return Accepted((placed_event(terms, group, paying, group.placements, command, case),))
+        return Accepted((placed_event(terms, group, paying, group.placements, command, ctx),))
 
-    def _shared(self, trial: ProposalScratch, group: PlacementGroup, case: CommandContext) -> _Shared | None:
+    def _shared(self, trial: ProposalScratch, group: PlacementGroup, ctx: CommandContext) -> _Shared | None:
         """The terms of this assignment, template and policy; when others were in use, those are closed first."""
-        key = (group.assignment, group.template, case.envelope.policy)
+        key = (group.assignment, group.template, ctx.envelope.policy)
         known, current = self._known.get(key), self._current
         if known is not None and known is current:
             return known
@@ -85,12 +85,12 @@ class ProposalCoalescer:
         self._current = known
         return known
 
-    def put(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
+    def stage(self, events: tuple[Any, ...], first: Revision, actor: str) -> None:
         """Hold the one event of an accepted proposal."""
         (event,) = events
         self._held.append((event, Stamp(first, self.at, actor)))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Apply what is held, and count it once for each assignment, template and account."""
         alike: dict[tuple[Revision, str, str], _Count] = {}
         for event, stamp in self._held:

@@ -30,37 +30,37 @@ from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 
 
-def hold(state: RegionState, command: Hold, case: CommandContext) -> Accepted | Refused:
+def hold(state: RegionState, command: Hold, ctx: CommandContext) -> Accepted | Refused:
     """Keep room on a node, by the gates of a binding. What is held is paid for like what runs."""
-    latest = case.at + state.facts.settings.grant_life
-    if not case.at < command.ends <= latest:
+    latest = ctx.at + state.facts.settings.grant_life
+    if not ctx.at < command.ends <= latest:
         return Refused(Code.EXPIRED, "a hold ends after now and within its longest life", {"latest": latest})
     node = state.nodes.get(command.node)
     if node is None:
         return not_found("node", command.node)
-    if case.outside_node(node.name):
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room on {node.name}", {"node": node.name})
-    shaped = _shape(state, command, case)
+    if ctx.outside_node(node.name):
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not hold room on {node.name}", {"node": node.name})
+    shaped = _shape(state, command, ctx)
     if isinstance(shaped, Refused):
         return shaped
     template, tenant = shaped
-    misfit = _refuse_place(state, command, tenant, case) or _misfit(state, node, template, tenant, command.devices)
+    misfit = _refuse_place(state, command, tenant, ctx) or _misfit(state, node, template, tenant, command.devices)
     if misfit is not None:
         return Refused(misfit.code, f"{node.name}: {misfit.detail}", {"node": node.name})
-    affords = affordable_count(state, command.account, case.at, template.need)
+    affords = affordable_count(state, command.account, ctx.at, template.need)
     if affords < 1:
         code = Code.GRANT_ENDED if affords == GRANT_ENDED else Code.OVER_GRANT
         return Refused(code, f"{command.account} cannot pay for it", {"account": command.account})
     if unprotected_count(state, f"quota/{tenant}", ZERO, template.need) < 1:
         return Refused(Code.PROTECTED, "what is left is kept for protected tenants", {})
     stored = Reservation(
-        case.revision, command.purpose, case.actor, tenant, command.assignment, command.template, node.uid,
-        template.need, command.devices, template.gpu_milli, command.account, command.ends, case.revision,
+        ctx.revision, command.purpose, ctx.actor, tenant, command.assignment, command.template, node.uid,
+        template.need, command.devices, template.gpu_milli, command.account, command.ends, ctx.revision,
     )  # fmt: skip
     return Accepted((HoldStored(stored),))
 
 
-def _shape(state: RegionState, command: Hold, case: CommandContext) -> tuple[Template, str] | Refused:
+def _shape(state: RegionState, command: Hold, ctx: CommandContext) -> tuple[Template, str] | Refused:
     """What is held, as the template of what will stand there, and for which tenant."""
     if command.purpose is not ReservationPurpose.PLACEHOLDER:
         wrong = amount_problem(command.need) or ("" if 0 < command.device_milli <= 1000 else "deviceMilli is 1 to 1000")
@@ -68,8 +68,8 @@ def _shape(state: RegionState, command: Hold, case: CommandContext) -> tuple[Tem
             wrong = "the gpu that is needed is the sum over its devices"
         if wrong or command.assignment or command.template or not command.tenant:
             return Refused(Code.MALFORMED, wrong or "a hold is for a tenant; only placeholders name a standby", {})
-        if case.outside_tenant(command.tenant) or command.account != f"quota/{command.tenant}":
-            message = f"{case.actor} may not hold room for {command.tenant} at the cost of {command.account}"
+        if ctx.outside_tenant(command.tenant) or command.account != f"quota/{command.tenant}":
+            message = f"{ctx.actor} may not hold room for {command.tenant} at the cost of {command.account}"
             return Refused(Code.WRONG_SCOPE, message, {"tenant": command.tenant, "account": command.account})
         gpus, milli = len(command.devices), command.device_milli
         return Template(need=command.need, gpus=gpus, gpu_milli=milli), command.tenant
@@ -81,16 +81,16 @@ def _shape(state: RegionState, command: Hold, case: CommandContext) -> tuple[Tem
         share.template for share in assignment.shares
     }:
         return Refused(Code.NOT_ASSIGNED, f"assignment {assignment.uid} does not ask for it", {})
-    if case.outside_tenant(assignment.tenant):
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not hold room for {assignment.tenant}", {})
+    if ctx.outside_tenant(assignment.tenant):
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not hold room for {assignment.tenant}", {})
     if command.account not in assignment.accounts or len(command.devices) != template.gpus:
         return Refused(Code.MALFORMED, "a placeholder names its assignment's account and as many devices as needed", {})
     return template, assignment.tenant
 
 
-def _refuse_place(state: RegionState, command: Hold, tenant: str, case: CommandContext) -> Infeasible | None:
+def _refuse_place(state: RegionState, command: Hold, tenant: str, ctx: CommandContext) -> Infeasible | None:
     """What overrides and the law say before any node is asked."""
-    overrides = active_overrides(state, case.at)
+    overrides = active_overrides(state, ctx.at)
     misfit = refuse_paused(overrides, tenant) or refuse_zone(overrides, state.nodes[command.node])
     assignment = state.assignments.get(command.assignment)
     return misfit or (why_not_allowed(state, assignment) if assignment is not None else None)
@@ -110,41 +110,41 @@ def _misfit(
     return feasible(node, kept, template, tenant, devices, ports, there=tenants_on(state, node))
 
 
-def _mine(state: RegionState, uid: int, case: CommandContext) -> Reservation | Refused:
+def _mine(state: RegionState, uid: int, ctx: CommandContext) -> Reservation | Refused:
     known = state.holds.get(uid)
     if known is None:
         return not_found("hold", uid)
-    if case.kind == "person":
+    if ctx.kind == "person":
         node = state.nodes[known.node].name
-        outside = case.outside_tenant(known.tenant) or case.outside_node(node)
+        outside = ctx.outside_tenant(known.tenant) or ctx.outside_node(node)
         return Refused(Code.WRONG_SCOPE, f"hold {uid} is of {known.tenant}, on {node}", {}) if outside else known
-    if case.actor == REPAIR and why_displaced(state, known, case.at):
-        misfit = refuse_repair(active_overrides(state, case.at))
+    if ctx.actor == REPAIR and why_displaced(state, known, ctx.at):
+        misfit = refuse_repair(active_overrides(state, ctx.at))
         return Refused(misfit.code, misfit.detail, {"hold": uid}) if misfit is not None else known
-    if known.owner != case.actor:
+    if known.owner != ctx.actor:
         return Refused(Code.NOT_OWNER, f"hold {uid} is of {known.owner}", {"owner": known.owner})
     return known
 
 
-def extend_hold(state: RegionState, command: ExtendHold, case: CommandContext) -> Accepted | Refused:
+def extend_hold(state: RegionState, command: ExtendHold, ctx: CommandContext) -> Accepted | Refused:
     """Its owner, or an operator, keeps it longer, while its account has not ended."""
-    known = _mine(state, command.hold, case)
+    known = _mine(state, command.hold, ctx)
     if isinstance(known, Refused):
         return known
-    if known.ends <= case.at or not known.ends < command.ends <= case.at + state.facts.settings.grant_life:
+    if known.ends <= ctx.at or not known.ends < command.ends <= ctx.at + state.facts.settings.grant_life:
         return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
-    if affordable_count(state, known.account, case.at, ZERO) == GRANT_ENDED:
+    if affordable_count(state, known.account, ctx.at, ZERO) == GRANT_ENDED:
         return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})
-    return Accepted((HoldStored(replace(known, ends=command.ends, revision=case.revision)),))
+    return Accepted((HoldStored(replace(known, ends=command.ends, revision=ctx.revision)),))
 
 
-def drop_hold(state: RegionState, command: DropHold, case: CommandContext) -> Accepted | Refused:
+def drop_hold(state: RegionState, command: DropHold, ctx: CommandContext) -> Accepted | Refused:
     """Its owner or an operator gives it back; repair, where it is held in vain."""
-    known = _mine(state, command.hold, case)
+    known = _mine(state, command.hold, ctx)
     if isinstance(known, Refused):
         return known
     return Accepted(
-        (hold_ended_event(known, why_displaced(state, known, case.at) if case.kind == "controller" else "dropped"),)
+        (hold_ended_event(known, why_displaced(state, known, ctx.at) if ctx.kind == "controller" else "dropped"),)
     )
 
 

@@ -29,19 +29,19 @@ _TENANT = re.compile(r"[-a-z0-9.]{0,128}")
 _ADDRESS = re.compile(rf"[A-Za-z0-9._:%-]{{0,{ADDRESS_MAX}}}")
 
 
-def register_node(state: RegionState, command: RegisterNode, case: CommandContext) -> Accepted | Refused:
+def register_node(state: RegionState, command: RegisterNode, ctx: CommandContext) -> Accepted | Refused:
     """An agent registers its own node, in its session. Zone and pool stay while work stands there."""
-    if case.actor != f"agent/{command.name}":
-        return Refused(Code.NOT_OWNER, f"{case.actor} registers its own node, not {command.name}", {})
+    if ctx.actor != f"agent/{command.name}":
+        return Refused(Code.NOT_OWNER, f"{ctx.actor} registers its own node, not {command.name}", {})
     wrong = _node_problem(command)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"node": command.name})
     uid = state.node_names.get(command.name)
     known = state.nodes.get(uid) if uid is not None else None
     node = Node(
-        command.name, known.uid if known else case.revision, case.revision, command.pool, command.zone,
-        command.capacity, command.devices, command.ports, command.labels, session=case.envelope.session,
-        address=command.address, machine=command.machine, machine_since=case.revision, overrun=command.overrun,
+        command.name, known.uid if known else ctx.revision, ctx.revision, command.pool, command.zone,
+        command.capacity, command.devices, command.ports, command.labels, session=ctx.envelope.session,
+        address=command.address, machine=command.machine, machine_since=ctx.revision, overrun=command.overrun,
         capabilities=command.capabilities, tenant=command.tenant, shares_user=command.shares_user,
     )  # fmt: skip
     if known is None:
@@ -50,7 +50,7 @@ def register_node(state: RegionState, command: RegisterNode, case: CommandContex
         node, labels=known.labels, taints=known.taints, tenancy=known.tenancy, cordoned=known.cordoned,
         draining=known.draining, note=known.note, session_ended=known.session_ended, fence=known.fence,
     )  # fmt: skip
-    node = _with_machine(node, known, case)
+    node = _with_machine(node, known, ctx)
     if replace(node, revision=known.revision) == known:
         return Refused(Code.ALREADY, f"{node.name} is registered so", {"uid": node.uid})
     room = state.rooms.get(node.uid) or EMPTY_USAGE
@@ -58,16 +58,16 @@ def register_node(state: RegionState, command: RegisterNode, case: CommandContex
         return Refused(
             Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(slot_keys(room))}
         )
-    return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), case.at)))
+    return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), ctx.at)))
 
 
-def _with_machine(node: Node, known: Node, case: CommandContext) -> Node:
+def _with_machine(node: Node, known: Node, ctx: CommandContext) -> Node:
     """The node with since when it is this machine, and what it was before. That is told until the agent is back on the
     same one in another session; what was not told before is no change."""
     if node.machine != known.machine:
         if known.machine == NO_MACHINE:
             return node
-        return replace(node, machine_before=known.machine, machine_changed=case.at)
+        return replace(node, machine_before=known.machine, machine_changed=ctx.at)
     node = replace(node, machine_since=known.machine_since)
     if node.session != known.session:
         return node
@@ -100,25 +100,25 @@ def _node_problem(command: RegisterNode) -> str:
     return amount_problem(command.capacity)
 
 
-def report_node(state: RegionState, command: ReportNode, case: CommandContext) -> Accepted | Refused:
+def report_node(state: RegionState, command: ReportNode, ctx: CommandContext) -> Accepted | Refused:
     """An agent speaks of its own node, in the session in which it registered it: whenever something else lies ready
     there, and of its load alone now and then."""
-    if case.actor != f"agent/{command.name}":
-        return Refused(Code.NOT_OWNER, f"{case.actor} reports of its own node, not of {command.name}", {})
+    if ctx.actor != f"agent/{command.name}":
+        return Refused(Code.NOT_OWNER, f"{ctx.actor} reports of its own node, not of {command.name}", {})
     wrong = _report_problem(command)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"node": command.name})
     node = state.nodes.get(state.node_names.get(command.name) or 0)
     if node is None:
         return not_found("node", command.name)
-    if node.session != case.envelope.session:
+    if node.session != ctx.envelope.session:
         facts = {"session": node.session}
         return Refused(Code.NOT_OWNER, f"{node.name} is registered in session {node.session}: register it first", facts)
     known = state.node_reports.get(node.uid) or NO_REPORT
     if (command.cpu, command.memory, command.present) == (known.cpu, known.memory, known.present):
         return Refused(Code.ALREADY, f"{node.name} fares so", {})
     until = known.at + LOAD_EVERY_MS
-    if command.present == known.present and case.at < until:
+    if command.present == known.present and ctx.at < until:
         return Refused(Code.TOO_EARLY, f"the load of {node.name} was told at {known.at}", {"until": until})
     return Accepted((NodeReported(node.uid, command.cpu, command.memory, command.present),))
 
@@ -134,25 +134,25 @@ def _report_problem(command: ReportNode) -> str:
     return ""
 
 
-def administer_node(state: RegionState, command: AdministerNode, case: CommandContext) -> Accepted | Refused:
+def administer_node(state: RegionState, command: AdministerNode, ctx: CommandContext) -> Accepted | Refused:
     """An operator's word: all of it, each time. A cordon and a drain say why."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
-    if case.outside_node(known.name) or case.outside_nodes():
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
+    if ctx.outside_node(known.name) or ctx.outside_nodes():
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not operate {known.name}", {"node": known.name})
     if (command.cordoned or command.draining) and not command.note.strip():
         return Refused(Code.MALFORMED, "a cordon or a drain says why: give a note", {})
     node = replace(
-        known, revision=case.revision, cordoned=command.cordoned, draining=command.draining, taints=command.taints,
+        known, revision=ctx.revision, cordoned=command.cordoned, draining=command.draining, taints=command.taints,
         labels=command.labels, tenancy=command.tenancy, note=command.note,
     )  # fmt: skip
     if replace(node, revision=known.revision) == known:
         return Refused(Code.ALREADY, f"{node.name} is administered so", {})
-    return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), case.at)))
+    return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), ctx.at)))
 
 
-def judge_node(state: RegionState, command: JudgeNode, case: CommandContext) -> Accepted | Refused:
+def judge_node(state: RegionState, command: JudgeNode, ctx: CommandContext) -> Accepted | Refused:
     """A node is given up only once its session has ended, and is ready only in one."""
     known = state.nodes.get(command.node)
     if known is None:
@@ -163,16 +163,16 @@ def judge_node(state: RegionState, command: JudgeNode, case: CommandContext) -> 
     if (command.health is NodeHealth.LOST and alive) or (command.health is NodeHealth.READY and not alive):
         facts = {"session": known.session, "health": known.health.value}
         return Refused(Code.TOO_EARLY, f"{known.name} cannot be {command.health} in its session {known.session}", facts)
-    return Accepted((NodeStored(replace(known, revision=case.revision, health=command.health)),))
+    return Accepted((NodeStored(replace(known, revision=ctx.revision, health=command.health)),))
 
 
-def remove_node(state: RegionState, command: RemoveNode, case: CommandContext) -> Accepted | Refused:
+def remove_node(state: RegionState, command: RemoveNode, ctx: CommandContext) -> Accepted | Refused:
     """Nothing stands on it, and its agent is gone. What is held on it ends with it."""
     known = state.nodes.get(command.node)
     if known is None:
         return not_found("node", command.node)
-    if case.outside_node(known.name) or case.outside_nodes():
-        return Refused(Code.WRONG_SCOPE, f"{case.actor} may not operate {known.name}", {"node": known.name})
+    if ctx.outside_node(known.name) or ctx.outside_nodes():
+        return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not operate {known.name}", {"node": known.name})
     room = state.rooms.get(known.uid) or EMPTY_USAGE
     if room.slots or known.session:
         facts = {"slots": len(slot_keys(room)), "session": known.session}

@@ -60,14 +60,14 @@ def place_after(
 
 def _victims(trial: ProposalScratch, terms: GroupTerms, placement: SlotPlacement) -> list[Slot] | Infeasible:
     found = []
-    if len({*placement.after}) != len(placement.after):
+    if len({*placement.waits_for}) != len(placement.waits_for):
         return Infeasible(Code.MALFORMED, "a victim is named twice")
     serving_lost = dict(trial.succession.serving_lost)
-    for key in placement.after:
+    for key in placement.waits_for:
         victim = trial.slot_of(key)
         if victim is None or victim.node != placement.node:
             return Infeasible(Code.NOT_FOUND, f"slot {key} does not stand on that node")
-        if victim.heir is not None or key in trial.succession.victims:
+        if victim.successor is not None or key in trial.succession.victims:
             return Infeasible(Code.IN_USE, f"another slot already waits for {key}")
         if victim.phase is not Phase.TERMINATING:
             misfit = _may_stop(trial, terms, victim, serving_lost.get(victim.assignment, 0))
@@ -116,12 +116,12 @@ def _needs(trial: ProposalScratch, victims: list[Slot], *, firm: bool) -> Resour
     return total(templates[victim.template].need for victim in victims if victim.firm or not firm)
 
 
-def _less(trial: ProposalScratch, room: NodeUsage, victims: list[Slot]) -> NodeUsage:
+def _less(trial: ProposalScratch, usage: NodeUsage, victims: list[Slot]) -> NodeUsage:
     """The room as it will be once the victims are gone: what the successor must fit into."""
     if not victims:
-        return room
-    devices = list(room.devices)
-    ports = list(room.ports)
+        return usage
+    devices = list(usage.devices)
+    ports = list(usage.ports)
     for victim in victims:
         milli = trial.state.templates[victim.template].gpu_milli
         for index in victim.devices:
@@ -129,9 +129,9 @@ def _less(trial: ProposalScratch, room: NodeUsage, victims: list[Slot]) -> NodeU
             devices[index] = DeviceUsage(d.firm - (milli if victim.firm else 0), d.all - milli, d.held)
         for port in victim.ports:
             ports.remove(port)
-    firm = subtract(room.firm, _needs(trial, victims, firm=True))
-    everything = subtract(room.all, _needs(trial, victims, firm=False))
-    return replace(room, firm=firm, all=everything, devices=tuple(devices), ports=tuple(ports))
+    firm = subtract(usage.firm, _needs(trial, victims, firm=True))
+    everything = subtract(usage.all, _needs(trial, victims, firm=False))
+    return replace(usage, firm=firm, all=everything, devices=tuple(devices), ports=tuple(ports))
 
 
 def _extra(trial: ProposalScratch, terms: GroupTerms, victims: list[Slot], hold: Reservation | None) -> Resources:
@@ -153,7 +153,7 @@ def _take(
     placement: SlotPlacement,
     victims: list[Slot],
     hold: Reservation | None,
-    room: NodeUsage,
+    usage: NodeUsage,
     extra: Resources,
 ) -> None:
     key = (slot.workload, slot.ordinal)
@@ -176,9 +176,9 @@ def _take(
     trial.succession.events.extend(SlotsStopping(cause, tuple(stopped)) for cause, stopped in sorted(stops.items()))
     standing = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
     joined = with_slot(
-        _less(trial, room, victims), standing, terms.template.need, terms.template.gpu_milli, room.revision
+        _less(trial, usage, victims), standing, terms.template.need, terms.template.gpu_milli, usage.revision
     )
-    trial.rooms[node.uid] = _at_least(joined, room)
+    trial.rooms[node.uid] = _at_least(joined, usage)
     if terms.scattered:
         trial.count_members(terms, node)
 

@@ -58,9 +58,9 @@ class ProposalScratch:
     paid_off_all = ZERO
     _succession: Preemptions | None = None
 
-    def __init__(self, state: RegionState, case: CommandContext) -> None:
+    def __init__(self, state: RegionState, ctx: CommandContext) -> None:
         self.state = state
-        self.case = case
+        self.case = ctx
         self.slot_of = state.slots.get
         self.node_of = state.nodes.get
         self.room_of = state.rooms.get
@@ -68,7 +68,7 @@ class ProposalScratch:
         self.once: dict[Revision, GroupTerms] = {}
         self.taken: set[SlotKey] = set()
         self.spent: dict[str, Resources] = {}
-        self.overrides = active_overrides(state, case.at)
+        self.overrides = active_overrides(state, ctx.at)
         #: Of nodes that take one tenant at a time: whose work is there, with what this command has placed.
         self.tenants: dict[Revision, tuple[str, ...]] = {}
         self._reaches: dict[tuple[object, ...], ReachableDomains] = {}

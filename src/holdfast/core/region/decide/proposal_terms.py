@@ -121,13 +121,13 @@ class GroupTerms:
             return Infeasible(Code.GRANT_ENDED, "the grant has ended: no new slot is admitted")
         return Infeasible(Code.OVER_GRANT, f"{', '.join(accounts) or 'no account'} cannot pay for one more")
 
-    def added_to(self, room: NodeUsage) -> NodeUsage:
+    def added_to(self, usage: NodeUsage) -> NodeUsage:
         """The room with one more plain slot of this template; who stands there is not kept in a trial."""
-        all_, firm = add(room.all, self.need), room.firm
+        all_, firm = add(usage.all, self.need), usage.firm
         if self.firm:
             firm = add(firm, self.need)
         return NodeUsage(
-            firm, all_, room.held, room.devices, room.ports, room.waiting, room.revision, room.slots, room.holds
+            firm, all_, usage.held, usage.devices, usage.ports, usage.waiting, usage.revision, usage.slots, usage.holds
         )
 
 

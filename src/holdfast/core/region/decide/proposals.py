@@ -36,12 +36,12 @@ from holdfast.core.region.state.tables import RegionState
 _OF_ROOMS = (Code.CAPACITY, Code.DEVICE, Code.PORT, Code.ONE_TENANT)
 
 
-def propose(state: RegionState, command: Propose, case: CommandContext) -> Accepted | Refused:
+def propose(state: RegionState, command: Propose, ctx: CommandContext) -> Accepted | Refused:
     """Place what can be placed, or all, or nothing."""
-    refused = refuse_proposal(state, command, case)
+    refused = refuse_proposal(state, command, ctx)
     if refused is not None:
         return refused
-    trial = ProposalScratch(state, case)
+    trial = ProposalScratch(state, ctx)
     events: list[SlotsPlaced | SlotsStopping | HoldEnded] = []
     lost: list[RefusedPart] = []
     for number, group in enumerate(command.groups):
@@ -52,13 +52,13 @@ def propose(state: RegionState, command: Propose, case: CommandContext) -> Accep
             events.extend(_place_group(trial, terms, number, group, lost, command))
     if not lost:
         return Accepted(tuple(events))
-    return partial_answer(tuple(events), lost, case.envelope.view, all_or_nothing=command.all_or_nothing)
+    return partial_answer(tuple(events), lost, ctx.envelope.view, all_or_nothing=command.all_or_nothing)
 
 
-def refuse_proposal(state: RegionState, command: Propose, case: CommandContext) -> Refused | None:
+def refuse_proposal(state: RegionState, command: Propose, ctx: CommandContext) -> Refused | None:
     """Why the proposal as a whole is not judged."""
-    if case.at >= command.valid_until or command.valid_until > case.at + state.facts.settings.proposal_life:
-        facts = {"at": case.at, "valid_until": command.valid_until}
+    if ctx.at >= command.valid_until or command.valid_until > ctx.at + state.facts.settings.proposal_life:
+        facts = {"at": ctx.at, "valid_until": command.valid_until}
         return Refused(Code.EXPIRED, "a proposal is valid until a time that is near and has not passed", facts)
     count = 0
     for group in command.groups:
@@ -86,7 +86,7 @@ def _place_group(
         if judged != paying:
             paying, mine = judged, by_account.setdefault(judged, [])
         mine.append(placement)
-        if placement.after or placement.hold:
+        if placement.waits_for or placement.hold:
             events.extend(trial.succession.take_events())
     if number + 1 < len(command.groups):
         trial.close_group(terms, {account: len(placed) for account, placed in by_account.items()})
@@ -101,14 +101,14 @@ def placed_event(
     account: str,
     placements: tuple[SlotPlacement, ...],
     command: Propose,
-    case: CommandContext,
+    ctx: CommandContext,
 ) -> SlotsPlaced:
     """What becomes true for placements that one account pays."""
     assignment = terms.assignment
-    ends = 0 if command.bind else case.at + terms.reservation_life
+    ends = 0 if command.bind else ctx.at + terms.reservation_life
     return SlotsPlaced(
         assignment.uid, assignment.workload, group.template, account, command.bind, terms.firm, ends,
-        case.envelope.view, placements,
+        ctx.envelope.view, placements,
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def check_placement(
         misfit = check_domains(trial.member_count, terms.standing, terms.reach, node)
         if misfit is not None:
             return misfit
-    if placement.after or placement.hold:
+    if placement.waits_for or placement.hold:
         return place_after(trial, terms, slot, node, placement)
     uid = placement.node
     again = uid in trial.once or uid in trial.rooms
@@ -168,13 +168,13 @@ def check_placement(
     return account
 
 
-def _join(trial: ProposalScratch, terms: GroupTerms, slot: Slot, placement: SlotPlacement, room: NodeUsage) -> None:
+def _join(trial: ProposalScratch, terms: GroupTerms, slot: Slot, placement: SlotPlacement, usage: NodeUsage) -> None:
     """Count the placement into the trial's room of its node."""
     if terms.simple:
-        trial.rooms[placement.node] = terms.added_to(room)
+        trial.rooms[placement.node] = terms.added_to(usage)
     else:
         coming = replace(slot, devices=placement.devices, ports=placement.ports, firm=terms.firm)
-        joined = with_slot(room, coming, terms.need, terms.template.gpu_milli, room.revision)
+        joined = with_slot(usage, coming, terms.need, terms.template.gpu_milli, usage.revision)
         trial.rooms[placement.node] = joined
 
 

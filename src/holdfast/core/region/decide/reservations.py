@@ -34,24 +34,24 @@ from holdfast.core.region.queries.node_tenants import tenants_on
 from holdfast.core.region.state.tables import RegionState
 
 
-def bind(state: RegionState, command: Bind, case: CommandContext) -> Accepted | Refused:
+def bind(state: RegionState, command: Bind, ctx: CommandContext) -> Accepted | Refused:
     """Bind what is reserved, if what it was reserved for still holds."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
         return refused
-    overrides = active_overrides(state, case.at)
+    overrides = active_overrides(state, ctx.at)
     tenants: dict[Revision, tuple[str, ...]] = {}
     bound: dict[SlotKey, SlotOnNode] = {}
     lost: list[RefusedPart] = []
     for index, key in enumerate(command.slots):
         found = _reserved(state, key, key in bound)
         if isinstance(found, Slot):
-            found = _refuse_binding(state, overrides, found, tenants, case) or found
+            found = _refuse_binding(state, overrides, found, tenants, ctx) or found
         if isinstance(found, Slot):
             bound[key] = SlotOnNode(key, found.node)
         else:
             lost.append(_lost(index, key, found))
-    return partial_answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, case.envelope.view)
+    return partial_answer((SlotsBound(tuple(bound.values())),) if bound else (), lost, ctx.envelope.view)
 
 
 def _reserved(state: RegionState, key: SlotKey, repeated: bool) -> Slot | Infeasible:
@@ -72,10 +72,10 @@ def _refuse_binding(
     overrides: ActiveOverrides,
     slot: Slot,
     tenants: dict[Revision, tuple[str, ...]],
-    case: CommandContext,
+    ctx: CommandContext,
 ) -> Infeasible | None:
     """`tenants` is whose work is on each node that was asked about: binding changes nothing of it."""
-    if slot.ends <= case.at:
+    if slot.ends <= ctx.at:
         return Infeasible(Code.EXPIRED, f"its reservation ended at {slot.ends}")
     node, assignment = state.nodes[slot.node], state.assignments[slot.assignment]
     if slot.node not in tenants:
@@ -84,13 +84,13 @@ def _refuse_binding(
     misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant, there)
     if misfit is None and assignment.exclusive:
         misfit = why_unfenced(node, state.facts.settings)
-    misfit = misfit or refuse_group(state, overrides, assignment, slot.template, case)
+    misfit = misfit or refuse_group(state, overrides, assignment, slot.template, ctx)
     if misfit is None and assignment.exclusive and not contains(assignment.ordinals, slot.ordinal):
         return Infeasible(Code.NOT_ASSIGNED, "this region has no right to it any more")
     return misfit
 
 
-def unreserve(state: RegionState, command: Unreserve, case: CommandContext) -> Accepted | Refused:
+def unreserve(state: RegionState, command: Unreserve, ctx: CommandContext) -> Accepted | Refused:
     """Reserved slots wait again; they keep their charge."""
     refused = wrong_count(len(command.slots))
     if refused is not None:
@@ -105,10 +105,10 @@ def unreserve(state: RegionState, command: Unreserve, case: CommandContext) -> A
             releases.append(release_of(state, found, "refused"))
         else:
             lost.append(_lost(index, key, found))
-    return partial_answer((SlotsReleased(tuple(releases)),) if releases else (), lost, case.envelope.view)
+    return partial_answer((SlotsReleased(tuple(releases)),) if releases else (), lost, ctx.envelope.view)
 
 
-def expire(state: RegionState, command: Expire, case: CommandContext) -> Accepted | Refused:
+def expire(state: RegionState, command: Expire, ctx: CommandContext) -> Accepted | Refused:
     """End what has ended by ledger time, and nothing before."""
     refused = wrong_count(len(command.slots) + len(command.holds))
     if refused is not None:
@@ -118,7 +118,7 @@ def expire(state: RegionState, command: Expire, case: CommandContext) -> Accepte
     for index, key in enumerate(command.slots):
         found = _reserved(state, key, key in releases)
         if isinstance(found, Slot):
-            found = _refuse_early(found.ends, case.at) or found
+            found = _refuse_early(found.ends, ctx.at) or found
         if isinstance(found, Slot):
             releases[key] = release_of(state, found, "expired")
         else:
@@ -126,14 +126,14 @@ def expire(state: RegionState, command: Expire, case: CommandContext) -> Accepte
     holds: dict[int, HoldEnded] = {}
     for index, uid in enumerate(command.holds):
         hold = state.holds.get(uid)
-        misfit = _refuse_early(hold.ends if hold else 0, case.at)
+        misfit = _refuse_early(hold.ends if hold else 0, ctx.at)
         if misfit is not None or hold is None or uid in holds:
             code, detail = misfit or (Code.NOT_FOUND, "no such hold")
             lost.append(RefusedPart(1, index, code, f"hold {uid}: {detail}"))
         else:
             holds[uid] = HoldEnded(uid, hold.node, hold.assignment, "expired")
     slots_event = (SlotsReleased(tuple(releases.values())),) if releases else ()
-    return partial_answer((*slots_event, *holds.values()), lost, case.envelope.view)
+    return partial_answer((*slots_event, *holds.values()), lost, ctx.envelope.view)
 
 
 def _refuse_early(ends: Instant, at: Instant) -> Infeasible | None:

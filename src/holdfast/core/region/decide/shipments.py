@@ -38,7 +38,7 @@ from holdfast.core.region.state.slot_kinds import has_slots
 from holdfast.core.region.state.tables import RegionInfo, RegionState
 
 
-def ship(state: RegionState, command: c.Ship, case: CommandContext) -> Accepted | Refused:
+def ship(state: RegionState, command: c.Ship, ctx: CommandContext) -> Accepted | Refused:
     """Apply a step, whole or not at all."""
     refused = _refuse_cursor(state, command) or _refuse_puts(state, command)
     if refused is not None:
@@ -51,8 +51,8 @@ def ship(state: RegionState, command: c.Ship, case: CommandContext) -> Accepted 
     if command.full:
         gone, ending = apply_part(state, command, tuple(map(shipped_name, command.puts)))
     for one in sorted(gone, key=lambda one: one.kind == "template"):  # a template goes after those who used it
-        events.extend(_gone(state, one, case))
-    events.extend(_breached(state, events, case))
+        events.extend(_gone(state, one, ctx))
+    events.extend(_breached(state, events, ctx))
     return Accepted((*events, *ending))
 
 
@@ -178,7 +178,7 @@ def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
     return (put.target, put.ends, put.protected) != (known.target, known.ends, known.protected)
 
 
-def _gone(state: RegionState, one: c.RemovedObject, case: CommandContext) -> list[Any]:
+def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list[Any]:
     """What is gone leaves at once, unless something here still stands on it: then it ends and is released first."""
     if one.kind == "template":
         stays = one.key in state.templates and one.key not in state.leaving
@@ -191,7 +191,7 @@ def _gone(state: RegionState, one: c.RemovedObject, case: CommandContext) -> lis
     if one.kind == "grant" and charged(state, key) != ZERO:
         known = state.allowances[key]
         left = charged(state, key)
-        return [e.GrantReceived(AcceptedGrant(key, known.version, ZERO, left, min(known.ends, case.at)))]
+        return [e.GrantReceived(AcceptedGrant(key, known.version, ZERO, left, min(known.ends, ctx.at)))]
     if one.kind == "assignment":
         assignment = state.assignments[key]
         if state.holds_of.get(key) or has_slots(state, key):
@@ -200,7 +200,7 @@ def _gone(state: RegionState, one: c.RemovedObject, case: CommandContext) -> lis
     return [e.ShippedObjectRemoved(one)]
 
 
-def _breached(state: RegionState, events: list[Any], case: CommandContext) -> list[Any]:
+def _breached(state: RegionState, events: list[Any], ctx: CommandContext) -> list[Any]:
     """Residency and rights that a new word of the platform has broken for what already stands here."""
     jurisdiction = state.place.jurisdiction
     changed = {event.assignment.uid: event.assignment for event in events if isinstance(event, e.AssignmentReceived)}
@@ -210,15 +210,15 @@ def _breached(state: RegionState, events: list[Any], case: CommandContext) -> li
             changed = {**dict(state.assignments.items()), **changed}
     found: list[Any] = []
     for uid in sorted(changed):
-        found.extend(breach_events(state, assignment_overshoots(state, changed[uid], jurisdiction), case.at))
+        found.extend(breach_events(state, assignment_overshoots(state, changed[uid], jurisdiction), ctx.at))
     return found
 
 
-def stand_down(state: RegionState, command: StandDown, case: CommandContext) -> Accepted | Refused:
+def stand_down(state: RegionState, command: StandDown, ctx: CommandContext) -> Accepted | Refused:
     """End what is assigned and granted here, as much as one record holds: sent again until nothing is left."""
     events: list[object] = []
     left = ENDED_BYTES
-    for event in _endings(state, case):
+    for event in _endings(state, ctx):
         left -= len(encode(event))
         if events and (left < 0 or len(events) == PARTS_MAX):
             break
@@ -228,13 +228,13 @@ def stand_down(state: RegionState, command: StandDown, case: CommandContext) -> 
     return Accepted(tuple(events))
 
 
-def _endings(state: RegionState, case: CommandContext) -> Iterator[object]:
+def _endings(state: RegionState, ctx: CommandContext) -> Iterator[object]:
     for uid in state.unended:
         yield e.AssignmentReceived(
             replace(state.assignments[uid], stage=AssignmentStage.ENDED, shares=(), disruption=0)
         )
     for account, allowance in state.allowances.items():
-        if allowance.ends > case.at or allowance.target != ZERO:
+        if allowance.ends > ctx.at or allowance.target != ZERO:
             left = charged(state, account)
-            paid = replace(allowance, target=ZERO, limit=left, ends=min(allowance.ends, case.at), protected=ZERO)
+            paid = replace(allowance, target=ZERO, limit=left, ends=min(allowance.ends, ctx.at), protected=ZERO)
             yield e.GrantReceived(paid)

@@ -28,7 +28,7 @@ from holdfast.core.region.state.slot_kinds import ordinals_of
 from holdfast.core.region.state.tables import RegionState
 
 
-def open_slots(state: RegionState, command: OpenSlots, case: CommandContext) -> Accepted | Refused:
+def open_slots(state: RegionState, command: OpenSlots, ctx: CommandContext) -> Accepted | Refused:
     """New ordinals wait; known ones will wait again once released. Never an identity without its right, nor what is
     over for good."""
     assignment = state.assignments.get(command.assignment)
@@ -73,7 +73,7 @@ def _refuse_ordinals(assignment: Assignment | None, uid: int, ordinals: tuple[in
     return None
 
 
-def withdraw_slots(state: RegionState, command: WithdrawSlots, case: CommandContext) -> Accepted | Refused:
+def withdraw_slots(state: RegionState, command: WithdrawSlots, ctx: CommandContext) -> Accepted | Refused:
     """What waits is released and its charge returned; what runs goes on and will not come back."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
@@ -97,7 +97,7 @@ def withdraw_slots(state: RegionState, command: WithdrawSlots, case: CommandCont
     return Accepted((*gone, *last), rows=len(releases) + len(unwanted))
 
 
-def forget_assignment(state: RegionState, command: ForgetAssignment, case: CommandContext) -> Accepted | Refused:
+def forget_assignment(state: RegionState, command: ForgetAssignment, ctx: CommandContext) -> Accepted | Refused:
     """Only an ended assignment that has no slots and no holds."""
     assignment = state.assignments.get(command.assignment)
     if assignment is None:
@@ -110,7 +110,7 @@ def forget_assignment(state: RegionState, command: ForgetAssignment, case: Comma
     return Accepted((AssignmentForgotten(assignment.uid, assignment.workload),))
 
 
-def adopt_slots(state: RegionState, command: AdoptSlots, case: CommandContext) -> Accepted | Refused:
+def adopt_slots(state: RegionState, command: AdoptSlots, ctx: CommandContext) -> Accepted | Refused:
     """Charge recovered slots to what their assignment names now; all of them or none."""
     assignment = state.assignments.get(command.assignment)
     refused = wrong_count(len(command.ordinals)) or _refuse_ordinals(assignment, command.assignment, command.ordinals)
@@ -128,12 +128,12 @@ def adopt_slots(state: RegionState, command: AdoptSlots, case: CommandContext) -
         needed = add(needed, state.templates[slot.template].need)
         charged.append(SlotOnNode(key, slot.node))
     for account in assignment.accounts:
-        if affordable_count(state, account, case.at, needed) > 0:
+        if affordable_count(state, account, ctx.at, needed) > 0:
             return Accepted((SlotsAdopted(account, tuple(charged)),))
     return Refused(Code.OVER_GRANT, f"{', '.join(assignment.accounts)} cannot pay for them", {})
 
 
-def report_pending(state: RegionState, command: ReportPending, case: CommandContext) -> Accepted | Refused:
+def report_pending(state: RegionState, command: ReportPending, ctx: CommandContext) -> Accepted | Refused:
     """Typed reasons on the request; an older look does not replace a newer one."""
     requests = state.requests.get(command.assignment) or ()
     request = next((r for r in requests if r.template == command.template), None)
@@ -141,7 +141,7 @@ def report_pending(state: RegionState, command: ReportPending, case: CommandCont
         return not_found("request", f"{command.assignment}/{command.template}")
     if _size(command.reasons) > REASONS_MAX:
         return too_large("reasons in its tree", _size(command.reasons), REASONS_MAX)
-    if command.examined >= case.revision:
+    if command.examined >= ctx.revision:
         return Refused(
             Code.MALFORMED, "it was examined at a revision that does not exist", {"examined": command.examined}
         )

@@ -23,10 +23,10 @@ from holdfast.core.region.state.tables import RegionState
 _WITH_SUCCESSOR = ("preempted", "reclaimed")
 
 
-def stop(state: RegionState, command: Stop, case: CommandContext) -> Accepted | Refused:
+def stop(state: RegionState, command: Stop, ctx: CommandContext) -> Accepted | Refused:
     """Stop slots, judged one by one."""
     cause = STOP_CAUSES.get(command.cause)
-    refused = wrong_count(len(command.slots)) or _refuse_cause(state, command, cause, case)
+    refused = wrong_count(len(command.slots)) or _refuse_cause(state, command, cause, ctx)
     if refused is not None or cause is None:
         return refused or Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
     stops: list[SlotStop] = []
@@ -46,7 +46,7 @@ def stop(state: RegionState, command: Stop, case: CommandContext) -> Accepted | 
             serving_lost[slot.assignment] = serving_lost.get(slot.assignment, 0) + 1
         stops.append(SlotStop(key, slot.node, _next_template(slot, cause, command.template)))
     events = (SlotsStopping(command.cause, tuple(stops)),) if stops else ()
-    return partial_answer(events, lost, case.envelope.view)
+    return partial_answer(events, lost, ctx.envelope.view)
 
 
 def is_urgent_stop(command: Stop) -> bool:
@@ -54,13 +54,13 @@ def is_urgent_stop(command: Stop) -> bool:
     return command.cause == "right-lapsed"
 
 
-def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, case: CommandContext) -> Refused | None:
+def _refuse_cause(state: RegionState, command: Stop, cause: StopCause | None, ctx: CommandContext) -> Refused | None:
     if cause is None:
         return Refused(Code.MALFORMED, f"there is no cause {command.cause}", {"cause": command.cause})
-    if case.actor != cause.owner and case.kind != cause.owner:
+    if ctx.actor != cause.owner and ctx.kind != cause.owner:
         facts = {"cause": cause.name, "owner": cause.owner}
         return Refused(Code.NOT_OWNER, f"only {cause.owner} stops for {cause.name}", facts)
-    misfit = refuse_repair(active_overrides(state, case.at)) if cause.owner == REPAIR else None
+    misfit = refuse_repair(active_overrides(state, ctx.at)) if cause.owner == REPAIR else None
     if misfit is not None:
         return Refused(misfit.code, misfit.detail, {"cause": cause.name})
     if cause.name in _WITH_SUCCESSOR:

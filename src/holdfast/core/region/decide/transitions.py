@@ -30,7 +30,7 @@ from holdfast.core.region.state.tables import RegionState
 _BY_OTHER_COMMANDS = (Phase.RESERVED, Phase.BOUND, Phase.TERMINATING, Phase.PENDING)
 
 
-def move(state: RegionState, command: Move, case: CommandContext) -> Accepted | Refused:
+def move(state: RegionState, command: Move, ctx: CommandContext) -> Accepted | Refused:
     """Move slots, judged one by one."""
     refused = wrong_count(len(command.moves))
     if refused is not None:
@@ -40,10 +40,10 @@ def move(state: RegionState, command: Move, case: CommandContext) -> Accepted | 
     ended: list[tuple[Slot, str]] = []
     lost: list[RefusedPart] = []
     seen: set[SlotKey] = set()
-    pause = refuse_repair(active_overrides(state, case.at)) if case.actor == REPAIR else None
+    pause = refuse_repair(active_overrides(state, ctx.at)) if ctx.actor == REPAIR else None
     for index, one in enumerate(command.moves):
         slot = state.slots.get(one.slot)
-        misfit = _refuse(state, case, one, slot, pause, repeated=one.slot in seen)
+        misfit = _refuse(state, ctx, one, slot, pause, repeated=one.slot in seen)
         if misfit is not None or slot is None:
             code, detail = misfit or (Code.NOT_FOUND, "no such slot")
             lost.append(RefusedPart(0, index, code, f"slot {one.slot}: {detail}"))
@@ -59,12 +59,12 @@ def move(state: RegionState, command: Move, case: CommandContext) -> Accepted | 
         events.append(SlotsMoved(tuple(moves)))
     if releases:
         events += [SlotsReleased(tuple(releases)), *finish_events(state, ended)]
-    return partial_answer(tuple(events), lost, case.envelope.view)
+    return partial_answer(tuple(events), lost, ctx.envelope.view)
 
 
 def _refuse(
     state: RegionState,
-    case: CommandContext,
+    ctx: CommandContext,
     one: MoveSlot,
     slot: Slot | None,
     pause: Infeasible | None,
@@ -80,15 +80,15 @@ def _refuse(
         return Infeasible(Code.MALFORMED, f"a detail is one line of at most {DETAIL_MAX} characters")
     if slot.epoch != one.epoch:
         return Infeasible(Code.STALE, f"has binding epoch {slot.epoch}, not {one.epoch}")
-    if edge.owner not in (case.actor, case.kind):
+    if edge.owner not in (ctx.actor, ctx.kind):
         return Infeasible(Code.NOT_OWNER, f"{edge.owner} owns {edge.source} -> {edge.target} by {edge.cause}")
     if pause is not None:
         return pause
     node = state.nodes[slot.node]
     if edge.owner == "agent":
-        return _refuse_agent(state, case, edge, slot, node)
+        return _refuse_agent(state, ctx, edge, slot, node)
     if edge.cause == "fenced":
-        return _refuse_fence(state, case, slot, node)
+        return _refuse_fence(state, ctx, slot, node)
     if edge.cause == "session-ended":
         return _refuse_unknown(slot, node)
     return None
@@ -104,18 +104,18 @@ def _refuse_unknown(slot: Slot, node: Node) -> Infeasible | None:
 
 
 def _refuse_agent(
-    state: RegionState, case: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
+    state: RegionState, ctx: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
 ) -> Infeasible | None:
-    if case.actor != f"agent/{node.name}" or case.envelope.session != node.session:
+    if ctx.actor != f"agent/{node.name}" or ctx.envelope.session != node.session:
         return Infeasible(Code.NOT_OWNER, f"it stands on {node.name}, whose session is {node.session}")
-    if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.after and remaining_victims(state, slot):
+    if edge.target in (Phase.STARTING, Phase.RUNNING) and slot.waits_for and remaining_victims(state, slot):
         return Infeasible(Code.TOO_EARLY, "waits for others to end first")
     assignment = state.assignments[slot.assignment]
     if assignment.exclusive and edge.cause != "collected":
-        misfit = _refuse_report(state, case, edge, slot, node)
+        misfit = _refuse_report(state, ctx, edge, slot, node)
         if misfit is not None:
             return misfit
-    if edge.cause == "restarted" and not may_start(state, assignment, case.at):
+    if edge.cause == "restarted" and not may_start(state, assignment, ctx.at):
         return Infeasible(Code.NOT_ASSIGNED, "this region's right to it has lapsed, or was not told in this term")
     if edge.cause == "restarted" and slot.restarts >= restarts_allowed(state.templates[slot.template]):
         return Infeasible(Code.CONTRADICTORY, f"was restarted {slot.restarts} times, which is all its policy allows")
@@ -125,22 +125,22 @@ def _refuse_agent(
 
 
 def _refuse_report(
-    state: RegionState, case: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
+    state: RegionState, ctx: CommandContext, edge: PhaseEdge, slot: Slot, node: Node
 ) -> Infeasible | None:
     """What an agent says of an exclusive process: that it has it counts before its fence, and if it can end it in time;
     anything else only from the machine that had it, or once the fence is past."""
     deadline = fenced_at(state, node)
     if edge.cause == "found-again":
-        if case.at >= deadline:
+        if ctx.at >= deadline:
             return Infeasible(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
         misfit = why_unfenced(node, state.facts.settings)
         return None if misfit is None else Infeasible(Code.FENCE, misfit.detail)
-    if case.at < deadline and not is_of_this_machine(node, slot):
+    if ctx.at < deadline and not is_of_this_machine(node, slot):
         return Infeasible(Code.FENCE, f"another machine, or another life of it, had it: its fence falls at {deadline}")
     return None
 
 
-def _refuse_fence(state: RegionState, case: CommandContext, slot: Slot, node: Node) -> Infeasible | None:
+def _refuse_fence(state: RegionState, ctx: CommandContext, slot: Slot, node: Node) -> Infeasible | None:
     """Repair acts on what the agent of an ended session held, once the fence of that session is past.
 
     An agent that came back before that may have kept it: then it alone can say what became of it.
@@ -148,8 +148,8 @@ def _refuse_fence(state: RegionState, case: CommandContext, slot: Slot, node: No
     if slot.phase is Phase.FAILED and slot.cause == "fenced":
         return None
     deadline = fenced_at(state, node)
-    if case.at < deadline:
-        return Infeasible(Code.FENCE, f"its fence falls at {deadline}, now is {case.at}")
+    if ctx.at < deadline:
+        return Infeasible(Code.FENCE, f"its fence falls at {deadline}, now is {ctx.at}")
     session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
     if session is not None and (session.opened < deadline or slot.reported > session.uid):
         return Infeasible(Code.FENCE, f"the agent of {node.name} lives and may have kept it: it must say so itself")

@@ -38,7 +38,7 @@ def _promise(
     def everywhere(state: RegionState) -> Iterator[str]:
         return look(RegionFullScan(state))
 
-    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.places(RegionBatchScan)))
+    return Invariant(name, sentence, kind, needs, everywhere, lambda change: look(change.scan(RegionBatchScan)))
 
 
 INVARIANTS: tuple[Invariant[RegionState], ...] = (

@@ -141,7 +141,7 @@ def _count_slot(found: Counts, state: RegionState, slot: Slot, sign: int) -> Non
             found["members", scope, key, domain_of(node, key)] += sign
 
 
-def _count_node(found: Counts, node: Node, uid: Revision, room: NodeUsage, sign: int) -> None:
+def _count_node(found: Counts, node: Node, uid: Revision, usage: NodeUsage, sign: int) -> None:
     found["node_names", node.name, uid] += sign
     if not node.session:
         found["silent", "", (node.session_ended, uid)] += sign
@@ -153,7 +153,7 @@ def _count_node(found: Counts, node: Node, uid: Revision, room: NodeUsage, sign:
         found.update({("node_labels", *label): sign for label in node_labels(node, kind)})
         found.update({("node_amounts", (name, kind), amount): sign for name, amount in nonzero_amounts(node.capacity)})
         _count_amounts(found, ("capacity",), node.capacity, sign)
-        _count_amounts(found, ("taken",), add(room.firm, room.held), sign)
+        _count_amounts(found, ("taken",), add(usage.firm, usage.held), sign)
 
 
 def _count_amounts(found: Counts, what: tuple[object, ...], amounts: Resources, sign: int) -> None:

@@ -106,32 +106,32 @@ class RegionBatchScan(Near[RegionState]):
 
     def __init__(self, change: BatchDiff[RegionState]) -> None:
         super().__init__(change)
-        self._draw_slots()
-        self._draw_nodes()
-        self.draw("uses", change.touched.get("allowances", ()))
+        self._include_slots()
+        self._include_nodes()
+        self.include("uses", change.touched.get("allowances", ()))
 
-    def _draw_slots(self) -> None:
+    def _include_slots(self) -> None:
         before, change = self.before, self.change
         for _, old, new in change.rows("slots"):
             for slot in (old, new):
-                self.draw("slots", slot.after if slot is not None else ())
+                self.include("slots", slot.waits_for if slot is not None else ())
         for _, old, new in change.rows("rooms"):
             listed = set(slot_keys(old or EMPTY_USAGE)).symmetric_difference(slot_keys(new or EMPTY_USAGE))
-            self.draw("slots", sorted(listed))
+            self.include("slots", sorted(listed))
         for uid, old, new in change.rows("assignments"):
             if old is not None and (new is None or (new.workload, new.tenant) != (old.workload, old.tenant)):
-                self.draw("slots", self._slots_of(uid))
+                self.include("slots", self._slots_of(uid))
         for uid, old, new in change.rows("nodes"):
             if old is not None and (new is None or (new.name, new.zone, new.pool) != (old.name, old.zone, old.pool)):
                 room = before.rooms.get(uid) or EMPTY_USAGE
-                self.draw("slots", slot_keys(room))
-                self.draw("holds", room.holds)
+                self.include("slots", slot_keys(room))
+                self.include("holds", room.holds)
         for uid, _, _ in change.rows("finished"):
-            self.draw("slots", (key for key in self._slots_of(uid) if is_finished(self.state, uid, key[1])))
+            self.include("slots", (key for key in self._slots_of(uid) if is_finished(self.state, uid, key[1])))
         lost = [digest for digest, old, _ in change.rows("templates") if old is not None and self._used(digest)]
         if lost:
             rows = self.state.slots.items()
-            self.draw("slots", (key for key, slot in rows if slot.template in lost or slot.next_template in lost))
+            self.include("slots", (key for key, slot in rows if slot.template in lost or slot.next_template in lost))
 
     def _used(self, digest: str) -> bool:
         """Whether something is of a template that was there before and is another now, or gone."""
@@ -153,7 +153,7 @@ class RegionBatchScan(Near[RegionState]):
         ]
         return [*((known.workload, ordinal) for ordinal in numbers(ordinals) if known is not None), *written]
 
-    def _draw_nodes(self) -> None:
+    def _include_nodes(self) -> None:
         uids = dict.fromkeys((*self.keys("rooms"), *self.keys("nodes"), *self._breached("node")))
         for state in (self.before, self.state):
             for table in ("slots", "holds"):
@@ -162,9 +162,9 @@ class RegionBatchScan(Near[RegionState]):
             if session is not None and session.principal.startswith("agent/"):
                 name = session.principal.removeprefix("agent/")
                 uids.update((uid, None) for _, uid in present(self.before, "node_names", (name,)))
-        self.draw("nodes", uids)
-        self.draw("rooms", uids)
-        self.draw("node_reports", uids)
+        self.include("nodes", uids)
+        self.include("rooms", uids)
+        self.include("node_reports", uids)
 
     def _breached(self, kind: str, invariant: str = "") -> list[Revision]:
         """The nodes or assignments whose breaches were opened, changed or closed."""

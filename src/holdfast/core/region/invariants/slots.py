@@ -34,7 +34,9 @@ def unique_binding(at: RegionScan) -> Iterator[str]:
 
 def _present(state: RegionState, slot: Slot) -> bool:
     """Whether the slot has its devices and ports to itself: it waits for nobody."""
-    return not any((state.slots.get(victim) or slot).heir == (slot.workload, slot.ordinal) for victim in slot.after)
+    return not any(
+        (state.slots.get(victim) or slot).successor == (slot.workload, slot.ordinal) for victim in slot.waits_for
+    )
 
 
 def device_ownership(at: RegionScan) -> Iterator[str]:
@@ -73,9 +75,14 @@ def references_hold(at: RegionScan) -> Iterator[str]:
         templates = [name for name in (slot.template, slot.next_template) if name and name not in state.templates]
         if slot.assignment not in state.assignments or templates or (slot.node and slot.node not in state.nodes):
             yield f"slot {key} refers to what is not there"
-        if slot.heir is not None:
-            heir = state.slots.get(slot.heir)
-            if heir is None or key not in heir.after or heir.node != slot.node or slot.phase is not Phase.TERMINATING:
+        if slot.successor is not None:
+            heir = state.slots.get(slot.successor)
+            if (
+                heir is None
+                or key not in heir.waits_for
+                or heir.node != slot.node
+                or slot.phase is not Phase.TERMINATING
+            ):
                 yield f"slot {key} names an heir that does not wait for it"
     for uid, hold in at.holds():
         if hold.node not in state.nodes:
@@ -87,7 +94,7 @@ def references_hold(at: RegionScan) -> Iterator[str]:
 
 def pending_holds_nothing(at: RegionScan) -> Iterator[str]:
     for key, slot in at.slots():
-        holds = slot.node or slot.devices or slot.ports or slot.epoch or slot.after or slot.heir
+        holds = slot.node or slot.devices or slot.ports or slot.epoch or slot.waits_for or slot.successor
         if slot.phase is Phase.PENDING and holds:
             yield f"slot {key} waits and yet holds something"
         if slot.phase is Phase.RELEASED:

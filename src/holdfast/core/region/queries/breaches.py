@@ -32,16 +32,16 @@ HOLD_TOO_LARGE = "no-room"
 Overshoots = dict[tuple[str, str], int]
 
 
-def capacity_overshoots(node: Node, room: NodeUsage) -> Overshoots:
+def capacity_overshoots(node: Node, usage: NodeUsage) -> Overshoots:
     """By how much what stands on a node is more than the node has, per resource and device."""
     found: Overshoots = {}
-    extended = sorted({name for amounts in (room.all, room.firm, room.held) for name, _ in amounts.extended})
+    extended = sorted({name for amounts in (usage.all, usage.firm, usage.held) for name, _ in amounts.extended})
     for name in ("cpu", "memory", "disk", "gpu", *extended):
-        firm = amount_of(room.firm, name) + amount_of(room.held, name)
-        over = max(amount_of(room.all, name), firm) - amount_of(node.capacity, name)
+        firm = amount_of(usage.firm, name) + amount_of(usage.held, name)
+        over = max(amount_of(usage.all, name), firm) - amount_of(node.capacity, name)
         if over > 0:
             found[REGION_CAPACITY, f"node/{node.uid}/{name}"] = over
-    for index, taken in enumerate(room.devices):
+    for index, taken in enumerate(usage.devices):
         milli = node.devices[index].milli if index < len(node.devices) else 0
         over = max(taken.all, taken.firm + taken.held) - milli
         if over > 0:

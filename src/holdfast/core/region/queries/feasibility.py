@@ -71,32 +71,32 @@ def _why_unavailable(node: Node) -> str:
 
 
 def fits(
-    node: Node, room: NodeUsage, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
+    node: Node, usage: NodeUsage, template: Template, devices: tuple[int, ...], ports: tuple[int, ...], *, firm: bool
 ) -> Infeasible | None:
     """Whether the room that is left is enough of what is needed. Reclaimable work may borrow what is held."""
-    if len(room.slots) >= _CROWD_BYTES:
-        there = len(room.slots) // KEY_BYTES
+    if len(usage.slots) >= _CROWD_BYTES:
+        there = len(usage.slots) // KEY_BYTES
         return Infeasible(Code.CAPACITY, f"{there} replicas are on it, and it takes at most {NODE_SLOTS_MAX}")
     need, capacity = template.need, node.capacity
-    short = first_lacking(need, room.all, capacity)
+    short = first_lacking(need, usage.all, capacity)
     if not short and firm:
-        if room.held is not ZERO:
-            short = first_lacking(need, add(room.firm, room.held), capacity)
-        elif room.firm is not room.all:
-            short = first_lacking(need, room.firm, capacity)
+        if usage.held is not ZERO:
+            short = first_lacking(need, add(usage.firm, usage.held), capacity)
+        elif usage.firm is not usage.all:
+            short = first_lacking(need, usage.firm, capacity)
     if short:
         return Infeasible(Code.CAPACITY, short)
     if template.gpus or devices:
-        misfit = fits_devices(node, room, template, devices, firm=firm)
+        misfit = fits_devices(node, usage, template, devices, firm=firm)
         if misfit is not None:
             return misfit
     if template.ports or ports:
-        return fits_ports(node, room, template.ports, ports)
+        return fits_ports(node, usage, template.ports, ports)
     return None
 
 
 def fits_devices(
-    node: Node, room: NodeUsage, template: Template, devices: tuple[int, ...], *, firm: bool
+    node: Node, usage: NodeUsage, template: Template, devices: tuple[int, ...], *, firm: bool
 ) -> Infeasible | None:
     """Whether the named devices exist, are of an accepted model, and have that much free, each on its own."""
     if len(devices) != template.gpus or len({*devices}) != len(devices):
@@ -107,8 +107,8 @@ def fits_devices(
         device, milli = node.devices[index], template.gpu_milli
         if template.gpu_models and device.model not in template.gpu_models:
             return Infeasible(Code.DEVICE, f"device {index} is a {device.model}")
-        if index < len(room.devices):
-            taken = room.devices[index]
+        if index < len(usage.devices):
+            taken = usage.devices[index]
             if taken.all + milli > device.milli or (firm and taken.firm + taken.held + milli > device.milli):
                 return Infeasible(Code.DEVICE, f"device {index} is taken")
         elif milli > device.milli:
@@ -116,7 +116,7 @@ def fits_devices(
     return None
 
 
-def fits_ports(node: Node, room: NodeUsage, wanted: int, ports: tuple[int, ...]) -> Infeasible | None:
+def fits_ports(node: Node, usage: NodeUsage, wanted: int, ports: tuple[int, ...]) -> Infeasible | None:
     """Whether the named ports are in the node's range and free."""
     if len(ports) != wanted or len({*ports}) != len(ports):
         return Infeasible(Code.PORT, f"{wanted} different ports are needed")
@@ -125,27 +125,27 @@ def fits_ports(node: Node, room: NodeUsage, wanted: int, ports: tuple[int, ...])
         if port not in there:
             where = f"outside {there[0]}-{there[-1]}" if there else "none of a node that has no ports"
             return Infeasible(Code.PORT, f"{port} is {where}")
-        place = bisect_left(room.ports, port)  # they are sorted
-        if room.ports[place : place + 1] == (port,):
+        place = bisect_left(usage.ports, port)  # they are sorted
+        if usage.ports[place : place + 1] == (port,):
             return Infeasible(Code.PORT, f"{port} is taken")
     return None
 
 
-def picked(node: Node, room: NodeUsage, template: Template, *, firm: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def picked(node: Node, usage: NodeUsage, template: Template, *, firm: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Devices and ports for one slot, the first that are free; fewer than it needs where there are not as many."""
     devices: tuple[int, ...] = ()
     if template.gpus:
         each = replace(template, gpus=1)
-        free = (n for n in range(len(node.devices)) if fits_devices(node, room, each, (n,), firm=firm) is None)
+        free = (n for n in range(len(node.devices)) if fits_devices(node, usage, each, (n,), firm=firm) is None)
         devices = tuple(islice(free, template.gpus))
-    taken = {*room.ports} if template.ports else ()
+    taken = {*usage.ports} if template.ports else ()
     ports = (port for port in ports_of(node) if port not in taken) if template.ports else ()
     return devices, tuple(islice(ports, template.ports))
 
 
 def feasible(
     node: Node,
-    room: NodeUsage,
+    usage: NodeUsage,
     template: Template,
     tenant: str,
     devices: tuple[int, ...] = (),
@@ -155,4 +155,4 @@ def feasible(
     there: tuple[str, ...] = (),
 ) -> Infeasible | None:
     """Everything that a node says to a template."""
-    return admits(node, template, tenant, there) or fits(node, room, template, devices, ports, firm=firm)
+    return admits(node, template, tenant, there) or fits(node, usage, template, devices, ports, firm=firm)

@@ -25,15 +25,15 @@ REPAIR = "controller/repair"
 
 
 def refuse_group(
-    state: RegionState, overrides: ActiveOverrides, assignment: Assignment, template: str, case: CommandContext
+    state: RegionState, overrides: ActiveOverrides, assignment: Assignment, template: str, ctx: CommandContext
 ) -> Infeasible | None:
     """Whether slots of an assignment and template may begin now, wherever that is."""
-    misfit = why_not_runnable(state, assignment, template, case.at) or refuse_paused(overrides, assignment.tenant)
+    misfit = why_not_runnable(state, assignment, template, ctx.at) or refuse_paused(overrides, assignment.tenant)
     if misfit is not None:
         return misfit
     valid = valid_policy(state, assignment.tenant)
-    if case.envelope.policy != valid:
-        return Infeasible(Code.POLICY, f"policy revision {valid} is valid here, not {case.envelope.policy}")
+    if ctx.envelope.policy != valid:
+        return Infeasible(Code.POLICY, f"policy revision {valid} is valid here, not {ctx.envelope.policy}")
     return None
 
 

@@ -31,10 +31,10 @@ def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
     return tenants_in(state, room) if room is not None else NO_TENANTS
 
 
-def tenants_in(state: RegionState, room: NodeUsage) -> tuple[str, ...]:
+def tenants_in(state: RegionState, usage: NodeUsage) -> tuple[str, ...]:
     """Whose work stands or is held in a room, sorted. All slots of a workload are one tenant's: one is looked at."""
-    slots = {tenant_of(state, state.slots[key]) for key in dict(slot_keys(room)).items()}
-    return tuple(sorted(slots | {state.holds[uid].tenant for uid in room.holds}))
+    slots = {tenant_of(state, state.slots[key]) for key in dict(slot_keys(usage)).items()}
+    return tuple(sorted(slots | {state.holds[uid].tenant for uid in usage.holds}))
 
 
 def tenant_of(state: RegionState, slot: Slot) -> str:

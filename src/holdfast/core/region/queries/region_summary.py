@@ -149,16 +149,16 @@ def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
     return tuple(uses)
 
 
-def _piece(node: Node, room: NodeUsage, before: SummarisedNode | None) -> SummarisedNode:
-    if before is not None and before.node is node and before.room is room:
+def _piece(node: Node, usage: NodeUsage, before: SummarisedNode | None) -> SummarisedNode:
+    if before is not None and before.node is node and before.room is usage:
         return before
-    free = clamp_zero(subtract(node.capacity, room.all))
+    free = clamp_zero(subtract(node.capacity, usage.all))
     if before is not None and before.node is node:
-        return SummarisedNode(node, room, before.kind, free)
+        return SummarisedNode(node, usage, before.kind, free)
     labels = tuple(sorted((dict(node.reported_labels) | dict(node.labels)).items()))  # an operator's word wins
     taints = tuple(sorted(node.taints, key=astuple))
     models = tuple(sorted({device.model for device in node.devices}))
-    return SummarisedNode(node, room, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
+    return SummarisedNode(node, usage, (node.pool, labels, taints, kept_for(node), models, node.capabilities), free)
 
 
 def _add_to_front(front: list[Resources], one: Resources) -> None:

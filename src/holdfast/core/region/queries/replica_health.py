@@ -78,7 +78,7 @@ class ProblemCounter:
         #: When it may be otherwise by time alone; 0: never.
         self.until: Instant = 0
 
-    def take(self, slot: Slot, *, batch: bool) -> None:
+    def add(self, slot: Slot, *, batch: bool) -> None:
         """Count a replica, if something is wrong with it."""
         code, detail, until = problem_of(slot, self._state.templates[slot.template], self._now, batch=batch)
         if until:
@@ -91,7 +91,7 @@ class ProblemCounter:
             known = Failing(code, 0, node.name if node is not None else "", detail)
         self._found[code] = Failing(code, known.count + 1, known.node, known.detail)
 
-    def told(self) -> tuple[Failing, ...]:
+    def reported(self) -> tuple[Failing, ...]:
         """By code."""
         most = sorted(self._found.values(), key=lambda one: (-one.count, one.code))[:CODES_MAX]
         return tuple(sorted(most, key=lambda one: one.code))

@@ -89,14 +89,14 @@ def workload_report_steps(state: RegionState, workload: Revision, now: Instant) 
             counted[2] += serving
             counted[3] += done
             if slot.failure is not None or slot.phase._value_ in _DOUBTFUL:
-                failures.take(slot, batch=assignment.batch)
+                failures.add(slot, batch=assignment.batch)
     waiting = _waiting(state, found)
     # Where some wait, that says that there is something; else what counts for nothing yet, or no more, has to.
     named = [template for template, count in counts.items() if count[0] or count[3] or count[4] or not waiting]
     most = sorted(named, key=lambda template: (-counts[template][0], template))[:NAMED_MAX]
     newest = max(found, key=lambda assignment: assignment.revision)
     told = tuple(_counted(template, counts[template], whys.get(template, "")) for template in sorted(most))
-    return TimedReport(WorkloadReport(workload, newest.generation, told, waiting, failures.told()), failures.until)
+    return TimedReport(WorkloadReport(workload, newest.generation, told, waiting, failures.reported()), failures.until)
 
 
 def _counted(template: str, count: list[int], why: str) -> TemplateCounts:

@@ -66,10 +66,10 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
         slot = Slot(
             workload, placement.ordinal, event.assignment, event.template, old.next_template, phase, revision, at,
             actor, cause, event.evidence, epoch, placement.node, placement.devices, placement.ports, account,
-            event.ends, 0, placement.after, None, firm, epoch, "", old.failure, old.attempts,
+            event.ends, 0, placement.waits_for, None, firm, epoch, "", old.failure, old.attempts,
         )  # fmt: skip
         put(key, slot)
-        if plain and not placement.after:
+        if plain and not placement.waits_for:
             room = room_of(placement.node) or EMPTY_USAGE
             put_room_row(placement.node, with_plain_slot(room, key, need, revision, firm=firm))
         else:
@@ -82,9 +82,9 @@ def _stand(state: RegionState, slot: Slot, placement: SlotPlacement, template: T
     uid, need = placement.node, template.need
     room = state.rooms.get(uid) or EMPTY_USAGE
     key = (slot.workload, slot.ordinal)
-    if placement.after:
-        for victim in placement.after:
-            state.slots.put(victim, replace(state.slots[victim], heir=key))
+    if placement.waits_for:
+        for victim in placement.waits_for:
+            state.slots.put(victim, replace(state.slots[victim], successor=key))
         state.rooms.put(uid, replace(room, slots=with_key(room.slots, key)))
         counted = recount_usage(state, uid, revision)
         state.rooms.put(uid, room)

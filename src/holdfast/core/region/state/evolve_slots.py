@@ -58,7 +58,7 @@ def slots_moved(state: RegionState, event: e.SlotsMoved, stamp: Stamp) -> None:
             old, phase=move.phase, cause=move.cause, detail=move.detail, revision=stamp.revision, since=stamp.at,
             by=stamp.actor,
             restarts=old.restarts + (move.cause == "restarted"),
-            after=() if move.phase is Phase.STARTING else old.after,
+            waits_for=() if move.phase is Phase.STARTING else old.waits_for,
             reported=stamp.revision if by_agent else old.reported,
             failure=Failure(move.cause, move.detail, stamp.at) if failed else old.failure,
         )  # fmt: skip

@@ -145,8 +145,8 @@ def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:
 def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
     template = state.templates[slot.template]
     key = (slot.workload, slot.ordinal)
-    victims = remaining_victims(state, slot) if slot.after else []
-    if victims or slot.heir is not None:
+    victims = remaining_victims(state, slot) if slot.waits_for else []
+    if victims or slot.successor is not None:
         for victim in victims:
             state.slots.put((victim.workload, victim.ordinal), _without_heir(victim))
         state.slots.put(key, _without_heir(slot))
@@ -159,7 +159,7 @@ def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
 
 
 def _without_heir(slot: Slot) -> Slot:
-    return replace(slot, heir=None)
+    return replace(slot, successor=None)
 
 
 def count_member(state: RegionState, slot: Slot, template: Template, node: Node, change: int) -> None:

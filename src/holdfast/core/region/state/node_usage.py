@@ -48,93 +48,93 @@ def _devices(
     return tuple(rooms)
 
 
-def with_slot(room: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
+def with_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
     """The room once a slot that waits for nobody stands in it too."""
     firm = milli if slot.firm else 0
-    everything = add(room.all, need)
+    everything = add(usage.all, need)
     if slot.firm:
-        kept = everything if room.firm is room.all else add(room.firm, need)
+        kept = everything if usage.firm is usage.all else add(usage.firm, need)
     else:
-        kept = room.firm
+        kept = usage.firm
     return NodeUsage(
         kept,
         everything,
-        room.held,
-        _devices(room.devices, slot.devices, firm, milli, 0) if slot.devices else room.devices,
-        tuple(sorted((*room.ports, *slot.ports))) if slot.ports else room.ports,
-        room.waiting,
+        usage.held,
+        _devices(usage.devices, slot.devices, firm, milli, 0) if slot.devices else usage.devices,
+        tuple(sorted((*usage.ports, *slot.ports))) if slot.ports else usage.ports,
+        usage.waiting,
         revision,
-        with_key(room.slots, (slot.workload, slot.ordinal)),
-        room.holds,
+        with_key(usage.slots, (slot.workload, slot.ordinal)),
+        usage.holds,
     )
 
 
-def with_plain_slot(room: NodeUsage, key: SlotKey, need: Resources, revision: Revision, *, firm: bool) -> NodeUsage:
+def with_plain_slot(usage: NodeUsage, key: SlotKey, need: Resources, revision: Revision, *, firm: bool) -> NodeUsage:
     """`with_slot` for the common case, without devices, ports or extended resources.
 
     Where all work is firm, `firm` and `all` are one and the same object: it is made once.
     """
-    before = room.all
+    before = usage.all
     everything = Resources(
         before.cpu + need.cpu, before.memory + need.memory, before.disk + need.disk, before.gpu, before.extended
     )
-    kept = room.firm
+    kept = usage.firm
     if firm:
         kept = everything if kept is before else add(kept, need)
     return NodeUsage(
         kept,
         everything,
-        room.held,
-        room.devices,
-        room.ports,
-        room.waiting,
+        usage.held,
+        usage.devices,
+        usage.ports,
+        usage.waiting,
         revision,
-        with_key(room.slots, key),
-        room.holds,
+        with_key(usage.slots, key),
+        usage.holds,
     )
 
 
-def without_slot(room: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
+def without_slot(usage: NodeUsage, slot: Slot, need: Resources, milli: int, revision: Revision) -> NodeUsage:
     """The room once a slot that waited for nobody has left it."""
     key = (slot.workload, slot.ordinal)
     firm = milli if slot.firm else 0
     going = {*slot.ports}
-    everything = subtract(room.all, need)
-    kept = room.firm
+    everything = subtract(usage.all, need)
+    kept = usage.firm
     if slot.firm:
-        kept = everything if kept is room.all else subtract(kept, need)
+        kept = everything if kept is usage.all else subtract(kept, need)
     return NodeUsage(
         kept,
         everything,
-        room.held,
-        _devices(room.devices, slot.devices, -firm, -milli, 0) if slot.devices else room.devices,
-        tuple(port for port in room.ports if port not in going) if going else room.ports,
-        room.waiting,
+        usage.held,
+        _devices(usage.devices, slot.devices, -firm, -milli, 0) if slot.devices else usage.devices,
+        tuple(port for port in usage.ports if port not in going) if going else usage.ports,
+        usage.waiting,
         revision,
-        without_key(room.slots, key),
-        room.holds,
+        without_key(usage.slots, key),
+        usage.holds,
     )
 
 
-def with_hold(room: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
+def with_hold(usage: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
     """The room once it is held too."""
-    devices = _devices(room.devices, hold.devices, 0, 0, hold.device_milli) if hold.devices else room.devices
-    held, holds = add(room.held, hold.need), (*room.holds, hold.uid)
-    return NodeUsage(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
+    devices = _devices(usage.devices, hold.devices, 0, 0, hold.device_milli) if hold.devices else usage.devices
+    held, holds = add(usage.held, hold.need), (*usage.holds, hold.uid)
+    return NodeUsage(usage.firm, usage.all, held, devices, usage.ports, usage.waiting, revision, usage.slots, holds)
 
 
-def without_hold(room: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
+def without_hold(usage: NodeUsage, hold: Reservation, revision: Revision) -> NodeUsage:
     """The room once the hold has ended."""
-    devices = _devices(room.devices, hold.devices, 0, 0, -hold.device_milli) if hold.devices else room.devices
-    held, holds = subtract(room.held, hold.need), tuple(uid for uid in room.holds if uid != hold.uid)
-    return NodeUsage(room.firm, room.all, held, devices, room.ports, room.waiting, revision, room.slots, holds)
+    devices = _devices(usage.devices, hold.devices, 0, 0, -hold.device_milli) if hold.devices else usage.devices
+    held, holds = subtract(usage.held, hold.need), tuple(uid for uid in usage.holds if uid != hold.uid)
+    return NodeUsage(usage.firm, usage.all, held, devices, usage.ports, usage.waiting, revision, usage.slots, holds)
 
 
 def remaining_victims(state: RegionState, slot: Slot) -> list[Slot]:
     """The slots that this one still waits for."""
     key = (slot.workload, slot.ordinal)
-    found = (state.slots.get(victim) for victim in slot.after)
-    return [victim for victim in found if victim is not None and victim.heir == key]
+    found = (state.slots.get(victim) for victim in slot.waits_for)
+    return [victim for victim in found if victim is not None and victim.successor == key]
 
 
 def _milli(state: RegionState, slots: Iterable[Slot]) -> Milli:
@@ -146,15 +146,15 @@ def _milli(state: RegionState, slots: Iterable[Slot]) -> Milli:
     return use
 
 
-def _cluster_devices(room: NodeUsage, leaving: Milli, coming: Milli, *, firm: bool) -> tuple[DeviceUsage, ...]:
-    devices = room.devices
+def _cluster_devices(usage: NodeUsage, leaving: Milli, coming: Milli, *, firm: bool) -> tuple[DeviceUsage, ...]:
+    devices = usage.devices
     for index in sorted({**leaving, **coming}):
         amount = max(leaving.get(index, 0), coming.get(index, 0))
         devices = _devices(devices, (index,), amount if firm else 0, 0 if firm else amount, 0)
     return devices
 
 
-def with_preemption(state: RegionState, room: NodeUsage, slot: Slot, victims: list[Slot]) -> NodeUsage:
+def with_preemption(state: RegionState, usage: NodeUsage, slot: Slot, victims: list[Slot]) -> NodeUsage:
     """The room once a waiting slot and the victims it waits for stand in it together."""
     need = state.templates[slot.template].need
     needs = [(victim, state.templates[victim.template].need) for victim in victims]
@@ -163,20 +163,20 @@ def with_preemption(state: RegionState, room: NodeUsage, slot: Slot, victims: li
     firm = elementwise_max(firm_leaving, need if slot.firm else ZERO)
     everything = elementwise_max(total(amount for _, amount in needs), need)
     coming = _milli(state, [slot])
-    devices = _cluster_devices(room, _milli(state, firm_victims), coming if slot.firm else {}, firm=True)
-    room_so_far = NodeUsage(room.firm, room.all, room.held, devices)
+    devices = _cluster_devices(usage, _milli(state, firm_victims), coming if slot.firm else {}, firm=True)
+    room_so_far = NodeUsage(usage.firm, usage.all, usage.held, devices)
     devices = _cluster_devices(room_so_far, _milli(state, victims), coming, firm=False)
-    ports = sorted((*room.ports, *slot.ports, *(port for victim in victims for port in victim.ports)))
+    ports = sorted((*usage.ports, *slot.ports, *(port for victim in victims for port in victim.ports)))
     return NodeUsage(
-        add(room.firm, firm),
-        add(room.all, everything),
-        room.held,
+        add(usage.firm, firm),
+        add(usage.all, everything),
+        usage.held,
         devices,
         tuple(ports),
-        room.waiting + 1,
-        room.revision,
-        room.slots,
-        room.holds,
+        usage.waiting + 1,
+        usage.revision,
+        usage.slots,
+        usage.holds,
     )
 
 
@@ -195,10 +195,10 @@ def recount_usage(
         if key in leaving:
             continue
         slot = state.slots[key]
-        if slot.heir is not None:
+        if slot.successor is not None:
             continue
         template = state.templates[slot.template]
-        victims = remaining_victims(state, slot) if slot.after else []
+        victims = remaining_victims(state, slot) if slot.waits_for else []
         if victims:
             room = with_preemption(state, room, slot, victims)
         else:
@@ -208,12 +208,12 @@ def recount_usage(
     )
 
 
-def put_node_usage(state: RegionState, node: Revision, room: NodeUsage) -> None:
+def put_node_usage(state: RegionState, node: Revision, usage: NodeUsage) -> None:
     """Replace a node's room and settle the region's sums."""
     before = state.rooms.get(node) or EMPTY_USAGE
-    state.rooms.put(node, room)
+    state.rooms.put(node, usage)
     if usable(state.nodes[node]):
-        change = subtract(add(room.firm, room.held), add(before.firm, before.held))
+        change = subtract(add(usage.firm, usage.held), add(before.firm, before.held))
         if change != ZERO:
             state.sums = RegionTotals(state.sums.capacity, add(state.sums.taken, change), state.sums.shield)
 

@@ -21,5 +21,5 @@ class ConditionFilter:
         yield "usable", window.pick(window.table.usable)
         if window.ask.exclusive:
             yield "times not kept", window.pick(window.table.overrun) <= window.table.overrun_most
-        if window.table.shunned.any():
-            yield "left alone", ~window.pick(window.table.shunned)
+        if window.table.quarantined.any():
+            yield "left alone", ~window.pick(window.table.quarantined)

@@ -21,7 +21,7 @@ class IsolationFilter:
         """One question for each thing that is to be enforced, asked once for each set of them that agents do."""
         if window.ask.template.isolation is Isolation.STANDARD:
             return
-        column = window.table.marks.capabilities
+        column = window.table.attributes.capabilities
         for needed in missing_capabilities(window.ask.template.isolation, ()):
             accepted = column.matching(partial(_has, needed))
             if accepted is not None:

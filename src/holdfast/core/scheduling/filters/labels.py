@@ -18,5 +18,5 @@ class LabelsFilter:
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """One question for each label."""
         for key, value in window.ask.template.require:
-            column = window.table.marks.labels(key, window.table.nodes)
+            column = window.table.attributes.labels(key, window.table.nodes)
             yield f"{key}={value}", window.pick(column.codes) == column.code(value)

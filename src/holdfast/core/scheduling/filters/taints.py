@@ -18,7 +18,7 @@ class TaintsFilter:
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of taints that nodes have."""
-        template, column = window.ask.template, window.table.marks.taints
+        template, column = window.ask.template, window.table.attributes.taints
         accepted = column.matching(lambda taints: all(tolerates(template, taint) for taint in taints))
         if accepted is not None:
             yield "taints", accepted[window.pick(column.codes)]

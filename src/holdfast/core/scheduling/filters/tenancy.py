@@ -17,7 +17,7 @@ class TenancyFilter:
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Asked once for each set of tenants that nodes are kept for."""
-        tenant, column = window.ask.tenant, window.table.marks.tenancies
+        tenant, column = window.ask.tenant, window.table.attributes.tenancies
         accepted = column.matching(lambda tenants: not tenants or tenant in tenants)
         if accepted is not None:
             yield "tenancy", accepted[window.pick(column.codes)]

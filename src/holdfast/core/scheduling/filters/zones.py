@@ -17,6 +17,6 @@ class ZonesFilter:
 
     def passes(self, window: NodeWindow) -> Iterator[tuple[str, Truths]]:
         """Nothing is asked while no zone is avoided."""
-        column = window.table.marks.zones
+        column = window.table.attributes.zones
         for zone in window.avoided:
             yield f"zone {zone} is avoided", window.pick(column.codes) != column.code(zone)

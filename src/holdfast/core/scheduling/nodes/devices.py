@@ -80,13 +80,13 @@ class DeviceColumns:
             for name in _SUMS:
                 getattr(self, name)[row] = 0
 
-    def recount(self, rows: Sequence[int], nodes: list[Node], rooms: list[NodeUsage]) -> None:
+    def recount(self, rows: Sequence[int], nodes: list[Node], usages: list[NodeUsage]) -> None:
         """What is free on these rows, by the state and by what was proposed."""
         equipped: list[int] = []
         left: list[tuple[list[int], list[int]]] = []
         free: list[int] = []
         for row in rows:
-            node, room = nodes[row], rooms[row]
+            node, room = nodes[row], usages[row]
             there = ports_of(node)
             # A node may have changed its range under ports that are taken.
             mine = self._ports.get(node.uid, ())
@@ -114,7 +114,7 @@ class DeviceColumns:
         self.ports[row] = free
         self._fewest_ports[row] = min(int(self._fewest_ports[row]), free)
 
-    def grown(self, at: Numbers) -> Truths:
+    def improved_rows(self, at: Numbers) -> Truths:
         """Which of these rows have more ports, or of a device more, than at some time since this was asked last."""
         more: Truths = self.ports[at] > self._fewest_ports[at]
         self._fewest_ports[at] = self.ports[at]
@@ -124,12 +124,12 @@ class DeviceColumns:
                 least[:, at] = free[:, at]
         return more
 
-    def _left(self, node: Node, room: NodeUsage) -> tuple[list[int], list[int]]:
+    def _left(self, node: Node, usage: NodeUsage) -> tuple[list[int], list[int]]:
         """What each device of a node has left for all work, and for firm work; of one that is not there nothing."""
         none = [0] * (len(self._model) - len(node.devices))
         any_ = [device.milli for device in node.devices] + none
         firm = any_.copy()
-        for index, taken in enumerate(room.devices[: len(node.devices)]):
+        for index, taken in enumerate(usage.devices[: len(node.devices)]):
             any_[index] -= taken.all
             firm[index] -= taken.firm + taken.held
         for index, milli, is_firm in self._mine.get(node.uid, ()):
@@ -193,9 +193,9 @@ class DeviceColumns:
         ]
         return tuple(sorted(index for _, index in sorted(order)[: template.gpus]))
 
-    def pick_ports(self, node: Node, room: NodeUsage, wanted: int) -> tuple[int, ...]:
+    def pick_ports(self, node: Node, usage: NodeUsage, wanted: int) -> tuple[int, ...]:
         """The lowest ports of a node that nobody has and none was proposed for."""
-        taken = {*room.ports, *self._ports.get(node.uid, ())}
+        taken = {*usage.ports, *self._ports.get(node.uid, ())}
         free = (port for port in ports_of(node) if port not in taken)
         return tuple(port for port, _ in zip(free, range(wanted), strict=False))
 

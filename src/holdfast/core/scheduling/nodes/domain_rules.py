@@ -70,7 +70,7 @@ class DomainRules:
                 most = min(most, rule.most - self._count(self._group(rule, node.name)))
         return max(0, most)
 
-    def shut(self, lane: tuple[str, ...]) -> tuple[Code, str] | None:
+    def closed_by(self, lane: tuple[str, ...]) -> tuple[Code, str] | None:
         """Which rule keeps the next slot out of a lane, and over which key it counts; None: it may come."""
         at = dict(zip(self.keys, lane, strict=True))
         for tally in self._tallies:

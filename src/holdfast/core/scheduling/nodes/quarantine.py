@@ -36,9 +36,9 @@ class NodeQuarantine:
         self._times: dict[Revision, int] = {}
         self.now: dict[Revision, QuarantinedNode] = {}
         #: What was shunned and has not been told yet.
-        self.news: list[QuarantinedNode] = []
+        self.new_entries: list[QuarantinedNode] = []
 
-    def strike(self, table: NodeTable, node: Revision, said: str, now: Instant) -> None:
+    def record_refusal(self, table: NodeTable, node: Revision, said: str, now: Instant) -> None:
         """The ledger refused a node that fits by this view."""
         row = table.rows.get(node)
         if row is None or node in self.now:
@@ -51,16 +51,16 @@ class NodeQuarantine:
         free = {name: int(table.free_any[number, row]) for name, number in table.resources.items()}
         shun = QuarantinedNode(node, table.nodes[row].name, until, times, said, f"at {table.revision} free: {free}")
         self.now[node] = shun
-        self.news.append(shun)
+        self.new_entries.append(shun)
         del self._strikes[node]
-        table.shunned[row] = True
+        table.quarantined[row] = True
 
-    def take_news(self) -> list[QuarantinedNode]:
+    def take_new_entries(self) -> list[QuarantinedNode]:
         """What was shunned since this was asked last."""
-        news, self.news = self.news, []
+        news, self.new_entries = self.new_entries, []
         return news
 
-    def accepted(self, node: Revision) -> None:
+    def record_success(self, node: Revision) -> None:
         """The ledger took a placement there: no strikes in a row."""
         self._strikes.pop(node, None)
 
@@ -69,7 +69,7 @@ class NodeQuarantine:
         """Whether some node was refused lately."""
         return bool(self._strikes)
 
-    def release(self, table: NodeTable, now: Instant) -> bool:
+    def release_due(self, table: NodeTable, now: Instant) -> bool:
         """Try those again whose time is over; whether there were some. Nodes that are gone are forgotten."""
         for known in (self._strikes, self._times):
             for node in [node for node in known if node not in table.rows]:
@@ -79,7 +79,7 @@ class NodeQuarantine:
             del self.now[node]
             row = table.rows.get(node)
             if row is not None:
-                table.shunned[row] = False
+                table.quarantined[row] = False
                 table.change(row)
         return bool(over)
 

@@ -60,7 +60,7 @@ class NodeTable:
         self.revision: Revision = 0
         self.rows: dict[Revision, int] = {}
         self.nodes: list[Node] = []
-        self.rooms: list[NodeUsage] = []
+        self.usages: list[NodeUsage] = []
         #: Which resource each row of the amounts is of.
         self.resources: dict[str, int] = {name: number for number, name in enumerate(PLAIN)}
         self._order: NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -76,7 +76,7 @@ class NodeTable:
         self.free_any = self.free_firm = nothing
         #: The least of that since it was last asked what has grown, and the rows of which it may have.
         self._least_any = self._least_firm = nothing
-        self._stirred: Truths = np.zeros(0, np.bool_)
+        self._touched: Truths = np.zeros(0, np.bool_)
         #: How often rows changed, or left, up to when it was last asked which have grown.
         self.stirs = 0
         #: Rows that are new, or changed what they are for, since then.
@@ -86,14 +86,14 @@ class NodeTable:
         self.overrun: Numbers = np.zeros(0, np.int64)
         self.overrun_most = 0
         #: About which this view and the ledger do not agree: see `quarantine`.
-        self.shunned: Truths = np.zeros(0, np.bool_)
+        self.quarantined: Truths = np.zeros(0, np.bool_)
         self.uids: Numbers = np.zeros(0, np.int64)
         self._latest: list[Revision] = []
         #: By node: how many slots were proposed there and not answered.
         self._mine: dict[Revision, int] = {}
         #: By pool: what a node of it costs.
         self.costs: dict[str, int] = {}
-        self.marks = NodeAttributes()
+        self.attributes = NodeAttributes()
         self.devices = DeviceColumns()
         self.occupants = NodeTenants()
         self.hints = NodeHints()
@@ -124,7 +124,7 @@ class NodeTable:
         for row, node in zip(rows, there, strict=True):
             if self.nodes[row] is not node:
                 self._describe(row, node)
-            self.rooms[row] = state.rooms.get(node.uid) or EMPTY_USAGE
+            self.usages[row] = state.rooms.get(node.uid) or EMPTY_USAGE
             self.hints.take(row, state.node_reports.get(node.uid))
             if self.occupants.refresh(row, node, state):
                 self.change(row)
@@ -132,9 +132,9 @@ class NodeTable:
             self._recount(rows)
         self._order_latest(rows if not gone else range(self.count))
 
-    def stirred(self) -> list[int]:
+    def touched_rows(self) -> list[int]:
         """Rows of which anything may be another than when it was last asked which have grown."""
-        found: list[int] = np.flatnonzero(self._stirred).tolist()
+        found: list[int] = np.flatnonzero(self._touched).tolist()
         return found
 
     def changed(self) -> list[int]:
@@ -149,27 +149,30 @@ class NodeTable:
             if row is not None:
                 self.hints.take(row, state.node_reports.get(uid))
 
-    def grown(self) -> list[int]:
+    def improved_rows(self) -> list[int]:
         """Rows that are new, changed, or have more free than at some time since this was asked last."""
-        at = np.flatnonzero(self._stirred)
+        at = np.flatnonzero(self._touched)
         self.stirs += len(at)
-        more = self._changed[at] | self.devices.grown(at)
+        more = self._changed[at] | self.devices.improved_rows(at)
         for free, least in ((self.free_any, self._least_any), (self.free_firm, self._least_firm)):
             more |= (free[:, at] > least[:, at]).any(axis=0)
             least[:, at] = free[:, at]
-        self._stirred[at] = self._changed[at] = False
+        self._touched[at] = self._changed[at] = False
         found: list[int] = at[more].tolist()
         return found
 
-    def latest(self) -> Numbers:
+    def recent_rows(self) -> Numbers:
         """The rows that this scheduler has proposed something on, and those whose rooms changed last."""
         uids = {*islice(reversed(self._mine), LATEST), *self._latest}
         return np.array(sorted([self.rows[uid] for uid in uids if uid in self.rows]), np.int64)
 
     def _order_latest(self, rows: Sequence[int]) -> None:
         """Note which of these rows, and of those known, changed last: by the revision of their rooms."""
-        known = [(self.rooms[self.rows[uid]].revision, uid) for uid in self._latest if uid in self.rows]
-        found = {*known, *((self.rooms[row].revision, self.nodes[row].uid) for row in rows if self.rooms[row].revision)}
+        known = [(self.usages[self.rows[uid]].revision, uid) for uid in self._latest if uid in self.rows]
+        found = {
+            *known,
+            *((self.usages[row].revision, self.nodes[row].uid) for row in rows if self.usages[row].revision),
+        }
         self._latest = [uid for _, uid in sorted(found)[-LATEST:]]
 
     # Rows
@@ -181,7 +184,7 @@ class NodeTable:
         before = np.searchsorted(self._order, places)
         was = np.insert(np.arange(self.count), before, -1).tolist()
         self.nodes = [NO_NODE if row < 0 else self.nodes[row] for row in was]
-        self.rooms = [EMPTY_USAGE if row < 0 else self.rooms[row] for row in was]
+        self.usages = [EMPTY_USAGE if row < 0 else self.usages[row] for row in was]
         self.hints.insert(was)
         self._order = np.insert(self._order, before, places)
         self._each(lambda column: np.insert(column, before, 0, axis=-1))
@@ -194,7 +197,7 @@ class NodeTable:
         self._order = np.delete(self._order, gone)
         self._each(lambda column: np.delete(column, gone, axis=-1))
         for row in sorted(gone, reverse=True):
-            del self.nodes[row], self.rooms[row]
+            del self.nodes[row], self.usages[row]
         self.hints.remove(gone)
         self._number()
 
@@ -204,9 +207,9 @@ class NodeTable:
 
     def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        for name in (*_AMOUNTS, "usable", "overrun", "shunned", "uids", "_stirred", "_changed"):
+        for name in (*_AMOUNTS, "usable", "overrun", "quarantined", "uids", "_touched", "_changed"):
             setattr(self, name, change(getattr(self, name)))
-        self.marks.each(change)
+        self.attributes.each(change)
         self.occupants.each(change)
         self.devices.each(change)
         self.hints.each(change)
@@ -220,12 +223,12 @@ class NodeTable:
         for name, _ in node.capacity.extended:
             if name not in self.resources:
                 self._add_resource(name)
-        self.marks.describe(row, node)
+        self.attributes.describe(row, node)
         self.devices.describe(row, node)
 
     def change(self, row: int) -> None:
         """A row is another one than before to whoever waits for a node."""
-        self._stirred[row] = self._changed[row] = True
+        self._touched[row] = self._changed[row] = True
 
     def _add_resource(self, name: str) -> None:
         self.resources[name] = len(self.resources)
@@ -235,7 +238,7 @@ class NodeTable:
 
     def _recount(self, rows: list[int]) -> None:
         """What is free on these rows, by the state and by what was proposed."""
-        vectors = [self._vectors(self.nodes[row], self.rooms[row]) for row in rows]
+        vectors = [self._vectors(self.nodes[row], self.usages[row]) for row in rows]
         taken = np.array(vectors, np.int64).transpose(1, 2, 0)
         at = np.array(rows, np.int64)
         self.capacity[:, at], self._any[:, at], self._firm[:, at] = taken
@@ -244,12 +247,12 @@ class NodeTable:
         self.free_firm[:, at] = taken[2] - self._mine_firm[:, at]
         self._least_any[:, at] = np.minimum(self._least_any[:, at], self.free_any[:, at])
         self._least_firm[:, at] = np.minimum(self._least_firm[:, at], self.free_firm[:, at])
-        self._stirred[at] = True
-        self.devices.recount(rows, self.nodes, self.rooms)
+        self._touched[at] = True
+        self.devices.recount(rows, self.nodes, self.usages)
 
-    def _vectors(self, node: Node, room: NodeUsage) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    def _vectors(self, node: Node, usage: NodeUsage) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
         """Capacity, what is free for all work, what is free for firm work."""
-        has, all_, firm, held = node.capacity, room.all, room.firm, room.held
+        has, all_, firm, held = node.capacity, usage.all, usage.firm, usage.held
         plain = (
             (has.cpu, has.memory, has.disk, has.gpu),
             (has.cpu - all_.cpu, has.memory - all_.memory, has.disk - all_.disk, has.gpu - all_.gpu),
@@ -286,7 +289,7 @@ class NodeTable:
                 mine_of[number, rows] += total
                 free[number, rows] -= total
                 least[number, rows] = np.minimum(least[number, rows], free[number, rows])
-        self._stirred[rows] = True
+        self._touched[rows] = True
 
     def take_one(self, row: int, need: Resources, *, firm: bool, tenant: str = "") -> None:
         """The same of one slot: as numbers they are many times quicker counted than as arrays of one."""
@@ -299,7 +302,7 @@ class NodeTable:
             _take_one(self._mine_any, self.free_any, self._least_any, at, amount)
             if firm:
                 _take_one(self._mine_firm, self.free_firm, self._least_firm, at, amount)
-        self._stirred[row] = True
+        self._touched[row] = True
 
     def give(self, given: list[RowClaim]) -> None:
         """Count slots as proposed no more, rows being named as often as it takes."""
@@ -319,7 +322,7 @@ class NodeTable:
                 np.add.at(self.free_any[number], rows, total)
                 np.subtract.at(self._mine_firm[number], rows, total * firm)
                 np.add.at(self.free_firm[number], rows, total * firm)
-        self._stirred[rows] = True
+        self._touched[rows] = True
 
     def _note_mine(self, row: int, count: int, tenant: str) -> None:
         uid, mine = int(self.uids[row]), self._mine

@@ -88,7 +88,7 @@ class NodeWindow(Struct, frozen=True):
         """A number for each row, asked once for each domain of a topology key."""
         if key == "node":
             return np.array([count(self.table.nodes[row].name) for row in self.rows().tolist()], np.int64)
-        column = self.table.marks.domains(key)
+        column = self.table.attributes.domains(key)
         each: Numbers = np.array([count(name) for name in column.values], np.int64)
         found: Numbers = each[self.pick(column.codes)]
         return found
@@ -123,7 +123,7 @@ def _with_latest(window: NodeWindow, wanted: int, seed: int) -> tuple[NodeWindow
     """A stretch that begins where the seed says, and the latest rows beside it."""
     table = window.table
     start = seed % (table.count - wanted + 1)
-    latest = table.latest()
+    latest = table.recent_rows()
     others = latest[(latest < start) | (latest >= start + wanted)]
     stretch = window.of(slice(start, start + wanted))
     if not len(others):

@@ -22,7 +22,7 @@ LEFT_MAX = 10_000
 class DepartedGroup(Struct, frozen=True):
     """How often in a row what was proposed of a group was in vain, and until when it is not tried again."""
 
-    tries: int
+    attempts: int
     until: Instant
 
 
@@ -35,10 +35,10 @@ class GroupBackoff:
     def __len__(self) -> int:
         return len(self._left)
 
-    def tries(self, key: GroupKey) -> int:
+    def attempts(self, key: GroupKey) -> int:
         """How often in a row it was in vain."""
         left = self._left.get(key)
-        return left.tries if left is not None else 0
+        return left.attempts if left is not None else 0
 
     def leave(self, key: GroupKey, tries: int, until: Instant) -> None:
         """A group has left, or has and is refused: it is known until it comes back, or so many others have left."""
@@ -55,14 +55,14 @@ class GroupBackoff:
         """What an account was granted has changed: whoever it pays for may be tried as soon as it is back."""
         for key, left in self._left.items():
             if account in key[4]:
-                self._left[key] = DepartedGroup(left.tries, 0)
+                self._left[key] = DepartedGroup(left.attempts, 0)
 
     def changed(self) -> None:
         """Something changed that may cure anything."""
         for key, left in self._left.items():
-            self._left[key] = DepartedGroup(left.tries, 0)
+            self._left[key] = DepartedGroup(left.attempts, 0)
 
     def go_back(self, step: Duration) -> None:
         """Time is lower by so much than it was said to be: pauses end as much earlier."""
         for key, left in self._left.items():
-            self._left[key] = DepartedGroup(left.tries, left.until - step)
+            self._left[key] = DepartedGroup(left.attempts, left.until - step)

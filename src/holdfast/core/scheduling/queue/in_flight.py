@@ -164,7 +164,7 @@ class InFlight:
             for placement in part.placements():
                 table.devices.give(placement.node, DeviceClaim(placement.devices, milli, placement.ports, firm))
                 rows[table.rows.get(placement.node)] = None
-        table.devices.recount([row for row in rows if row is not None], table.nodes, table.rooms)
+        table.devices.recount([row for row in rows if row is not None], table.nodes, table.usages)
 
     def land(self, number: int, at: Revision) -> None:
         """It was accepted: a view that has this revision shows it."""

@@ -37,20 +37,20 @@ class Rechecks:
     def note(self, key: GroupKey, now: Instant) -> None:
         """What is told of a group that sleeps may not be so. Of one that was refused nothing is told: it waits for its
         pause to end, or for a newer view, whatever else is so."""
-        asleep = self._queue.asleep.get(key)
+        asleep = self._queue.blocked.get(key)
         if asleep is not None and asleep.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
             known = self._doubted.get(key)
             if known is None or known[0] is not asleep:
                 self._doubted.pop(key, None)
                 self._doubted[key] = asleep, now
-                if len(self._doubted) > 2 * len(self._queue.asleep) + STALE_MAX:
+                if len(self._doubted) > 2 * len(self._queue.blocked) + STALE_MAX:
                     self._let_go()
 
     def _let_go(self) -> None:
         """Of who does not sleep as it did when it was doubted."""
         known, self._doubted = self._doubted, OrderedDict()
         for key, doubt in known.items():
-            if self._queue.asleep.get(key) is doubt[0]:
+            if self._queue.blocked.get(key) is doubt[0]:
                 self._doubted[key] = doubt
 
     def look_again(self, now: Instant) -> None:
@@ -61,7 +61,7 @@ class Rechecks:
             if since + RECHECK_MS > now:
                 break
             del self._doubted[key]
-            if self._queue.asleep.get(key) is asleep:
+            if self._queue.blocked.get(key) is asleep:
                 self._queue.look_again(key)
                 self._next = now + RECHECK_MS
 

@@ -138,7 +138,18 @@ class RequestGroup:
     """Equal requests, oldest first. Whenever it may have become another one to whoever orders groups, it adds itself to
     `news`, once."""
 
-    __slots__ = ("_entries", "_is_noted", "_is_ordered", "_news", "ask", "key", "lane", "listed", "resynced", "tries")
+    __slots__ = (
+        "_entries",
+        "_is_noted",
+        "_is_ordered",
+        "_news",
+        "ask",
+        "attempts",
+        "key",
+        "lane",
+        "listed",
+        "resynced",
+    )
 
     def __init__(self, key: GroupKey, ask: SlotAsk, news: list[RequestGroup]) -> None:
         self.key = key
@@ -152,7 +163,7 @@ class RequestGroup:
         self._entries: OrderedDict[RequestKey, QueuedRequest] = OrderedDict()
         self._is_ordered = True
         #: How often in a row what was proposed of it was in vain.
-        self.tries = 0
+        self.attempts = 0
         #: Whether it is awake only because everybody is looked at now and then.
         self.resynced = False
 

@@ -72,7 +72,7 @@ class SchedulingQueue:
 
     def __init__(self) -> None:
         self.groups: dict[GroupKey, RequestGroup] = {}
-        self.asleep = BlockedIndex()
+        self.blocked = BlockedIndex()
         self.backoff = GroupBackoff()
         self._group_of: dict[RequestKey, RequestGroup] = {}
         self._by_assignment: dict[Revision, tuple[str, ...]] = {}
@@ -180,18 +180,18 @@ class SchedulingQueue:
             del self._turns_at[assignment]
             self.update(state, assignment)
             for group in self.groups_of(assignment):
-                self.wake(group.key)
+                self.unblock(group.key)
 
     def go_back(self, state: RegionState, step: Duration) -> None:
         """Time is lower by so much than it was said to be: deadlines are judged by it again, and whoever sleeps is
         looked at, but for those who pause after a refusal, for as long as they were to."""
         self._now = max(self._now - step, state.facts.at)
         self.backoff.go_back(step)
-        for key, asleep in list(self.asleep.items()):
+        for key, asleep in list(self.blocked.items()):
             if asleep.why in (BlockReason.REFUSED, BlockReason.BEHIND):
-                self.asleep[key] = replace(asleep, until=asleep.until - step)
+                self.blocked[key] = replace(asleep, until=asleep.until - step)
             else:
-                self.wake(key)
+                self.unblock(key)
         self.load(state)
 
     def _note_turn(self, state: RegionState, assignment: Revision, *, waits: bool) -> None:
@@ -245,14 +245,14 @@ class SchedulingQueue:
             group = self.groups[key] = RequestGroup(key, ask, self._news)
             left = self.backoff.come_back(key)
             if left is not None:
-                group.tries = left.tries
+                group.attempts = left.attempts
                 if left.until > self._now:
-                    self.asleep[key] = BlockedGroup(BlockReason.REFUSED, 0, left.until)
+                    self.blocked[key] = BlockedGroup(BlockReason.REFUSED, 0, left.until)
         group.add(entry)
         self._group_of[entry.key] = group
-        asleep = self.asleep.get(key)
+        asleep = self.blocked.get(key)
         if asleep is not None and asleep.why is not BlockReason.REFUSED:
-            self.wake(key)
+            self.unblock(key)
 
     def _drop(self, key: RequestKey) -> QueuedRequest | None:
         group = self._group_of.pop(key, None)
@@ -261,30 +261,30 @@ class SchedulingQueue:
         entry = group.remove(key)
         if not group:
             self.groups.pop(group.key, None)
-            asleep = self.asleep.pop(group.key, None)
-            if group.tries:
+            asleep = self.blocked.pop(group.key, None)
+            if group.attempts:
                 pauses = asleep is not None and asleep.why is BlockReason.REFUSED
-                self.backoff.leave(group.key, group.tries, asleep.until if pauses else 0)
+                self.backoff.leave(group.key, group.attempts, asleep.until if pauses else 0)
         return entry
 
     # Awake and asleep
 
-    def sleep(self, group: RequestGroup, asleep: BlockedGroup) -> None:
+    def block(self, group: RequestGroup, asleep: BlockedGroup) -> None:
         """Do not look at a group until it is woken, or until its time."""
         if group.key in self.groups:
-            self.asleep[group.key] = asleep
+            self.blocked[group.key] = asleep
 
-    def tries(self, key: GroupKey) -> int:
+    def attempts(self, key: GroupKey) -> int:
         """How often in a row what was proposed of a group was in vain, wherever it is now."""
         group = self.groups.get(key)
-        return group.tries if group is not None else self.backoff.tries(key)
+        return group.attempts if group is not None else self.backoff.attempts(key)
 
     def back_off(self, key: GroupKey, asleep: BlockedGroup) -> None:
         """A group was refused once more: leave it alone for a while, also if it has left and comes back."""
-        group, tries = self.groups.get(key), self.tries(key) + 1
+        group, tries = self.groups.get(key), self.attempts(key) + 1
         if group is not None:
-            group.tries = tries
-            self.sleep(group, asleep)
+            group.attempts = tries
+            self.block(group, asleep)
         else:
             self.backoff.leave(key, tries, asleep.until)
 
@@ -292,38 +292,38 @@ class SchedulingQueue:
         """What was proposed of a group was not in vain."""
         group = self.groups.get(key)
         if group is not None:
-            group.tries = 0
+            group.attempts = 0
         else:
             self.backoff.come_back(key)
 
-    def wake(self, key: GroupKey) -> None:
+    def unblock(self, key: GroupKey) -> None:
         """Look at a group, in its turn."""
-        if self.asleep.pop(key, None) is not None:
-            self._woken(key)
+        if self.blocked.pop(key, None) is not None:
+            self._unblocked(key)
 
-    def _woken(self, key: GroupKey) -> None:
+    def _unblocked(self, key: GroupKey) -> None:
         group = self.groups[key]
         group.resynced = False
         group.note()
 
-    def wake_due(self, now: Instant) -> int:
+    def unblock_due(self, now: Instant) -> int:
         """Wake those whose time has come, and not too many at once; how many."""
         count = 0
-        while count < DUE_MAX and (due := self.asleep.take_due(now)) is not None:
+        while count < DUE_MAX and (due := self.blocked.take_due(now)) is not None:
             key, asleep = due
-            self._woken(key)
+            self._unblocked(key)
             if asleep.resync and asleep.until <= now:
                 self._unprompt(key)
             count += 1
         return count
 
-    def wake_all(self) -> None:
+    def unblock_all(self) -> None:
         """Look at everybody, in the next look or in those after it: there may be a hundred thousand."""
-        self.asleep.call_all()
+        self.blocked.call_all()
 
     def look_again(self, key: GroupKey) -> None:
         """Look at a group though nothing was heard that can cure it."""
-        self.wake(key)
+        self.unblock(key)
         self._unprompt(key)
 
     def _unprompt(self, key: GroupKey) -> None:
@@ -337,9 +337,9 @@ class SchedulingQueue:
                 self.groups[key].resynced = False
         self._unprompted = {}
 
-    def next_due(self) -> Instant | None:
+    def next_unblock_at(self) -> Instant | None:
         """When the first of those asleep is to be looked at whatever happens, or a deadline turns."""
-        due = [time for time in (self.asleep.next_due(), self._next_turn()) if time is not None]
+        due = [time for time in (self.blocked.next_due(), self._next_turn()) if time is not None]
         return min(due, default=None)
 
     def begin(self, state: RegionState, spent: Mapping[str, Resources]) -> None:
@@ -354,7 +354,7 @@ class SchedulingQueue:
     def _is_open(self, group: RequestGroup) -> bool:
         """Whether it is awake and has something to propose."""
         # Keys are long: one that need not be hashed is not.
-        return group.has_open() and not (len(self.asleep) and group.key in self.asleep)
+        return group.has_open() and not (len(self.blocked) and group.key in self.blocked)
 
     def take(self, state: RegionState) -> RequestGroup | None:
         """The next group, by what tenants have now; None: that was all."""

@@ -97,15 +97,15 @@ class Unblocker:
 
     def all(self) -> None:
         """Something changed that may cure anything."""
-        self._queue.wake_all()
+        self._queue.unblock_all()
         self._queue.backoff.changed()
 
     def assigned(self, assignment: Revision) -> None:
         """What is asked for is another thing than before, or other slots of it wait."""
         for group in self._queue.groups_of(assignment):
-            asleep = self._queue.asleep.get(group.key)
+            asleep = self._queue.blocked.get(group.key)
             if asleep is not None and asleep.why is BlockReason.ASSIGNMENT:
-                self._queue.wake(group.key)
+                self._queue.unblock(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:
         """Whether it may run here may be another thing than was told, though all of its groups sleep for others."""
@@ -123,24 +123,24 @@ class Unblocker:
 
     def granted(self, account: str) -> None:
         """An account has more, or less: what was refused may go through. Gates are asked at every change."""
-        for key in self._queue.asleep.refused_by(account):
-            self._queue.wake(key)
+        for key in self._queue.blocked.refused_by(account):
+            self._queue.unblock(key)
         self._queue.backoff.granted(account)
 
     def heard(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
-        changed, stirred, uids = self._table.changed(), self._table.stirred(), self._table.uids
-        grown = self._table.grown()
+        changed, stirred, uids = self._table.changed(), self._table.touched_rows(), self._table.uids
+        grown = self._table.improved_rows()
         for noted, rows in ((self._changed, changed), (self._stirred, stirred), (self._grown, grown)):
             noted.update(dict.fromkeys(uids[rows].tolist()))
         self._queue.prompt()
-        self._queue.asleep.begin_round()
+        self._queue.blocked.begin_round()
         self.ask(state, rules, now)
 
     @property
     def has_unasked(self) -> bool:
         """Whether some who sleep were not asked yet whether what was heard cures them."""
-        return self._queue.asleep.has_unasked()
+        return self._queue.blocked.has_unasked()
 
     def ask(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
         """Ask those who sleep, the longest unasked first and not too many at once, whether what was heard cures them.
@@ -158,12 +158,12 @@ class Unblocker:
         rows = self._rows(self._grown), self._rows(self._stirred), self._rows(self._changed)
         asking = _Asking(state, rules, now, *rows)
         for _ in range(ASKED_MAX):
-            key = self._queue.asleep.next_asked()
+            key = self._queue.blocked.next_asked()
             if key is None:
                 break
-            group, asleep = self._queue.groups[key], self._queue.asleep[key]
+            group, asleep = self._queue.groups[key], self._queue.blocked[key]
             if self._is_cured(asking, group, asleep):
-                self._queue.wake(key)
+                self._queue.unblock(key)
             elif self._is_doubtful(asking, group, asleep):
                 self._doubts.note(key, now)
 

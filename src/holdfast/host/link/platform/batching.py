@@ -44,7 +44,7 @@ class ChangeBuffer:
         """How many objects are to be told of."""
         return len(self._names)
 
-    def hear(self, changes: ChangeBatch, after: Revision) -> None:
+    def on_change(self, changes: ChangeBatch, after: Revision) -> None:
         """Take what a batch holds for the region, except up to `after`, which it has been told."""
         for change in changes.changes:
             names = tuple(touched_by(change.event, change.revision, self._region))

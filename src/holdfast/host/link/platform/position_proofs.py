@@ -43,13 +43,13 @@ class PositionProofs:
         #: By region: where it claims to have come to, which nobody has proven, since it was last shipped anything.
         self.doubted: dict[str, str] = {}
 
-    def sign(self, state: LedgerState, place: LogPosition) -> str:
+    def sign(self, state: LedgerState, position: LogPosition) -> str:
         """The proof that this log is there; empty while the log does not know this server's key."""
         own = self._own()
         if own is None or own.name not in state.servers:
             return ""
-        signature = base64.urlsafe_b64encode(sign(own, _signed(place, own.name))).decode()
-        return f"{place.term} {format_revision(place.cursor)} {own.name} {signature}"
+        signature = base64.urlsafe_b64encode(sign(own, _signed(position, own.name))).decode()
+        return f"{position.term} {format_revision(position.cursor)} {own.name} {signature}"
 
     def warnings(self, state: LedgerState) -> list[str]:
         """What operators should look at, region by region."""
@@ -76,5 +76,5 @@ def read_position_proof(state: LedgerState, log_id: str, proof: str) -> LogPosit
     return place if is_signed_by(token.hash, raw, _signed(place, name)) else None
 
 
-def _signed(place: LogPosition, token: str) -> bytes:
-    return encode((_WHAT, place.log_id, place.term, place.cursor, token))
+def _signed(position: LogPosition, token: str) -> bytes:
+    return encode((_WHAT, position.log_id, position.term, position.cursor, token))

@@ -123,7 +123,7 @@ async def _not_here(
         f"region {asked.region} asks for what follows {claimed}, which this log, at {here}, does not have and no "
         "server of it has signed: it is shipped nothing; revoke its token unless this store was restored"
     )
-    ledger.meters.count("shipping_unproven")
+    ledger.metrics.count("shipping_unproven")
     journal = Logger("shipping", server=ledger.identity.server, region=asked.region)
     journal.warning("unproven-place", claimed=claimed, here=here)
     return problem_reply(

@@ -91,7 +91,7 @@ class _Stream:
         self._cursor = asked.cursor
         self._gathered = ChangeBuffer(asked.region)
         self._told_at = ledger.clock.boot()
-        self._journal = Logger("shipping", server=ledger.identity.server, region=asked.region)
+        self._logger = Logger("shipping", server=ledger.identity.server, region=asked.region)
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Every message, encoded, until this server leads no more or the region's session is over."""
@@ -102,12 +102,12 @@ class _Stream:
                     self._told_at = self._ledger.clock.boot()
                     yield encode_message(message)
         except (Unavailable, StoreError) as error:
-            self._journal.warning("stream-broke", why=error)
+            self._logger.warning("stream-broke", why=error)
         finally:
             self._count_streams(-1)
 
     def _count_streams(self, by: int) -> None:
-        meters = self._ledger.meters
+        meters = self._ledger.metrics
         meters.gauge("shipping_streams", meters.gauged("shipping_streams") + by)
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
@@ -129,19 +129,19 @@ class _Stream:
                             for message in await self._next(subscription):
                                 yield message
                 except ListAgain as error:
-                    self._journal.info("list-again", why=error)
+                    self._logger.info("list-again", why=error)
                     self._since = None
         except (NotLeading, NotProven) as error:
-            self._journal.info("leads-no-more", why=error)
+            self._logger.info("leads-no-more", why=error)
             facts = self._ledger.durable.state.facts
-            yield LinkHeartbeat(facts.at, self._ledger.durable.token(), whole=False, leads=False)
+            yield LinkHeartbeat(facts.at, self._ledger.durable.token(), complete=False, leads=False)
 
     async def _next(self, subscription: Subscription) -> list[Message]:
         """What the region is told next. Nothing, while more is read that belongs to the same step."""
         try:
             left_ms = self._told_at + HEARTBEAT_MS - self._ledger.clock.boot()
             changes = await within(self._ledger.clock, left_ms, subscription.__anext__())
-            self._gathered.hear(changes, self._cursor)
+            self._gathered.on_change(changes, self._cursor)
         except DeadlinePassed:
             pass
         except StopAsyncIteration:
@@ -179,7 +179,7 @@ class _Stream:
         """Everything, in parts, from a fork of this moment: what changes meanwhile is heard of after it."""
         fork, head, clock = self._ledger.durable.state.fork(), self._ledger.durable.token(), self._ledger.clock
         self._gathered, self._since = ChangeBuffer(self._region), head
-        self._ledger.meters.count("shipping_lists")
+        self._ledger.metrics.count("shipping_lists")
         cursor, objects = self._cursor, 0
         whole = Ship(head.log_id, head.term, 0, pack_revision(head.seq, INDEX_MAX), (), full=True)
         puts = everything(fork, self._region)
@@ -189,8 +189,8 @@ class _Stream:
             else:
                 objects += len(part.puts)
                 yield self._shipment(part, whole=part.last)
-        self._journal.info("full-list", objects=objects, seq=head.seq, cursor=format_revision(cursor))
-        for _ in fork.let_go():
+        self._logger.info("full-list", objects=objects, seq=head.seq, cursor=format_revision(cursor))
+        for _ in fork.release():
             await clock.sleep(0)
 
     def _shipment(self, ship: Ship, *, whole: bool = True) -> Shipment:
@@ -198,6 +198,6 @@ class _Stream:
         if ship.last:
             place = LogPosition(ship.log_id, ship.term, ship.to)
             ship = replace(ship, proof=self._evidence.sign(self._ledger.durable.state, place))
-        self._ledger.meters.count("shipping_steps")
-        self._ledger.meters.count("shipping_objects", len(ship.puts) + len(ship.gone))
+        self._ledger.metrics.count("shipping_steps")
+        self._ledger.metrics.count("shipping_objects", len(ship.puts) + len(ship.gone))
         return Shipment(ship, proven_leader(self._ledger).term.now(), self._ledger.durable.token(), whole)

@@ -44,7 +44,7 @@ class DirtyObjects:
         """Whether there is something to look at now."""
         return bool(self._fresh or self.accounts)
 
-    def hear(self, state: RegionState, keys: Iterable[WatchKey], now: int) -> None:
+    def on_change(self, state: RegionState, keys: Iterable[WatchKey], now: int) -> None:
         """Note what a batch touched."""
         for kind, key in keys:
             if kind == WORKLOAD:

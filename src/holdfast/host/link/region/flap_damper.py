@@ -40,28 +40,30 @@ class FlapDamper:
         """When it is to be told; 0: now. `known` is what was told last, None: nothing."""
         if known is None or not (seen.failing or known.failing):
             return 0
-        told = self._told.get(seen.workload, {}).get(_shape(seen))
-        if told is None or now >= told.since + REPEAT_MS:
+        reported = self._told.get(seen.workload, {}).get(_shape(seen))
+        if reported is None or now >= reported.since + REPEAT_MS:
             return 0
-        sums = zip(told.least, _sums(seen), told.most, strict=True)
-        return told.since + REPEAT_MS if all(least <= one <= most for least, one, most in sums) else 0
+        sums = zip(reported.least, _sums(seen), reported.most, strict=True)
+        return reported.since + REPEAT_MS if all(least <= one <= most for least, one, most in sums) else 0
 
-    def tell(self, seen: WorkloadReport, now: int) -> None:
+    def report(self, seen: WorkloadReport, now: int) -> None:
         """This is told."""
-        told = {shape: one for shape, one in self._told.pop(seen.workload, {}).items() if now < one.since + REPEAT_MS}
-        if not seen.failing and not told:
+        reported = {
+            shape: one for shape, one in self._told.pop(seen.workload, {}).items() if now < one.since + REPEAT_MS
+        }
+        if not seen.failing and not reported:
             return
         shape, sums = _shape(seen), _sums(seen)
-        known = told.get(shape, _Reported(now, sums, sums))
+        known = reported.get(shape, _Reported(now, sums, sums))
         least = tuple(min(pair) for pair in zip(known.least, sums, strict=True))
         most = tuple(max(pair) for pair in zip(known.most, sums, strict=True))
-        told[shape] = _Reported(known.since, least, most)
-        self._told[seen.workload] = told
+        reported[shape] = _Reported(known.since, least, most)
+        self._told[seen.workload] = reported
 
     def forget(self, now: int) -> None:
         """Drop what was told long ago."""
-        for workload, told in list(self._told.items()):
-            if all(now >= one.since + REPEAT_MS for one in told.values()):
+        for workload, reported in list(self._told.items()):
+            if all(now >= one.since + REPEAT_MS for one in reported.values()):
                 del self._told[workload]
 
 

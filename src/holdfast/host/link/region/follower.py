@@ -54,7 +54,7 @@ class PlatformContact(Struct, frozen=True):
     at: Instant
     token: RevisionToken
     server: str
-    whole: int | None
+    complete: int | None
 
 
 class PlatformView:
@@ -62,16 +62,18 @@ class PlatformView:
 
     def __init__(self) -> None:
         #: None: nothing was heard since this server started.
-        self.heard: PlatformContact | None = None
-        self.trouble = ""
+        self.last_contact: PlatformContact | None = None
+        self.last_error = ""
         #: Set by every word of the platform, and by whoever has heard of something else to tell it.
         self.wake = ClockEvent()
 
-    def hear(self, message: Shipment | LinkHeartbeat, server: str, boot: int) -> None:
+    def on_change(self, message: Shipment | LinkHeartbeat, server: str, boot: int) -> None:
         """All is well: this came, and is applied."""
-        before = self.heard.whole if self.heard is not None else None
-        self.heard = PlatformContact(boot, message.at, message.token, server, boot if message.whole else before)
-        self.trouble = ""
+        before = self.last_contact.complete if self.last_contact is not None else None
+        self.last_contact = PlatformContact(
+            boot, message.at, message.token, server, boot if message.complete else before
+        )
+        self.last_error = ""
         self.wake.set()
 
 
@@ -88,14 +90,14 @@ class ShipmentFollower:
         speaker: RegionSession,
         transport: Transport,
         outlook: PlatformView,
-        journal: Logger,
+        logger: Logger,
     ) -> None:
         self._leader = leader
         self._speaker = speaker
         self._transport = transport
         self._outlook = outlook
-        self._journal = journal
-        self._meters = leader.term.meters
+        self._logger = logger
+        self._metrics = leader.term.metrics
         self._wants_list = False
         #: Whether this region's log was found to be the one that the sender of this stream knows.
         self._is_known = False
@@ -104,13 +106,13 @@ class ShipmentFollower:
         """One stream after the other, each from the cursor that is logged. Raises when the session is over."""
         attempt = 0
         while True:
-            before = self._outlook.heard
+            before = self._outlook.last_contact
             server = self._speaker.server
             why = await self._stream(server)
-            attempt = 1 if self._outlook.heard is not before else attempt + 1
-            self._meters.count("link_breaks", why=why)
-            self._journal.info("stream-ended", why=why, platform=server)
-            await self._speaker.pause(attempt)
+            attempt = 1 if self._outlook.last_contact is not before else attempt + 1
+            self._metrics.count("link_breaks", why=why)
+            self._logger.info("stream-ended", why=why, platform=server)
+            await self._speaker.back_off(attempt)
 
     async def _stream(self, server: str) -> str:
         """Apply one stream to its end; why it ended, in a word."""
@@ -125,8 +127,8 @@ class ShipmentFollower:
         except StreamDeclined as declined:
             return self._declined(server, declined)
         except TransportError as error:
-            self._outlook.trouble = str(error)
-            self._speaker.elsewhere(server)
+            self._outlook.last_error = str(error)
+            self._speaker.try_another_server(server)
             return "unreachable"
         finally:
             await close_frames(frames)
@@ -152,19 +154,19 @@ class ShipmentFollower:
             raise SessionLost(found.detail)
         if found.code == Code.TOMBSTONED:
             raise RetiredByPlatform(found.detail)
-        self._outlook.trouble = f"{server} ships nothing: {found.detail} ({found.code})"
-        self._speaker.elsewhere(server, first_value(declined.reply.headers, LEADER))
+        self._outlook.last_error = f"{server} ships nothing: {found.detail} ({found.code})"
+        self._speaker.try_another_server(server, first_value(declined.reply.headers, LEADER))
         return found.code
 
     async def _take(self, server: str, frame: bytes) -> None:
         try:
             message = read_message(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._outlook.trouble = f"{server} ships what this version cannot read: {error}"
-            self._journal.error("unreadable", why=error, platform=server)
+            self._outlook.last_error = f"{server} ships what this version cannot read: {error}"
+            self._logger.error("unreadable", why=error, platform=server)
             raise _Broken("unreadable") from error
         if isinstance(message, LinkHeartbeat) and not message.leads:
-            self._speaker.elsewhere(server)
+            self._speaker.try_another_server(server)
             raise _Broken("not-leading")
         if isinstance(message, KnownPosition):
             await self._compare(message)
@@ -172,12 +174,12 @@ class ShipmentFollower:
         if not self._is_known:
             raise _Broken("nothing-known")
         led = message.token.log_id, message.token.term
-        self._speaker.offset.heard(message.at, self._leader.term.now(), led)
+        self._speaker.offset.observe(message.at, self._leader.term.now(), led)
         if isinstance(message, Shipment):
             await self._apply(server, message)
-        elif message.whole and self._is_listing():
+        elif message.complete and self._is_listing():
             raise _Broken("list-unfinished")  # its sender believes that it has told everything
-        self._outlook.hear(message, server, self._leader.term.clock.boot())
+        self._outlook.on_change(message, server, self._leader.term.clock.boot())
 
     async def _compare(self, known: KnownPosition) -> None:
         """`RegionLogMismatch` unless this region's log has the batch that the platform knows or has trimmed it."""
@@ -185,11 +187,11 @@ class ShipmentFollower:
         if known.position:
             held = RevisionToken(durable.state.facts.log_id, 0, seq, bytes.fromhex(known.digest))
             try:
-                await durable.check(held, self._leader.term.store)
+                await durable.verify(held, self._leader.term.store)
             except LogTrimmed:
                 pass
             except StoreError as error:
-                self._outlook.trouble = f"this region cannot look up its own batch {seq}: {error}"
+                self._outlook.last_error = f"this region cannot look up its own batch {seq}: {error}"
                 raise _Broken("not-compared") from error
             except Diverged as error:
                 head = durable.state.facts.seq
@@ -212,14 +214,14 @@ class ShipmentFollower:
             self._wants_list = False
         elif answer.code is not Code.ALREADY:
             self._refused(server, answer, shipment)
-        self._meters.count("link_steps", kind="list" if ship.full else "step")
-        self._meters.count("link_objects", len(ship.puts) + len(ship.gone))
+        self._metrics.count("link_steps", kind="list" if ship.full else "step")
+        self._metrics.count("link_objects", len(ship.puts) + len(ship.gone))
 
     async def _submit(self, step: Ship) -> CommandAnswer:
         try:
             return await self._leader.submit(Envelope(ACTOR, step, self._leader.term.now()))
         except Unavailable as error:
-            self._outlook.trouble = f"this region cannot apply what was shipped: {error}"
+            self._outlook.last_error = f"this region cannot apply what was shipped: {error}"
             raise _Broken(error.code) from error
 
     def _is_listing(self) -> bool:
@@ -227,11 +229,11 @@ class ShipmentFollower:
 
     def _refused(self, server: str, answer: Refused, shipment: Shipment) -> None:
         """A later term was heard of: somebody else leads there. All else is mended by a full list, if by anything."""
-        self._meters.count("link_refused", code=answer.code.value)
-        self._journal.warning("step-refused", code=answer.code.value, why=answer.message, full=shipment.ship.full)
+        self._metrics.count("link_refused", code=answer.code.value)
+        self._logger.warning("step-refused", code=answer.code.value, why=answer.message, full=shipment.ship.full)
         if answer.code is Code.STALE:
-            self._speaker.elsewhere(server)
+            self._speaker.try_another_server(server)
         else:
             self._wants_list = True
-            self._outlook.trouble = f"this region refused what was shipped: {answer.message} ({answer.code})"
+            self._outlook.last_error = f"this region refused what was shipped: {answer.message} ({answer.code})"
         raise _Broken(answer.code.value)

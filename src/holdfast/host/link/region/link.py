@@ -56,45 +56,45 @@ class Link:
         self._speaker: RegionSession | None = None
         #: The last sessions in which this leader spoke for the region, or meant to.
         self._own: deque[Revision] = deque(maxlen=OWN_SESSIONS)
-        self._journal = Logger("link", server=ledger.identity.server, region=platform.region)
+        self._logger = Logger("link", server=ledger.identity.server, region=platform.region)
 
     @property
     def heard(self) -> PlatformContact | None:
         """The platform's last word; None: there was none since this server started."""
-        return self._outlook.heard
+        return self._outlook.last_contact
 
     def age_ms(self) -> int | None:
         """How old this region's view of the platform is: since when it may lack something. None: it had none yet."""
-        whole = self.heard.whole if self.heard is not None else None
+        whole = self.heard.complete if self.heard is not None else None
         return None if whole is None else self._clock.boot() - whole
 
-    def trouble(self) -> str:
+    def degraded_reason(self) -> str:
         """What keeps this region from following the platform; empty when nothing does, or nothing was tried yet."""
-        return self._outlook.trouble or (self._speaker.trouble if self._speaker is not None else "")
+        return self._outlook.last_error or (self._speaker.last_error if self._speaker is not None else "")
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """Keep the region up to date for as long as this server leads it."""
         self._speaker = speaker = RegionSession(self._transport, self._clock, self._platform, leader.term.now)
-        told = ReportedState()
+        reported = ReportedState()
         self._own.clear()
         while True:
             try:
                 if await self._join(leader, speaker):
-                    told = ReportedState()
-                following = ShipmentFollower(leader, speaker, self._transport, self._outlook, self._journal)
-                saying = ReportSender(leader, speaker, self._journal)
-                reporting = Reporter(leader, self._ledger.hub, self._outlook, told, saying, self._platform.region)
+                    reported = ReportedState()
+                following = ShipmentFollower(leader, speaker, self._transport, self._outlook, self._logger)
+                saying = ReportSender(leader, speaker, self._logger)
+                reporting = Reporter(leader, self._ledger.hub, self._outlook, reported, saying, self._platform.region)
                 alive = self._keep_alive(leader, speaker)
                 await run_until_first(alive, following.run(), reporting.listen(), reporting.speak())
             except SessionLost as error:
-                self._journal.info("session-over", why=error)
-                await speaker.pause(1)
+                self._logger.info("session-over", why=error)
+                await speaker.back_off(1)
             except RegionLogMismatch as error:
                 await self._went_back(leader, error)
             except RetiredByPlatform as error:
-                self._outlook.trouble = f"told to stop: {error}"
-                self._journal.error("told-to-stop", why=error)
-                await stand_down(leader, str(error), self._journal)
+                self._outlook.last_error = f"told to stop: {error}"
+                self._logger.error("told-to-stop", why=error)
+                await stand_down(leader, str(error), self._logger)
                 await asyncio.Event().wait()
 
     async def _went_back(self, leader: Leader[RegionState], error: RegionLogMismatch) -> None:
@@ -102,13 +102,13 @@ class Link:
         and never gets so far."""
         await self._must_lead(leader)
         why = f"this region's log is not what the platform knows: {error}"
-        self._outlook.trouble = (
+        self._outlook.last_error = (
             f"{why}; nothing is taken from the platform, and nothing told. hint: restore its store, or "
             f"`holdfast region forget {self._platform.region}` and begin a new log; if its log is whole, somebody else "
             f"spoke with its token: revoke that, then `holdfast region believe {self._platform.region}`"
         )
-        self._ledger.meters.count("link_went_back")
-        self._journal.error("went-back", why=why)
+        self._ledger.metrics.count("link_went_back")
+        self._logger.error("went-back", why=why)
         await self._clock.sleep(REJECTED_RETRY_MS)
 
     async def _join(self, leader: Leader[RegionState], speaker: RegionSession) -> bool:
@@ -126,14 +126,14 @@ class Link:
                     self._own.append(speaker.session)
                     break
                 self._own.append(speaker.session)
-            self._outlook.trouble = f"the platform does not take this region: {answered.message} ({answered.code})"
-            self._journal.warning("not-joined", code=answered.code, why=answered.message)
+            self._outlook.last_error = f"the platform does not take this region: {answered.message} ({answered.code})"
+            self._logger.warning("not-joined", code=answered.code, why=answered.message)
             await self._clock.sleep(REJECTED_RETRY_MS)
-        self._ledger.meters.count("link_sessions")
-        self._journal.info("joined", session=format_revision(speaker.session), platform=speaker.server)
+        self._ledger.metrics.count("link_sessions")
+        self._logger.info("joined", session=format_revision(speaker.session), platform=speaker.server)
         if is_other:
-            self._ledger.meters.count("link_spoken_for")
-            self._journal.warning("spoken-for", why="somebody else spoke for this region; it tells everything again")
+            self._ledger.metrics.count("link_spoken_for")
+            self._logger.warning("spoken-for", why="somebody else spoke for this region; it tells everything again")
         return is_other
 
     def _is_others(self, joined: CommandReply) -> bool:
@@ -150,7 +150,7 @@ class Link:
                 if self._ledger.leader is leader:
                     return
             except Unavailable as error:
-                self._outlook.trouble = str(error)
+                self._outlook.last_error = str(error)
             await self._clock.sleep(RETRY_MS)
 
     async def _keep_alive(self, leader: Leader[RegionState], speaker: RegionSession) -> None:
@@ -160,10 +160,10 @@ class Link:
             renewed = await speaker.renew()
             if renewed is None:
                 attempt += 1
-                await speaker.pause(attempt)
+                await speaker.back_off(attempt)
                 continue
             attempt = 0
-            self._ledger.meters.gauge("link_offset_ms", speaker.offset.most)
+            self._ledger.metrics.gauge("link_offset_ms", speaker.offset.high)
             settings = leader.term.durable.state.facts.settings
             if agent_times(settings) != speaker.times:
                 raise SessionLost(OTHER_TIMES)

@@ -39,34 +39,34 @@ _USUAL = (Code.ALREADY, Code.STALE, Code.NOT_FOUND, Code.TOO_EARLY)
 class ReportSender:
     """A region's words, in one session."""
 
-    def __init__(self, leader: Leader[RegionState], speaker: RegionSession, journal: Logger) -> None:
+    def __init__(self, leader: Leader[RegionState], speaker: RegionSession, logger: Logger) -> None:
         self._leader = leader
         self._speaker = speaker
-        self._journal = journal
-        self._meters = leader.term.meters
+        self._logger = logger
+        self._metrics = leader.term.metrics
 
-    async def say(self, words: Sequence[ReportCommand], told: dict[Name, Any]) -> bool:
+    async def submit(self, words: Sequence[ReportCommand], reported: dict[Name, Any]) -> bool:
         """Say words until each is answered, and note what counts as told. Whether all of it does.
 
         What was answered is noted before more is said: a session may end on the way, and the next one goes on there.
         """
         all_told = True
         for first in range(0, len(words), REPORTS_MAX):
-            all_told &= await self._say_some(words[first : first + REPORTS_MAX], told)
+            all_told &= await self._send_batch(words[first : first + REPORTS_MAX], reported)
         return all_told
 
-    async def _say_some(self, words: Sequence[ReportCommand], told: dict[Name, Any]) -> bool:
+    async def _send_batch(self, words: Sequence[ReportCommand], reported: dict[Name, Any]) -> bool:
         answers = await self._speaker.send_many([word.command for word in words])
         all_told = True
         for word, answered in zip(words, answers, strict=True):
             if answered.said is CommandOutcome.LANDED:
                 self._landed(word.command)
-                told.update(word.told)
+                reported.update(word.reported)
             elif await self._is_judged(word.command, answered):
-                told.update(word.told)
+                reported.update(word.reported)
                 if isinstance(word.command, p.OfferBack) and answered.code == Code.TOO_EARLY:
-                    later = max(self._later(answered, at) for _, at in word.told)
-                    told.update({name: later for name, _ in word.told} | {OFFERS: later})
+                    later = max(self._later(answered, at) for _, at in word.reported)
+                    reported.update({name: later for name, _ in word.reported} | {OFFERS: later})
             else:
                 all_told = False
         return all_told
@@ -74,32 +74,32 @@ class ReportSender:
     def _landed(self, command: Any) -> None:
         match command:
             case p.Report(_, _, seen, summary):
-                self._meters.count("link_reports")
-                self._meters.count("link_reported", len(seen))
-                self._meters.count("link_summaries", summary is not None)
+                self._metrics.count("link_reports")
+                self._metrics.count("link_reported", len(seen))
+                self._metrics.count("link_summaries", summary is not None)
             case p.Acknowledge():
-                self._meters.count("link_acknowledged")
+                self._metrics.count("link_acknowledged")
             case p.AcknowledgeGrant(account, version, settled):
-                self._meters.count("link_settled")
-                self._journal.info("grant-settled", account=account, version=version, settled=settled)
+                self._metrics.count("link_settled")
+                self._logger.info("grant-settled", account=account, version=version, settled=settled)
             case p.ReleaseRights(workload, ordinals):
-                self._meters.count("link_released", count_numbers(ranges_of(ordinals)))
-                self._journal.info(
+                self._metrics.count("link_released", count_numbers(ranges_of(ordinals)))
+                self._logger.info(
                     "rights-released", workload=workload, ordinals=",".join(format_ranges(ranges_of(ordinals))[:8])
                 )
             case p.RemoveAssignment(assignment):
-                self._meters.count("link_removed")
-                self._journal.info("assignment-removed", assignment=assignment)
+                self._metrics.count("link_removed")
+                self._logger.info("assignment-removed", assignment=assignment)
             case p.OfferBack(assignment, count, message):
-                self._meters.count("link_offered_back", count)
-                self._journal.info("offered-back", assignment=assignment, count=count, why=message)
+                self._metrics.count("link_offered_back", count)
+                self._logger.info("offered-back", assignment=assignment, count=count, why=message)
 
     async def _is_judged(self, command: Any, answered: CommandReply) -> bool:
         """Whether a refusal is the last word on a command."""
-        self._meters.count("link_words_refused", code=answered.code)
+        self._metrics.count("link_words_refused", code=answered.code)
         if answered.code not in _USUAL:
             name = type(command).__name__
-            self._journal.warning("word-refused", command=name, code=answered.code, why=answered.message)
+            self._logger.warning("word-refused", command=name, code=answered.code, why=answered.message)
         if isinstance(command, p.RemoveAssignment) and answered.code == Code.NOT_FOUND:
             return await self._forget(command.assignment)
         if isinstance(command, p.OfferBack) and answered.code == Code.STALE:
@@ -109,7 +109,7 @@ class ReportSender:
     def _later(self, answered: CommandReply, otherwise: int) -> int:
         """In our time, when it is not too early any more."""
         until, now = answered.facts.get("until", 0), self._leader.term.now()
-        return min(otherwise, now + max(0, until - self._speaker.offset.theirs(now))) if until else otherwise
+        return min(otherwise, now + max(0, until - self._speaker.offset.to_remote(now))) if until else otherwise
 
     async def _forget(self, assignment: Revision) -> bool:
         """Whether the region's own ledger has judged it."""
@@ -117,9 +117,9 @@ class ReportSender:
         try:
             answer = await self._leader.submit(envelope)
         except Unavailable as error:
-            self._journal.warning("not-forgotten", assignment=assignment, why=error)
+            self._logger.warning("not-forgotten", assignment=assignment, why=error)
             return False
         if not isinstance(answer, Refused):
-            self._meters.count("link_forgotten")
-            self._journal.info("assignment-forgotten", assignment=assignment)
+            self._metrics.count("link_forgotten")
+            self._logger.info("assignment-forgotten", assignment=assignment)
         return True

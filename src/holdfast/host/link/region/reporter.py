@@ -70,7 +70,7 @@ class Reporter:
         leader: Leader[RegionState],
         hub: WatchHub,
         outlook: PlatformView,
-        told: ReportedState,
+        reported: ReportedState,
         saying: ReportSender,
         region: str,
     ) -> None:
@@ -78,11 +78,11 @@ class Reporter:
         self._clock = leader.term.clock
         self._hub = hub
         self._outlook = outlook
-        self._told = told
+        self._told = reported
         self._saying = saying
         self._region = region
         #: The platform's last word before this session.
-        self._before = outlook.heard
+        self._before = outlook.last_contact
         self._noticed = DirtyObjects()
         self._wavering = FlapDamper()
         #: Accounts that are charged above their target, and assignments that wait for room.
@@ -94,7 +94,7 @@ class Reporter:
         self._resync_at = self._clock.boot() + RESYNC_MS
         #: Since when a step is not acknowledged; None: there is none.
         self._stepped_at: int | None = None
-        told.of.pop(reports.PLACE, None)
+        reported.of.pop(reports.PLACE, None)
 
     @property
     def _state(self) -> RegionState:
@@ -108,7 +108,7 @@ class Reporter:
             touches = self._hub.touched(_KINDS)
             self._everything()
             async for touched in touches:
-                self._noticed.hear(self._state, touched.keys, self._clock.boot())
+                self._noticed.on_change(self._state, touched.keys, self._clock.boot())
                 self._outlook.wake.set()
 
     def _everything(self) -> None:
@@ -125,19 +125,19 @@ class Reporter:
                 await self._outlook.wake.within(self._clock, wait_ms)
             self._outlook.wake.clear()
             if self._may_speak():
-                told = self._told.of
+                reported = self._told.of
                 words = await self._due()
-                if words and not await self._saying.say(words, told):
+                if words and not await self._saying.submit(words, reported):
                     await self._clock.sleep(NO_CONTACT_MS)
                     self._everything()
             await self._clock.sleep(POLL_AGAIN_MS)
 
     def _may_speak(self) -> bool:
         """Whether the platform was heard in this session, in the log that this region has a copy of."""
-        heard = self._outlook.heard
+        heard = self._outlook.last_contact
         if heard is None or heard is self._before or heard.token.log_id != self._state.place.platform_log:
             return False
-        if self._told.hear(heard.token):
+        if self._told.on_change(heard.token):
             self._everything()
         return True
 
@@ -163,7 +163,7 @@ class Reporter:
 
     async def _due(self) -> list[ReportCommand]:
         now, words = self._clock.boot(), []
-        self._leader.term.meters.count("reporting_caught", self._noticed.take_caught(now))
+        self._leader.term.metrics.count("reporting_caught", self._noticed.take_caught(now))
         if now >= self._resync_at:
             self._resync_at = now + RESYNC_MS
             self._noticed.resync(self._state, self._above)
@@ -179,27 +179,27 @@ class Reporter:
 
     async def _look(self, began: int) -> list[ReportCommand]:
         """Whatever is news of the workloads and accounts that changed."""
-        told, position, at = self._told.of, self._position(), self._leader.term.now()
+        reported, position, at = self._told.of, self._position(), self._leader.term.now()
         accounts = dict.fromkeys((*self._noticed.accounts, *self._above))
         workloads, self._noticed.accounts = self._noticed.take(EXAMINED_MAX), {}
         words: list[ReportCommand] = []
         for account in accounts:
-            settled = list(reports.settled_grants(self._state, (account,), told))
+            settled = list(reports.settled_grants(self._state, (account,), reported))
             self._noticed.looked_at(GRANT, account, began, is_news=bool(settled))
             words += settled
         self._above = {account: None for account in accounts if reports.is_above_target(self._state, account)}
         seen: list[reports.LinkWorkloadReport] = []
         for number, (workload, since) in enumerate(workloads, 1):
-            released = list(reports.released(self._state, workload, told))
+            released = list(reports.released(self._state, workload, reported))
             words += released
             self._note_crowded(workload)
             sight = await run_in_steps(workload_report_steps(self._state, workload, at))
             if sight.until:
                 self._noticed.look_again(workload, self._clock.boot() + sight.until - at)
-            sighting = reports.workload_report(self._state, sight.seen, told)
+            sighting = reports.workload_report(self._state, sight.seen, reported)
             self._noticed.looked_at(WORKLOAD, workload, began, is_news=bool(released or sighting))
             is_recent = self._clock.boot() < since + CALM_MS
-            if sighting is not None and is_recent and not reports.is_progress(sighting, told):
+            if sighting is not None and is_recent and not reports.is_progress(sighting, reported):
                 self._noticed.let_rest(workload, since)
             elif sighting is not None and self._is_due(sighting):
                 seen.append(sighting)
@@ -218,7 +218,7 @@ class Reporter:
         if waits_until:
             self._noticed.look_again(seen.workload, waits_until)
         else:
-            self._wavering.tell(seen, now)
+            self._wavering.report(seen, now)
         return not waits_until
 
     def _note_crowded(self, workload: Revision) -> None:
@@ -234,11 +234,11 @@ class Reporter:
         return list(filter(None, (reports.offered_back(state, uid, now, self._told.of) for uid in self._crowded)))
 
     async def _summary(self) -> list[ReportCommand]:
-        told, position = self._told.of, self._position()
+        reported, position = self._told.of, self._position()
         self._noticed.is_summary_old = False
         summary = await run_in_steps(summary_steps(self._state, self._pieces))
-        self._noticed.looked_at(*SUMMARY, self._clock.boot(), is_news=told.get(reports.SUMMARY) != summary)
-        if told.get(reports.SUMMARY) == summary:
+        self._noticed.looked_at(*SUMMARY, self._clock.boot(), is_news=reported.get(reports.SUMMARY) != summary)
+        if reported.get(reports.SUMMARY) == summary:
             return []
         return [ReportCommand(p.Report(self._region, position, (), summary), ((reports.SUMMARY, summary),))]
 

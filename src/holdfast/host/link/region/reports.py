@@ -50,7 +50,7 @@ class ReportCommand(Struct, frozen=True):
     """A command for the platform, and what counts as told once it is judged."""
 
     command: Any
-    told: tuple[tuple[Name, Any], ...] = ()
+    reported: tuple[tuple[Name, Any], ...] = ()
 
 
 class ReportedState:
@@ -61,25 +61,25 @@ class ReportedState:
         self._log_id = ""
         self._seq = 0
 
-    def hear(self, place: RevisionToken) -> bool:
+    def on_change(self, token: RevisionToken) -> bool:
         """The platform is there now. Whether what it was told is forgotten: its log is another, or lost its end."""
-        is_other = place.log_id != self._log_id or place.seq < self._seq
+        is_other = token.log_id != self._log_id or token.seq < self._seq
         if is_other:
             self.of = {}  # and not emptied: an answer that is still awaited belongs to the old ones
-        self._log_id, self._seq = place.log_id, place.seq
+        self._log_id, self._seq = token.log_id, token.seq
         return is_other
 
 
-def settled_grants(state: RegionState, accounts: Iterable[str], told: dict[Name, Any]) -> Iterator[ReportCommand]:
+def settled_grants(state: RegionState, accounts: Iterable[str], reported: dict[Name, Any]) -> Iterator[ReportCommand]:
     """What each account settled on: version, and the larger of target and charge, as this region's log has it now."""
     position = pack_revision(state.facts.seq, INDEX_MAX)
     for account in accounts:
         allowance, name = state.allowances.get(account), ("grant", account)
         if allowance is None:
-            told.pop(name, None)
+            reported.pop(name, None)
             continue
         settled = elementwise_max(allowance.target, charged(state, account))
-        if told.get(name) != (allowance.version, settled):
+        if reported.get(name) != (allowance.version, settled):
             command = p.AcknowledgeGrant(account, allowance.version, settled, position)
             yield ReportCommand(command, ((name, (allowance.version, settled)),))
 
@@ -90,11 +90,11 @@ def is_above_target(state: RegionState, account: str) -> bool:
     return allowance is not None and elementwise_max(allowance.target, charged(state, account)) != allowance.target
 
 
-def released(state: RegionState, workload: Revision, told: dict[Name, Any]) -> Iterator[ReportCommand]:
+def released(state: RegionState, workload: Revision, reported: dict[Name, Any]) -> Iterator[ReportCommand]:
     """Identities that the platform wants back, and ended assignments, of which nothing is left here."""
     for assignment in assignments_here(state, workload):
         name: Name = ("rights", assignment.uid)
-        revision, before = told.get(name, (0, ()))
+        revision, before = reported.get(name, (0, ()))
         news = without(_to_give_back(state, assignment), before if revision == assignment.revision else ())
         if news:
             # The rest is judged by the list that this one makes: it would come too late for the present one.
@@ -102,7 +102,7 @@ def released(state: RegionState, workload: Revision, told: dict[Name, Any]) -> I
             rights = (assignment.revision, with_numbers(some, before if revision == assignment.revision else ()))
             yield ReportCommand(p.ReleaseRights(workload, some, assignment.revision), ((name, rights),))
         name = ("removed", assignment.uid)
-        if is_released(state, assignment) and told.get(name) != assignment.revision:
+        if is_released(state, assignment) and reported.get(name) != assignment.revision:
             yield ReportCommand(
                 p.RemoveAssignment(assignment.uid, _done(state, assignment)), ((name, assignment.revision),)
             )
@@ -143,10 +143,10 @@ def waiting_for_room(state: RegionState, assignment: Assignment) -> list[Schedul
     return [one for one in state.requests.get(assignment.uid) or () if pending_code(one) in NO_ROOM]
 
 
-def offered_back(state: RegionState, uid: Revision, now: Instant, told: dict[Name, Any]) -> ReportCommand | None:
+def offered_back(state: RegionState, uid: Revision, now: Instant, reported: dict[Name, Any]) -> ReportCommand | None:
     """What of an assignment has waited for room so long that it is offered back, if that was not said lately."""
     assignment, settings, name = state.assignments.get(uid), state.facts.settings, ("offer", uid)
-    if assignment is None or max(told.get(name, 0), told.get(OFFERS, 0)) > now:
+    if assignment is None or max(reported.get(name, 0), reported.get(OFFERS, 0)) > now:
         return None
     late = [r for r in waiting_for_room(state, assignment) if r.since + settings.overflow_after <= now]
     most = sum(share.count for share in assignment.shares)
@@ -165,26 +165,26 @@ class LinkWorkloadReport(Struct, frozen=True):
     assignments: tuple[Revision, ...]
 
 
-def workload_report(state: RegionState, seen: WorkloadReport, told: dict[Name, Any]) -> LinkWorkloadReport | None:
+def workload_report(state: RegionState, seen: WorkloadReport, reported: dict[Name, Any]) -> LinkWorkloadReport | None:
     """What was seen, if it is other than what was told. The platform forgets a workload with its last assignment."""
     assignments, name = state.assignments_of.get(seen.workload), ("seen", seen.workload)
     if assignments is None:
-        told.pop(name, None)
+        reported.pop(name, None)
         return None
     sighting = LinkWorkloadReport(seen, assignments)
-    return sighting if told.get(name) != sighting else None
+    return sighting if reported.get(name) != sighting else None
 
 
-def is_progress(sighting: LinkWorkloadReport, told: dict[Name, Any]) -> bool:
+def is_progress(sighting: LinkWorkloadReport, reported: dict[Name, Any]) -> bool:
     """Whether more replicas than were told of have a node, are ready, serve, or are over for good."""
-    known = last_reported(sighting.seen.workload, told)
+    known = last_reported(sighting.seen.workload, reported)
     before = _sums(known) if known is not None else (0, 0, 0, 0)
     return any(now > then for now, then in zip(_sums(sighting.seen), before, strict=True))
 
 
-def last_reported(workload: Revision, told: dict[Name, Any]) -> WorkloadReport | None:
+def last_reported(workload: Revision, reported: dict[Name, Any]) -> WorkloadReport | None:
     """What was told of a workload last; None: nothing."""
-    known: LinkWorkloadReport | None = told.get(("seen", workload))
+    known: LinkWorkloadReport | None = reported.get(("seen", workload))
     return known.seen if known is not None else None
 
 
@@ -216,13 +216,13 @@ def _report(region: str, position: Revision, at: Instant, part: list[LinkWorkloa
     return ReportCommand(command, tuple((("seen", one.seen.workload), one) for one in part))
 
 
-def forget_deleted(state: RegionState, told: dict[Name, Any]) -> Generator[None, None, None]:
+def forget_deleted(state: RegionState, reported: dict[Name, Any]) -> Generator[None, None, None]:
     """Drop what was told of workloads and assignments that are no more, bit by bit."""
-    for number, name in enumerate(list(told), 1):
+    for number, name in enumerate(list(reported), 1):
         if number % CHUNK == 0:
             yield
         match name:
             case ("removed" | "offer" | "rights", uid) if uid not in state.assignments:
-                told.pop(name, None)
+                reported.pop(name, None)
             case ("seen", workload) if workload not in state.assignments_of:
-                told.pop(name, None)
+                reported.pop(name, None)

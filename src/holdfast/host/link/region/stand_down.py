@@ -26,29 +26,29 @@ RETRY_MS = 1_000
 REASON_MAX = 200
 
 
-async def stand_down(leader: Leader[RegionState], reason: str, journal: Logger) -> None:
+async def stand_down(leader: Leader[RegionState], reason: str, logger: Logger) -> None:
     """Return when nothing is assigned or granted here any more, and of what was, nothing is left."""
     while True:
-        answer = await _submit(leader, StandDown(reason[:REASON_MAX]), journal)
+        answer = await _submit(leader, StandDown(reason[:REASON_MAX]), logger)
         if isinstance(answer, Refused) and answer.code is Code.ALREADY:
             break
         if answer is None or isinstance(answer, Refused):
             await leader.term.clock.sleep(RETRY_MS)
-    leader.term.meters.count("link_stood_down")
-    journal.warning("stood-down", why=reason)
+    leader.term.metrics.count("link_stood_down")
+    logger.warning("stood-down", why=reason)
     while not leader.term.durable.state.assignments.is_empty():
         state = leader.term.durable.state
         for uid in [one.uid for one in state.assignments.values() if is_over(state, one)]:
-            answer = await _submit(leader, ForgetAssignment(uid), journal)
+            answer = await _submit(leader, ForgetAssignment(uid), logger)
             if answer is not None and not isinstance(answer, Refused):
-                leader.term.meters.count("link_forgotten")
+                leader.term.metrics.count("link_forgotten")
         await leader.term.clock.sleep(RETRY_MS)
 
 
-async def _submit(leader: Leader[RegionState], command: Any, journal: Logger) -> CommandAnswer | None:
+async def _submit(leader: Leader[RegionState], command: Any, logger: Logger) -> CommandAnswer | None:
     """What the region's own ledger answers; None when it cannot now."""
     try:
         return await leader.submit(Envelope(ACTOR, command, leader.term.now()))
     except Unavailable as error:
-        journal.warning("not-done", command=type(command).__name__, why=error)
+        logger.warning("not-done", command=type(command).__name__, why=error)
         return None

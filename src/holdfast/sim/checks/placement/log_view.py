@@ -69,7 +69,7 @@ class RegionLogView:
             case e.ShippedObjectRemoved(gone) if gone.kind == "validity":
                 self.validities.pop(gone.key, None)
 
-    def place(self, placed: e.SlotsPlaced, ordinal: int, node: Revision) -> None:
+    def position(self, placed: e.SlotsPlaced, ordinal: int, node: Revision) -> None:
         """One slot stands on a node now."""
         self.stands[placed.workload, ordinal] = SlotInLog(node, placed.template, placed.assignment)
 

@@ -97,7 +97,7 @@ class PlacementCheck:
         template, tenant = self._log.templates[placed.template], self._log.assignments[placed.assignment].tenant
         for one in placed.placements:
             self.judged += 1
-            self._log.place(placed, one.ordinal, one.node)
+            self._log.position(placed, one.ordinal, one.node)
             slot = placed.workload, one.ordinal
             self._judge_pause(slot, one.node, at, position)
             for promise, why in placement_errors(self._log, template, tenant, one):

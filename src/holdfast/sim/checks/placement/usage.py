@@ -120,11 +120,11 @@ class CountedRegion:
         """A binding that waits for others takes, with them, the larger of what comes and what leaves."""
         for slot in where.slots:
             where.ports.update(slot.ports)
-            if slot.heir is not None:
+            if slot.successor is not None:
                 continue
             mine = self._takes(slot)
-            leaving = [self.slots[key] for key in slot.after if key in self.slots]
-            leaving = [one for one in leaving if one.heir == (slot.workload, slot.ordinal)]
+            leaving = [self.slots[key] for key in slot.waits_for if key in self.slots]
+            leaving = [one for one in leaving if one.successor == (slot.workload, slot.ordinal)]
             firm, everything = _sum(self._takes(one) for one in leaving if one.firm), _sum(map(self._takes, leaving))
             where.take(larger(firm, mine if slot.firm else {}), larger(everything, mine))
 
