@@ -245,7 +245,7 @@ def test_leased_work_ends_when_the_agent_is_cut_off_and_other_work_goes_on() -> 
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         node.line.is_cut = True
-        lease = region.state.facts.settings.session_lease
+        lease = region.state.info.settings.session_lease
         await world.clock.sleep(lease + 500)
         assert node.running() == ([] if region.state.assignments[UID].stops_cut else [0])
 
@@ -271,7 +271,7 @@ def test_a_lease_counts_from_when_the_heartbeat_was_sent_however_long_its_answer
         await world.until(lambda: phases(region) == {0: "ready"})
         await world.clock.sleep(20_000)
         (process,) = node.machine.processes.values()
-        assert sent < process.deadline <= sent + region.state.facts.settings.session_lease
+        assert sent < process.deadline <= sent + region.state.info.settings.session_lease
 
     told(story, stops_cut=True)
 
@@ -283,7 +283,7 @@ def test_exclusive_work_that_was_done_while_its_fence_fell_is_told_as_gone() -> 
         await world.until(lambda: phases(region) == {0: "ready"})
         node.line.is_cut = True
         await world.until(lambda: not region.state.nodes[node.uid].session)
-        fence = region.state.nodes[node.uid].session_ended + region.state.facts.settings.fence_time
+        fence = region.state.nodes[node.uid].session_ended + region.state.info.settings.fence_time
         await world.until(lambda: now_at(region) > fence - 4_000)
         node.line.is_cut = False
         await world.until(lambda: bool(region.state.nodes[node.uid].session))
@@ -300,7 +300,7 @@ def test_nothing_is_begun_while_the_agent_is_cut_off() -> None:
         await bind(region, node, 0)
         await world.until(lambda: phases(region) == {0: "ready"})
         node.line.loses_answers = True
-        await world.clock.sleep(region.state.facts.settings.session_lease + 1_000)
+        await world.clock.sleep(region.state.info.settings.session_lease + 1_000)
         await bind(region, node, 1)
         await world.clock.sleep(3_000)
         assert node.running() == [0]
@@ -469,7 +469,7 @@ def test_an_agent_whose_node_is_not_taken_leaves_time_for_its_fence_to_fall() ->
         await node.kill()
         node.pool = "memory"
         node.start()
-        uid, fence = node.uid, region.state.facts.settings.fence_time
+        uid, fence = node.uid, region.state.info.settings.fence_time
 
         def is_fenced() -> bool:
             alone = "agent/n1" not in region.state.session_of
@@ -505,7 +505,7 @@ def test_an_agent_that_nobody_hears_says_why_and_not_all_the_time(caplog: pytest
 def test_a_leader_of_an_older_term_is_not_followed() -> None:
     async def story(world: World, region: Part, node: Node) -> None:
         await node.kill()
-        node.newest = region.state.facts.log_id, region.state.facts.term + 1
+        node.newest = region.state.info.log_id, region.state.info.term + 1
         node.start()
         await node.is_known()
         await bind(region, node, 0)
@@ -676,9 +676,9 @@ def test_how_a_node_fares_is_told_when_it_changes_and_its_load_once_a_minute() -
         await node.is_known()
         await world.until(lambda: reported(region, node) == (10, 20, ("model-7",)))
         await world.until(region.is_known)
-        seq = region.state.facts.seq
+        seq = region.state.info.seq
         await world.clock.sleep(300_000)
-        assert region.state.facts.seq == seq, "while nothing changes nothing is told"
+        assert region.state.info.seq == seq, "while nothing changes nothing is told"
         node.fares = NodeLoad(90, 20, ("model-7",))
         await world.clock.sleep(6_000)
         assert reported(region, node) == (90, 20, ("model-7",))
@@ -729,9 +729,9 @@ def test_an_agent_with_nothing_to_tell_writes_nothing_and_its_stream_stays() -> 
     async def story(world: World, region: Part, node: Node) -> None:
         await world.until(lambda: region.ledger.metrics.counted("bindings_told") == 1)
         await world.until(region.is_known)
-        seq = region.state.facts.seq
+        seq = region.state.info.seq
         await world.clock.sleep(60_000)
-        assert region.state.facts.seq == seq
+        assert region.state.info.seq == seq
         assert node.metrics.counted("agent_streams_broken") == 0
         assert region.ledger.metrics.counted("bindings_told") == 1
 
@@ -808,11 +808,11 @@ def test_a_crowded_node_is_looked_at_once_for_all_that_changed_and_the_more_slot
         await bind(region, node, *range(20))
         await world.until(lambda: set(phases(region).values()) == {"ready"})
         monkeypatch.setattr(bindings_server, "bindings_of_node", looking)
-        seq = region.state.facts.seq
+        seq = region.state.info.seq
         for ordinal in range(20):
             await region.submit(REPLICA, c.Stop(((1, ordinal),), "scaled-down"))
         await world.until(lambda: not {"ready", "terminating"} & set(phases(region).values()))
-        assert region.state.facts.seq >= seq + 20
+        assert region.state.info.seq >= seq + 20
         await world.until(lambda: looks[-1][1] == 0)
         for (before, slots), (after, _) in pairwise(looks):
             assert after >= before + slots

@@ -251,7 +251,7 @@ def unsent_principals(
     code: Production, books: Iterable[LedgerDefinition[Any]], running: Iterable[str]
 ) -> Iterator[Gap]:
     """Controllers that own a command or an edge, and that nothing acts as."""
-    owners = {owner for book in books for rule in book.rules.values() for owner in rule.owners}
+    owners = {owner for definition in books for rule in definition.rules.values() for owner in rule.owners}
     hosts = {word for word, where in code.words.items() if any(name.startswith("holdfast.host") for name in where)}
     acting = {*running, *(f"controller/{word.removeprefix('controller/')}" for word in hosts & NAMES_OF_HOSTS)}
     for owner in sorted(owners):

@@ -95,8 +95,8 @@ def running() -> set[str]:
 def gaps(code: Production, *books: LedgerDefinition[Any]) -> set[Gap]:
     """All names in all tables that nobody sends or reads."""
     found: list[Gap] = []
-    for book in books:
-        found += unsent_commands(code, book, sent_by_people())
+    for definition in books:
+        found += unsent_commands(code, definition, sent_by_people())
     found += unsent_principals(code, books, running())
     found += unsent_causes(code, EDGES)
     found += unsent_members(code, "code", Code, CODES)
@@ -211,8 +211,8 @@ def test_a_planted_command_and_its_planted_owner_are_found() -> None:
         "",
         "",
     )
-    book = replace(REGION, rules={**REGION.rules, Planted: rule})
-    found = gaps(production(), PLATFORM, book) - gaps(production(), *BOOKS)
+    definition = replace(REGION, rules={**REGION.rules, Planted: rule})
+    found = gaps(production(), PLATFORM, definition) - gaps(production(), *BOOKS)
     assert {(gap.table, gap.name) for gap in found} == {
         ("command", "region Planted"),
         ("controller", "controller/planter"),

@@ -131,14 +131,14 @@ def test_a_write_that_was_under_way_when_the_leader_stopped_is_done_once(tell: T
 
 def test_a_dry_run_is_judged_and_writes_nothing(tell: Tell) -> None:
     async def story(two: Two) -> None:
-        seq = two.first.state.facts.seq
+        seq = two.first.state.info.seq
         tried = await two.client.put(a_workload(), dry_run=True)
         assert (tried.outcome, tried.object["spec"]["replicas"]) == ("created", 2)
         (batch,) = await two.client.batch([a_workload(priorityClass="none")], dry_run=True)
         assert batch.outcome == "refused"
         with pytest.raises(NotFoundError):
             await two.client.get("Workload", "web", "shop")
-        assert two.first.state.facts.seq == seq
+        assert two.first.state.info.seq == seq
 
     tell(story)
 
@@ -350,6 +350,6 @@ def test_status_says_how_old_a_regions_word_and_summary_are_and_how_far_it_is_be
         (after,) = (await (await two.at(two.first)).status())["regions"]
         assert 0 <= after["summaryMsAgo"] < 10_000
         assert 0 <= after["heardMsAgo"] < 10_000
-        assert 0 <= after["behind"] <= two.first.state.facts.seq
+        assert 0 <= after["behind"] <= two.first.state.info.seq
 
     tell(story)

@@ -72,9 +72,9 @@ class Ward:
         store = await SqliteStore.open(self.folder)
         try:
             head = await store.head()
-            while self.state.facts.seq < head.seq:
-                for stored in await store.read(self.state.facts.seq + 1):
-                    batch = REGION.batches.read(stored.raw, self.state.facts.digest, stored.digest)
+            while self.state.info.seq < head.seq:
+                for stored in await store.read(self.state.info.seq + 1):
+                    batch = REGION.batches.read(stored.raw, self.state.info.digest, stored.digest)
                     position = pack_revision(batch.header.seq)
                     for record in batch.records:
                         if record.session:
@@ -83,7 +83,7 @@ class Ward:
                             self.seen[command] = position
                         position += len(record.events)
                     fold(REGION, self.state, batch)
-            assert self.state.facts.digest == head.digest
+            assert self.state.info.digest == head.digest
         finally:
             await store.close()
         for command, told in acked.items():
@@ -114,7 +114,7 @@ def test_what_a_killed_leader_acknowledged_is_in_the_log_exactly_once(tmp_path: 
 @pytest.mark.soak
 def test_a_hundred_and_fifty_kills_lose_nothing_acknowledged_and_write_nothing_twice(tmp_path: Path) -> None:
     ward = kill(tmp_path, times=150, seed=2)
-    print(f"\n150 kills, {ward.in_flight} in an append, {ward.acked} acknowledged, {ward.state.facts.seq} batches")
+    print(f"\n150 kills, {ward.in_flight} in an append, {ward.acked} acknowledged, {ward.state.info.seq} batches")
     assert ward.in_flight >= 100
 
 

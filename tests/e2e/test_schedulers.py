@@ -105,9 +105,9 @@ async def _read(folder: Path) -> tuple[list[int], RegionState]:
     store, state, placed = await SqliteStore.open(folder), RegionState(), list[int]()
     try:
         head = await store.head()
-        while state.facts.seq < head.seq:
-            for stored in await store.read(state.facts.seq + 1):
-                batch = REGION.batches.read(stored.raw, state.facts.digest, stored.digest)
+        while state.info.seq < head.seq:
+            for stored in await store.read(state.info.seq + 1):
+                batch = REGION.batches.read(stored.raw, state.info.digest, stored.digest)
                 events = [event for record in batch.records for event in record.events]
                 placed += [
                     one.ordinal for event in events if isinstance(event, SlotsPlaced) for one in event.placements

@@ -13,11 +13,11 @@ from holdfast.observe.prometheus import metrics_handler, render_metrics
 
 
 def test_every_number_is_told_with_its_kind_its_meaning_and_its_labels() -> None:
-    meters = Metrics()
-    meters.count("scheduler_refused", 2, code="capacity")
-    meters.count("scheduler_refused", code="apart")
-    meters.gauge("mirror_streams", 3)
-    assert render_metrics(meters).splitlines() == [
+    metrics = Metrics()
+    metrics.count("scheduler_refused", 2, code="capacity")
+    metrics.count("scheduler_refused", code="apart")
+    metrics.gauge("mirror_streams", 3)
+    assert render_metrics(metrics).splitlines() == [
         "# HELP holdfast_mirror_streams mirrors that this server tells its log",
         "# TYPE holdfast_mirror_streams gauge",
         "holdfast_mirror_streams 3",
@@ -29,10 +29,10 @@ def test_every_number_is_told_with_its_kind_its_meaning_and_its_labels() -> None
 
 
 def test_a_timing_is_told_as_a_distribution_that_adds_up() -> None:
-    meters = Metrics()
+    metrics = Metrics()
     for took_ms in (1, 30, 40, 99_999):
-        meters.time("commit_ms", took_ms)
-    lines = render_metrics(meters).splitlines()
+        metrics.time("commit_ms", took_ms)
+    lines = render_metrics(metrics).splitlines()
     assert "# TYPE holdfast_commit_ms histogram" in lines
     told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert [told[f'holdfast_commit_ms_bucket{{le="{bound}"}}'] for bound in (1, 25, 50, 10_000, "+Inf")] == list(
@@ -42,18 +42,18 @@ def test_a_timing_is_told_as_a_distribution_that_adds_up() -> None:
 
 
 def test_what_a_label_says_breaks_no_line() -> None:
-    meters = Metrics()
-    meters.count("scheduler_plugin_errors", plugin='a"b\\c\nd')
-    assert render_metrics(meters).splitlines()[-1] == r'holdfast_scheduler_plugin_errors{plugin="a\"b\\c\nd"} 1'
+    metrics = Metrics()
+    metrics.count("scheduler_plugin_errors", plugin='a"b\\c\nd')
+    assert render_metrics(metrics).splitlines()[-1] == r'holdfast_scheduler_plugin_errors{plugin="a\"b\\c\nd"} 1'
 
 
 def test_too_many_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "SERIES_MAX", 3)
-    meters = Metrics()
-    meters.gauge("mirror_streams", 1)
+    metrics = Metrics()
+    metrics.gauge("mirror_streams", 1)
     for number in range(5):
-        meters.count("scheduler_plugin_errors", plugin=f"p{number}")
-    lines = [line for line in render_metrics(meters).splitlines() if not line.startswith("#")]
+        metrics.count("scheduler_plugin_errors", plugin=f"p{number}")
+    lines = [line for line in render_metrics(metrics).splitlines() if not line.startswith("#")]
     assert len(lines) == 4
     assert lines[-1] == "holdfast_series_left_out 3"
 

@@ -54,7 +54,7 @@ def platform_log(seed: int) -> Log:
 def looked_at(definition: LedgerDefinition[Any], state: LedgerState, log: Log) -> LedgerState:
     """Fold a log with a look at each batch, near and in full; neither may find anything."""
     for raw, digest in log:
-        batch = definition.batches.read(raw, state.facts.digest, digest)
+        batch = definition.batches.read(raw, state.info.digest, digest)
         assert found_after(definition, state, batch) == ([], []), batch
     return state
 

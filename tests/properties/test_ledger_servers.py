@@ -221,7 +221,7 @@ class Cluster:
 
     def ledger_time(self) -> int:
         """What people here take for the time: the clocks of the servers are hours apart."""
-        self.at = max(self.at, *(seat.server.state.facts.at for seat in self.seats))
+        self.at = max(self.at, *(seat.server.state.info.at for seat in self.seats))
         return self.at
 
     async def reader(self, number: int) -> None:
@@ -434,7 +434,7 @@ def judge(cluster: Cluster) -> None:
         fold(REGION, state, batch)
     for seat in cluster.seats:
         assert seat.server.ledger.role is not Role.STOPPED, seat.server.ledger.degraded_reason()
-        assert seat.server.state.facts == state.facts
+        assert seat.server.state.info == state.info
         assert state_digest(seat.server.state) == state_digest(state)
 
 
@@ -449,7 +449,7 @@ def live(life: Life) -> Cluster:
 
 def check(life: Life) -> None:
     cluster = live(life)
-    terms = next(iter(cluster.seats)).server.state.facts.term
+    terms = next(iter(cluster.seats)).server.state.info.term
     event(f"terms: {min(terms, 8)}")
     event(f"acknowledged: {len(cluster.acknowledged) // 50 * 50}+")
     for fault in life.faults:

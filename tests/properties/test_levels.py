@@ -102,7 +102,7 @@ class Followed:
         self.state, self.follower = small(), small()
         for raw, digest in log:
             for state in (self.state, self.follower):
-                fold(definition, state, definition.batches.read(raw, state.facts.digest, digest))
+                fold(definition, state, definition.batches.read(raw, state.info.digest, digest))
         self.accepted = 0
 
     def give(self, at: int, *envelopes: Envelope[Any]) -> None:
@@ -113,7 +113,7 @@ class Followed:
         if not len(draft):
             return
         raw, digest = draft.seal()
-        told, read = draft.batch(), self.book.batches.read(raw, self.follower.facts.digest, digest)
+        told, read = draft.batch(), self.book.batches.read(raw, self.follower.info.digest, digest)
         assert told == read
         assert shape(told.records) == shape(read.records)
         draft.commit()
@@ -146,10 +146,10 @@ def test_a_log_whose_level_is_raised_in_a_batch_is_followed_and_restored_row_by_
     raised = random.Random(seed).randrange(len(sent) // 4, len(sent) // 2)
     for envelope, at in sent[:raised]:
         ours.give(at, envelope)
-    assert ours.state.facts.level == FIRST
+    assert ours.state.info.level == FIRST
     (before, _), (after, at) = sent[raised : raised + 2]
     ours.give(at, before, Envelope("ledger", RaiseLevel(LEVEL), at), after)
-    assert ours.state.facts.level == LEVEL
+    assert ours.state.info.level == LEVEL
     for envelope, at in sent[raised + 2 :]:
         ours.give(at, envelope)
     assert ours.accepted > len(sent) // 4

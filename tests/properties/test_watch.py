@@ -55,13 +55,13 @@ def log_of(ledger: str) -> list[tuple[bytes, bytes]]:
 @cache
 def keys_of(ledger: str) -> list[Any]:
     """All keys and kinds that occur in the log, in the order in which they do."""
-    book, previous = BOOKS[ledger], b""
+    definition, previous = BOOKS[ledger], b""
     found: dict[Any, None] = {}
     for raw, digest in log_of(ledger):
-        batch = book.batches.read(raw, previous, digest)
+        batch = definition.batches.read(raw, previous, digest)
         previous = digest
         for position, _, event in positions(batch):
-            for key in book.keys[type(event)](event, position):
+            for key in definition.keys[type(event)](event, position):
                 found[key], found[key[0]] = None, None
     return list(found)
 

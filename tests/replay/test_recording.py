@@ -183,7 +183,7 @@ def test_a_digest_covers_every_event_before_it() -> None:
 
 
 def test_the_books_are_known_by_their_own_names() -> None:
-    assert {name: book.name for name, book in LEDGER_DEFINITIONS.items()} == {
+    assert {name: definition.name for name, definition in LEDGER_DEFINITIONS.items()} == {
         "region": "region",
         "platform": "platform",
     }
@@ -213,10 +213,10 @@ async def a_trimmed_store(bench: RegionBench, store: Store) -> tuple[int, int, i
     await kept(bench.log, store)
     state = RegionState()
     for raw, digest in bench.log:
-        fold(REGION, state, REGION.batches.read(raw, state.facts.digest, digest))
-        if state.facts.seq in (10, 20, 30):
+        fold(REGION, state, REGION.batches.read(raw, state.info.digest, digest))
+        if state.info.seq in (10, 20, 30):
             await keep_snapshot(state, store)
-    written(await store.trim(state.facts.log_id, 15))
+    written(await store.trim(state.info.log_id, 15))
     return 10, 20, 30
 
 

@@ -71,7 +71,7 @@ def a_batch_of(log: Log, *envelopes: Envelope[Any]) -> Log:
         previous = digest
     under_way = BatchDraft(REGION, state)
     for envelope in envelopes:
-        answer = under_way.add(envelope, max(T0, state.facts.at))
+        answer = under_way.add(envelope, max(T0, state.info.at))
         assert isinstance(answer, Committed), answer
     return [*log, under_way.seal()]
 
@@ -107,8 +107,8 @@ def test_code_that_does_the_same_in_another_way_does_not_differ(monkeypatch: pyt
         right(state, event, stamp)
         state.node_names.put("a node that never was", 1)
         state.node_names.drop("a node that never was")
-        for uid, room in state.rooms.items():
-            state.rooms.put(uid, replace(room))
+        for uid, room in state.node_usage.items():
+            state.node_usage.put(uid, replace(room))
 
     monkeypatch.setitem(APPLY, e.SlotsMoved, roundabout)
     assert refold(recording) is None
@@ -145,7 +145,7 @@ def test_one_other_row_of_one_event_is_enough(monkeypatch: pytest.MonkeyPatch) -
     def wrong_once(state: RegionState, event: e.SlotsMoved, stamp: Stamp) -> None:
         right(state, event, stamp)
         if stamp.revision == places[3][0]:
-            state.members.put(("nobody", "asked", "for this"), 1)  # derived: the state's digest does not show it
+            state.domain_members.put(("nobody", "asked", "for this"), 1)  # derived: the state's digest does not show it
 
     recording = of_region(bench.log)
     monkeypatch.setitem(APPLY, e.SlotsMoved, wrong_once)
@@ -183,7 +183,7 @@ def test_what_a_repeat_is_answered_is_part_of_a_commands_last_event(monkeypatch:
 def test_a_row_of_another_type_is_another_row_even_where_both_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     def writes(row: Any) -> Any:
         def apply(state: RegionState, event: OverrideOpened, stamp: Stamp) -> None:
-            state.leaving.put("t", True if event.override.reason == "a" else row)
+            state.leaving_templates.put("t", True if event.override.reason == "a" else row)
 
         return apply
 
@@ -286,11 +286,11 @@ def test_a_snapshot_that_cannot_be_read_is_named() -> None:
 def test_a_digest_that_the_servers_put_into_the_log_is_compared(monkeypatch: pytest.MonkeyPatch, right: bool) -> None:
     monkeypatch.setattr(digests, "EVERY_BATCHES", 10)
     bench = RegionBench()
-    while bench.state.facts.seq < 10:
+    while bench.state.info.seq < 10:
         bench.a_node(f"n{len(bench.log)}")
-    while bench.state.facts.seq % 10:
+    while bench.state.info.seq % 10:
         bench.a_grant()
-    seq, digest = bench.state.facts.seq, state_digest(bench.state)
+    seq, digest = bench.state.info.seq, state_digest(bench.state)
     bench.a_grant(version=2)
     bench.accept("ledger", RecordDigest(seq, digest if right else b"\2" * 32))
     found = refold(of_region(bench.log))
@@ -424,7 +424,7 @@ def test_rows_are_told_up_to_a_number_and_a_length(monkeypatch: pytest.MonkeyPat
 
     def floods(state: RegionState, event: OverrideOpened, stamp: Stamp) -> None:
         for number in range(50):
-            state.leaving.put(f"{number:02d}" * 1_000, True)
+            state.leaving_templates.put(f"{number:02d}" * 1_000, True)
 
     recording = of_region(log)
     monkeypatch.setitem(APPLY, OverrideOpened, floods)

@@ -85,7 +85,7 @@ def test_whenever_the_repeat_comes_it_gets_the_first_answer_and_changes_nothing(
     for seq in range(seq_of(one.revision), len(one.ledger.entries) + 1):
         audit = audit_of(one.ledger, seq)
         assert repeat(one, audit) == Repeated(one.revision, b"")
-        assert audit.state.facts.seq == seq
+        assert audit.state.info.seq == seq
 
 
 def test_with_its_number_alone_it_is_still_answered() -> None:

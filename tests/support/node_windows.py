@@ -27,7 +27,7 @@ def a_bench(*, checked: bool = True) -> RegionBench:
 def table_of(bench: RegionBench) -> NodeTable:
     table = NodeTable()
     table.refresh(
-        bench.state, [uid for uid, _ in bench.state.nodes.items()], pack_revision(bench.state.facts.seq, INDEX_MAX)
+        bench.state, [uid for uid, _ in bench.state.nodes.items()], pack_revision(bench.state.info.seq, INDEX_MAX)
     )
     return table
 

@@ -50,7 +50,7 @@ def copy_rows(source: LedgerState, target: LedgerState) -> None:
 
 def next_batch(state: LedgerState) -> Batch[Any]:
     """A batch with one event that changes nothing, unless a bug is planted in it."""
-    facts = state.facts
+    facts = state.info
     header = Header(facts.log_id, facts.seq + 1, facts.term, facts.level, facts.digest)
     event = StateDigested(facts.seq, b"")
     return Batch(

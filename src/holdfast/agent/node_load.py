@@ -104,14 +104,14 @@ def _step(part: int, whole: int) -> int:
 
 async def report_node_load(session: SessionClient, clock: Clock, node: str, faring: NodeLoadSource) -> None:
     """Tell it in one session, for ever. What the region knows from an earlier one is told anew, and not taken twice."""
-    journal = Logger("agent", node=node)
+    logger = Logger("agent", node=node)
     told: NodeLoad | None = None
     told_at = 0
     while True:
         try:
             fares, now = await faring.look(), clock.boot()
         except OSError as error:
-            journal.warning("cannot-look", why=error)
+            logger.warning("cannot-look", why=error)
             await clock.sleep(POLL_MS)
             continue
         is_other = told is None or fares.present != told.present

@@ -125,7 +125,7 @@ class SyncLoop:
         self._forget_gone(told.slots, runs)
         running = [key for key, run in runs.items() if run.here is ProcessState.RUNNING]
         self._probing.watch(told.slots, running, runs, templates)
-        sight = AgentView(
+        view = AgentView(
             bound=[one for one in told.slots if (one.slot, one.epoch) not in self._starting],
             runs={key: run for key, run in runs.items() if key not in self._starting},
             pulses=self._probing.pulses(),
@@ -140,7 +140,7 @@ class SyncLoop:
             now=now,
             grace_ms=self._times.now.grace,
         )
-        steps = plan(sight)
+        steps = plan(view)
         if not was_woken and (steps.stops or steps.forgets or steps.starts or steps.moves):
             self._metrics.count("agent_caught")
             self._logger.warning("resync-caught", steps=steps)

@@ -113,7 +113,7 @@ async def _measure_all(sheet: ReportBuilder, load: LedgerLoad, server: str, fold
 
 async def _tokens(load: LedgerLoad) -> None:
     """The scheduler and an operator can prove who they are."""
-    now, cursor = load.region.at, load.ledger.durable.state.place.cursor
+    now, cursor = load.region.at, load.ledger.durable.state.region.cursor
     rights = tuple(Permission)
     puts: list[Any] = [
         c.ShippedPrincipal(Principal(meta=Meta(name=SCHEDULER), spec=PrincipalSpec())),
@@ -146,11 +146,11 @@ class _Rates(NamedTuple):
         self.path.write_bytes(msgspec.msgpack.encode([encode(one) for one in envelopes]))
         task = LoadTask(self.server, format_token("scheduler", SECRET), str(self.path), senders)
         async with LoadProcess.running(LOAD_MODULE, task) as other:
-            seq, before = durable.state.facts.seq, durable.log_bytes
+            seq, before = durable.state.info.seq, durable.log_bytes
             other.tell()
             sent = msgspec.json.decode(await other.hear(), type=SendResult)
         require(sent.landed == len(envelopes), f"{sent.landed} of {len(envelopes)} landed")
-        batches = durable.state.facts.seq - seq
+        batches = durable.state.info.seq - seq
         plain = self.raw.times((durable.log_bytes - before) // batches, 50)
         placed = len(envelopes) * each
         return placed / (sent.ended - sent.began), placed / batches * 50 / sum(plain)

@@ -99,10 +99,10 @@ async def _rate(
         spent, batches, size, count = 0.0, 0, 0, min(tenth, workloads - first)
         for done in range(0, count, AT_ONCE):
             envelopes = await load.open(each, min(AT_ONCE, count - done))
-            seq, before, start = durable.state.facts.seq, durable.log_bytes, time.perf_counter()
+            seq, before, start = durable.state.info.seq, durable.log_bytes, time.perf_counter()
             await load.write(envelopes, writers)
             spent += time.perf_counter() - start
-            batches += durable.state.facts.seq - seq
+            batches += durable.state.info.seq - seq
             size += durable.log_bytes - before
         plain = raw.times(size // batches, 50)
         placed = count * SLOTS_EACH

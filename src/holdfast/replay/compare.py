@@ -114,9 +114,9 @@ def _batches(
     ledger: LedgerRecording, facts: LedgerInfo, pair: tuple[RecordedBatch | None, RecordedBatch | None], sides: Sides
 ) -> Divergence:
     """Where the first batches with other bytes differ."""
-    book = LEDGER_DEFINITIONS[ledger.definition]
+    definition = LEDGER_DEFINITIONS[ledger.definition]
     try:
-        a, b = (None if entry is None else _read(book, facts, entry) for entry in pair)
+        a, b = (None if entry is None else _read(definition, facts, entry) for entry in pair)
     except (Corrupt, UpgradeNeeded) as error:
         return at_batch(
             ledger.name, facts, DivergenceKind.LOG_DIFFERS, "and it cannot be read on one side:", str(error)
@@ -138,7 +138,7 @@ def _batches(
         index += len(mine.events)
     if a.header != b.header:
         return at_batch(ledger.name, facts, DivergenceKind.LOG_DIFFERS, *_both(sides, repr(a.header), repr(b.header)))
-    mine_evidence, other_evidence = (book.batches.evidence(entry.raw) for entry in pair if entry is not None)
+    mine_evidence, other_evidence = (definition.batches.evidence(entry.raw) for entry in pair if entry is not None)
     detail = _both(sides, repr(mine_evidence), repr(other_evidence))
     return at_batch(
         ledger.name, facts, DivergenceKind.LOG_DIFFERS, "only in what was kept beside its records:", *detail

@@ -136,10 +136,10 @@ class EffectTracker(Generic[S]):
         self._definition = replace(definition, apply=_Functions(definition, self._begin))
         self._touched: list[_Noted] = []
         for spec in state.TABLES:
-            setattr(state, spec.name, _Noted(spec.name, state.table(spec.name), self._touched))
+            state.set_table(spec.name, _Noted(spec.name, state.table(spec.name), self._touched))
         self._names = (*state.SCALARS, *state.DERIVED_SCALARS)
         self._scalars = {name: self._scalar(name) for name in self._names}
-        self._chained = state.facts.digest
+        self._chained = state.info.digest
         self._effects: list[EventEffect] = []
         self._is_under_way = False
 
@@ -174,12 +174,12 @@ class EffectTracker(Generic[S]):
             value = self._scalar(name)
             if not _same(value, self._scalars[name]):
                 self._scalars[name] = value
-                changes.append(RowChange(name, None, value))
+                changes.append(RowChange(self.state.STORED_NAMES.get(name, name), None, value))
         return changes
 
     def _scalar(self, name: str) -> Any:
-        if name == "facts":
-            return replace(self.state.facts, seq=0, digest=b"", at=0)
+        if name == "info":
+            return replace(self.state.info, seq=0, digest=b"", at=0)
         return getattr(self.state, name)
 
 

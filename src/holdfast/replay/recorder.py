@@ -34,10 +34,10 @@ async def record(store: RecordableStore, which: LedgerKind, name: str) -> Ledger
 
     `LogTrimmed` when a leader trims the log at this very time: record again.
     """
-    book, head = LEDGER_DEFINITIONS[which], await store.head()
-    start, state = await _start(store, book, head)
-    folding = _Folding(book, state)
-    async for stored in _batches(store, state.facts.seq + 1, head):
+    definition, head = LEDGER_DEFINITIONS[which], await store.head()
+    start, state = await _start(store, definition, head)
+    folding = _Folding(definition, state)
+    async for stored in _batches(store, state.info.seq + 1, head):
         folding.take(stored)
     return folding.recorded(which, name, start)
 
@@ -124,7 +124,7 @@ async def _batches(store: RecordableStore, first: int, head: Head) -> AsyncItera
 def _fold(definition: LedgerDefinition[Any], folding: EffectTracker[Any], stored: StoredBatch) -> tuple[bytes, bool]:
     """The digests of what its events do, and whether all of them could be applied."""
     try:
-        batch = read_next(definition, folding.state.facts, stored.raw, stored.digest)
+        batch = read_next(definition, folding.state.info, stored.raw, stored.digest)
     except (Corrupt, UpgradeNeeded):
         return b"", False
     folded = folding.fold(batch)

@@ -54,20 +54,20 @@ def refold(recording: Recording) -> Divergence | None:
 
 def refold_ledger(ledger: LedgerRecording) -> Divergence | None:
     """The first event of one ledger that does something else now."""
-    book = LEDGER_DEFINITIONS[ledger.definition]
+    definition = LEDGER_DEFINITIONS[ledger.definition]
     try:
-        watched = EffectTracker(book, initial_state(book, ledger.start))
+        watched = EffectTracker(definition, initial_state(definition, ledger.start))
     except (Corrupt, UpgradeNeeded) as error:
         return Divergence(ledger=ledger.name, what=DivergenceKind.CANNOT_BE_READ, detail=("its snapshot:", str(error)))
-    logged = _logged(book, ledger.entries)
+    logged = _logged(definition, ledger.entries)
     taken: dict[int, bytes] = {}
     for entry in ledger.entries:
-        found = _refold_entry(ledger.name, book, watched, entry, taken)
+        found = _refold_entry(ledger.name, definition, watched, entry, taken)
         if found is not None:
             return found
-        if watched.state.facts.seq in logged and is_due(watched.state):
-            taken[watched.state.facts.seq] = state_digest(watched.state)
-    facts, now = watched.state.facts, state_digest(watched.state)
+        if watched.state.info.seq in logged and is_due(watched.state):
+            taken[watched.state.info.seq] = state_digest(watched.state)
+    facts, now = watched.state.info, state_digest(watched.state)
     if ledger.state in (b"", now):
         return None
     detail = (f"it was {ledger.state.hex()}", f"it is {now.hex()}")
@@ -100,9 +100,9 @@ def as_of(definition: LedgerDefinition[Any], log: Iterable[StoredBatch], seq: in
     """The state after a batch, by a log from its beginning."""
     state: Any = definition.empty()
     for stored in log:
-        if state.facts.seq == seq:
+        if state.info.seq == seq:
             break
-        fold(definition, state, read_next(definition, state.facts, stored.raw, stored.digest))
+        fold(definition, state, read_next(definition, state.info, stored.raw, stored.digest))
     return state
 
 
@@ -115,11 +115,11 @@ def _refold_entry(
 ) -> Divergence | None:
     state = watched.state
     try:
-        batch = read_next(definition, state.facts, entry.raw, entry.digest)
+        batch = read_next(definition, state.info, entry.raw, entry.digest)
     except Corrupt as error:
-        return at_batch(ledger, state.facts, DivergenceKind.CHAIN_BROKEN, str(error))
+        return at_batch(ledger, state.info, DivergenceKind.CHAIN_BROKEN, str(error))
     except UpgradeNeeded as error:
-        return unreadable(ledger, definition, state.facts, entry.raw, error)
+        return unreadable(ledger, definition, state.info, entry.raw, error)
     return _first_other(ledger, batch, entry, watched.fold(batch)) or _other_digest(ledger, batch, taken)
 
 

@@ -71,7 +71,7 @@ class HttpServerApp:
             return await self.serving(request)
         except Exception as error:
             self._logger.error("serving-raised", error, verb=request.verb, path=request.path)
-            return problem_reply(500, "internal", "the server failed to answer this; its journal says why")
+            return problem_reply(500, "internal", "the server failed to answer this; its log says why")
 
     async def _rest(self, first: bytes, receive: Any, connection: ServerConnection) -> bytes | None:
         """The whole body, or a part of it that is too large already. Nobody knows yet who sends it: until it is here it

@@ -3,7 +3,7 @@
 It promises what a network promises, and no more, so that nothing comes to rely on being in one process:
 
 - An asker that gives up does not stop the peer: what was asked for is done all the same, and nobody hears of it.
-- A handler that raises is `NoAnswer` to the asker, who cannot know how far it came. The error is in the peer's journal.
+- A handler that raises is `NoAnswer` to the asker, who cannot know how far it came. The error is in the peer's log.
 - A peer that closes leaves its askers with `NoAnswer`, after what it had sent on a stream before; from then on it is
   `Unreachable`.
 - A stream holds a bounded number of messages: a slow reader slows its sender down, and loses nothing.

@@ -127,15 +127,15 @@ def run(options: MachineOptions, node: NodeOptions) -> int:
 
 async def run_agent(options: MachineOptions, node: NodeOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
     """Be a node's agent within this loop until `asked` to stop."""
-    meters = Metrics()
+    metrics = Metrics()
     try:
         proof = credentials(options)
-        async with connected(options, clock, meters) as transport, lock_node_folder(node.data):
+        async with connected(options, clock, metrics) as transport, lock_node_folder(node.data):
             sender, registered = SessionConfig(options.actor, options.servers, proof), _registered(options.name, node)
             driver, times = _driver(node, clock, registered.capacity), lease_times_on_disk(node.data)
             asking = NodeProber(driver, clock, node.address)
             ports = AgentPorts(driver, asking, _terms(node.data), times, MachineLoad(clock, node.present))
-            agent = build_agent(registered, sender, transport, clock, ports, meters)
+            agent = build_agent(registered, sender, transport, clock, ports, metrics)
             await driver.sweep()
             try:
                 await run_until_first(agent.run(), write_ready_file([agent], node.data / READY), asked.wait())

@@ -32,7 +32,16 @@ def build_agent(
     node: RegisterNode, sender: SessionConfig, transport: Transport, clock: Clock, ports: AgentPorts, metrics: Metrics
 ) -> Agent:
     """The agent that speaks for this node."""
-    voice = SessionClient(transport, clock, sender, clock.boot)
+    session = SessionClient(transport, clock, sender, clock.boot)
     return Agent(
-        node, voice, transport, ports.driver, ports.prober, ports.terms, clock, metrics, ports.load_source, ports.times
+        node,
+        session,
+        transport,
+        ports.driver,
+        ports.prober,
+        ports.terms,
+        clock,
+        metrics,
+        ports.load_source,
+        ports.times,
     )

@@ -39,13 +39,13 @@ def run(options: MachineOptions) -> int:
 
 async def run_scheduler(options: MachineOptions, clock: Clock, asked: asyncio.Event) -> ExitCode:
     """Run a scheduler within this loop until `asked` to stop."""
-    meters = Metrics()
+    metrics = Metrics()
     try:
         proof = credentials(options)
-        async with connected(options, clock, meters) as transport:
+        async with connected(options, clock, metrics) as transport:
             sender = SessionConfig(options.actor, options.servers, proof)
             found = plugins(Logger(SCHEDULER, actor=options.actor))
-            await run_until_first(build_scheduler(sender, transport, clock, found, meters).run(), _until(asked))
+            await run_until_first(build_scheduler(sender, transport, clock, found, metrics).run(), _until(asked))
     except StartupError as error:
         print_machine_status(SCHEDULER, f"cannot start: {error}")
         return ExitCode.CANNOT_START
@@ -64,8 +64,8 @@ def build_scheduler(
     sender: SessionConfig, transport: Transport, clock: Clock, plugins: Plugins, metrics: Metrics
 ) -> StandaloneScheduler:
     """A scheduler apart from its region: what it sees is a mirror, what it says is said in a session."""
-    voice = SessionClient(transport, clock, sender, clock.boot)
-    return StandaloneScheduler(voice, Mirror(voice, transport, clock, metrics), plugins, clock, metrics)
+    session = SessionClient(transport, clock, sender, clock.boot)
+    return StandaloneScheduler(session, Mirror(session, transport, clock, metrics), plugins, clock, metrics)
 
 
 async def _until(asked: asyncio.Event) -> None:

@@ -101,9 +101,9 @@ class Server:
         self.clock = ports.clock
         self.logger = Logger("server", server=settings.name, ledger=ledger_name(settings))
         start = StartLog(ports.draw()[0], ledger_name(settings), settings.operator, ledger_settings(settings)[0])
-        book: Any = PLATFORM if settings.role == "platform" else REGION
+        definition: Any = PLATFORM if settings.role == "platform" else REGION
         identity = ServerIdentity(settings.name, start)
-        self.ledger: Ledger[Any] = Ledger(book, store, ports.clock, identity, policy=ports.snapshot_policy)
+        self.ledger: Ledger[Any] = Ledger(definition, store, ports.clock, identity, policy=ports.snapshot_policy)
         self.bootstrap: OperatorToken | None = None
         self.decisions: DecisionIndex | None = None
         self.link: Link | None = None
@@ -162,9 +162,7 @@ class Server:
         self.bootstrap = OperatorToken(ports.operator_token, ports.draw, settings.operator, settings.bootstrap_life)
         ledger.leader_tasks["bootstrap"] = self.bootstrap.run
         planners = [*registry.of_platform(), *ports.planners]
-        ledger.leader_tasks["controllers"] = LeaderControllers(
-            ledger, planners, options=ports.controller_options
-        ).run
+        ledger.leader_tasks["controllers"] = LeaderControllers(ledger, planners, options=ports.controller_options).run
 
     def _be_region(self, stack: AsyncExitStack) -> None:
         settings, ports, ledger = self.settings, self.ports, self.ledger
@@ -222,7 +220,7 @@ class Server:
         await self.ledger.begun(*roles)
         if self.bootstrap is not None and self.ledger.role is Role.LEADING:
             await self.bootstrap.done.wait()
-        log_id = self.ledger.durable.state.facts.log_id
+        log_id = self.ledger.durable.state.info.log_id
         ledger = ledger_name(self.settings)
         self.ports.ready(
             {"address": self.settings.advertise, "server": self.settings.name, "ledger": ledger, "logId": log_id}

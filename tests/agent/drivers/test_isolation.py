@@ -80,9 +80,9 @@ def test_heartbeats_tell_nothing_of_it() -> None:
         node = Node(world, region).start()
         await node.is_known()
         await world.clock.sleep(1_000)
-        before = region.state.facts.seq
+        before = region.state.info.seq
         await world.clock.sleep(20_000)
-        assert region.state.facts.seq - before <= 1, "nothing is logged of a node that goes on as it was"
+        assert region.state.info.seq - before <= 1, "nothing is logged of a node that goes on as it was"
         await node.kill()
 
     in_world(main)

@@ -255,7 +255,7 @@ def test_what_is_meant_for_one_region_is_not_done_in_another_that_is_at_its_addr
 
 
 async def shipped(region: Part, *puts: c.ShippedItem) -> None:
-    at = region.state.place.cursor
+    at = region.state.region.cursor
     await region.submit("controller/link", c.Ship("log-platform", 1, at, at + 1, puts))
 
 
@@ -439,7 +439,7 @@ def test_a_server_whose_word_is_not_taken_says_so_and_blames_nobody_else() -> No
         platform.api.ctx.own = lambda: None
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, refused.json["code"]) == (502, "region-unreachable")
-        assert region.state.facts.seq
+        assert region.state.info.seq
 
     in_world(story)
 
@@ -452,8 +452,8 @@ def test_a_server_takes_what_was_signed_for_an_address_by_which_it_is_reached_an
         balancer.serve(region.api.serve)
         refused = await world.ask("GET", "/v1/in/eu/nodes")
         assert (refused.status, "signed this request for r-eu" in refused.json["detail"]) == (502, True)
-        desk = region.api.ctx
-        region.api.ctx.callers = Authenticator(desk.clock, (region.name, "https://balancer:443"))
+        ctx = region.api.ctx
+        region.api.ctx.callers = Authenticator(ctx.clock, (region.name, "https://balancer:443"))
         assert (await world.ask("GET", "/v1/in/eu/nodes")).status == 200
 
     in_world(story)

@@ -28,7 +28,7 @@ async def two(world: World) -> tuple[Part, Part]:
     await second.start().follows()
     await world.ask("PUT", "/v1/priorityclasses/standard", a_class())
     await world.ask("PUT", "/v1/tenants/shop", a_tenant())
-    await world.until(lambda: second.is_known() and second.state.facts.seq == first.state.facts.seq)
+    await world.until(lambda: second.is_known() and second.state.info.seq == first.state.info.seq)
     return first, second
 
 
@@ -47,10 +47,10 @@ def test_a_repeat_at_another_server_gets_the_first_answer() -> None:
     async def story(world: World) -> None:
         first, _ = await two(world)
         await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p1", key="same")
-        seq = first.state.facts.seq
+        seq = first.state.info.seq
         again = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), to="p2", key="same")
         assert again.headers["holdfast-repeated"] == "true"
-        assert first.state.facts.seq == seq
+        assert first.state.info.seq == seq
 
     in_world(story)
 
@@ -116,7 +116,7 @@ def test_status_warns_of_a_region_that_claims_a_place_which_nobody_has_signed_an
         await world.ask("PUT", "/v1/regions/eu", a_region_at(""))
         await reports(platform, world, "")
         session = format_revision(platform.state.session_of["region/eu"])
-        log_id = platform.state.facts.log_id
+        log_id = platform.state.info.log_id
         where = f"/v1/shipments?log={log_id}&term=1&cursor=999999.0&session={session}&proof=1"
         refused = await world.ask("GET", where, token="region-eu")
         assert (refused.status, refused.json["code"]) == (409, "diverged")

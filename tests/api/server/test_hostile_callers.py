@@ -207,7 +207,7 @@ def test_a_token_for_all_people_does_not_speak_for_one_of_them(kind: str) -> Non
         made = await world.ask("PUT", "/v1/tokens/all", {"metadata": {}, "spec": spec}, token="person-low")
         assert (made.status, made.json["code"]) == (422, "contradictory"), made
         # Nor does one from before that was refused.
-        expires = part.state.facts.at + TOKEN_LIFE
+        expires = part.state.info.at + TOKEN_LIFE
         old = TokenSpec(principal=f"{kind}/*", hash=hash_secret(secret_of("all")), expires=expires)
         part.state.tokens.put("all", Token(meta=Meta(name="all"), spec=old))
         one = {"person": OPERATOR, "tenant": "tenant/shop"}[kind]

@@ -36,7 +36,7 @@ async def _renew(world: World, actor: str, body: bytes, media: str = JSON) -> An
 
 
 async def _ship(world: World, region: Part, *puts: Any) -> None:
-    cursor = region.state.place.cursor
+    cursor = region.state.region.cursor
     await region.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, puts))
 
 

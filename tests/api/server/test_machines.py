@@ -50,7 +50,7 @@ async def a_ledger(world: World, ledger: str) -> Part:
     for name, scope in MACHINES.items():
         puts.append(c.ShippedPrincipal(Principal(meta=Meta(name=name), spec=PrincipalSpec(scope=scope))))
         puts.append(c.ShippedToken(world._token(name.replace("/", "-"), name)))
-    cursor = part.state.place.cursor
+    cursor = part.state.region.cursor
     await part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, tuple(puts)))
     return part
 

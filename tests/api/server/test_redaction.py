@@ -40,7 +40,7 @@ def read_paths(part: Part) -> list[str]:
     """Everything that is read with a GET on this server, with its lists as watches too."""
     found = ["/".join(path) for path, routes in part.api.routes.items() if "GET" in routes]
     plain = [f"/{path}" for path in sorted(found) if path not in _OF_MACHINES]
-    ledger = part.state.facts.ledger.partition("/")[0]
+    ledger = part.state.info.ledger.partition("/")[0]
     kinds = [kind for kind in KINDS.values() if ledger in kind.ledger]
     one = [f"/v1/quota/{name}" for name in ("shop",) if ledger == "platform"]
     return plain + one + [f"/v1/{kind.plural}?selector=team%3D{MARK}" for kind in kinds]
@@ -91,7 +91,7 @@ def test_no_watch_names_another_tenant(token: str) -> None:
     async def story(world: World) -> None:
         seen_by_all = 0
         for _, part in await both(world):
-            ledger = part.state.facts.ledger.partition("/")[0]
+            ledger = part.state.info.ledger.partition("/")[0]
             for kind in [kind for kind in KINDS.values() if ledger in kind.ledger]:
                 mine, theirs = await watched(part, kind.plural, token), await watched(part, kind.plural, "operator")
                 assert isinstance(theirs, StreamReply), kind
@@ -111,7 +111,7 @@ async def _touch(world: World, part: Part) -> None:
     """Change what is everybody's, and what is the other's, while somebody watches."""
     world.keys += 1
     key = f"touch-{world.keys}"
-    if part.state.facts.ledger == "platform":
+    if part.state.info.ledger == "platform":
         marked = an_object("NodePool", "general", f"{MARK}-{world.keys}", region="eu")
         assert (await world.ask("PUT", "/v1/nodepools/general", marked)).status == 200
         body = a_workload(f"{MARK}-{world.keys}", MARK)
@@ -146,7 +146,7 @@ def alike(answer: Answer, word: str) -> tuple[Any, ...]:
 
 def asked_by_name(part: Part) -> Iterator[tuple[str, str, Any]]:
     """Requests that name what is the other tenant's."""
-    ledger = part.state.facts.ledger.partition("/")[0]
+    ledger = part.state.info.ledger.partition("/")[0]
     names = {
         "tenants": MARK, "quotas": MARK, "principals": f"tenant/{MARK}", "tokens": f"{MARK}-token",
         "recoverybudgets": f"{MARK}-budget", "policies": f"{MARK}-policy", "nodes": f"{MARK}-1",
@@ -304,7 +304,7 @@ def test_nothing_is_chosen_by_a_label_that_is_not_shown(token: str) -> None:
     async def story(world: World) -> None:
         chosen_by_all = 0
         for to, part in await both(world):
-            ledger = part.state.facts.ledger.partition("/")[0]
+            ledger = part.state.info.ledger.partition("/")[0]
             for kind in [kind for kind in KINDS.values() if ledger in kind.ledger]:
                 for label in ("team", "for"):
                     path = f"/v1/{kind.plural}?selector={label}%3D"

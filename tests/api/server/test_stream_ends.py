@@ -48,7 +48,7 @@ class Opened:
             await self.part.submit(OPERATOR, p.Put(token or principal), key="change")  # type: ignore[arg-type]
             return
         put = c.ShippedToken(token) if token is not None else c.ShippedPrincipal(principal)  # type: ignore[arg-type]
-        cursor = self.part.state.place.cursor
+        cursor = self.part.state.region.cursor
         await self.part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, (put,)))
 
     async def revoke(self) -> None:
@@ -121,7 +121,7 @@ async def watch(world: World) -> Opened:
 async def watch_in_a_region(world: World) -> Opened:
     part = await world.region()
     reader = Principal(meta=Meta(name="person/reader"), spec=PrincipalSpec(rights=(Permission.READ,)))
-    cursor = part.state.place.cursor
+    cursor = part.state.region.cursor
     puts = (c.ShippedPrincipal(reader), c.ShippedToken(world._token("reader", "person/reader")))
     await part.submit("controller/link", c.Ship("log-platform", 1, cursor, cursor + 1, puts))
     return await opened(world, part, "/v1/nodes?watch=true", "reader", "person/reader")
@@ -145,8 +145,8 @@ def test_a_stream_ends_within_ten_seconds_of_what_opened_it(stream: str, end: st
         ended = world.clock.boot()
         await world.until(found.reading.done, SOON_MS + 1_000)
         assert world.clock.boot() - ended <= SOON_MS
-        desk = found.part.api.ctx
-        assert (desk.streams.taken, desk.watches.in_use, len(desk.watchers)) == (0, 0, 0)
+        ctx = found.part.api.ctx
+        assert (ctx.streams.taken, ctx.watches.in_use, len(ctx.watchers)) == (0, 0, 0)
         if found.beside is not None:
             found.beside.cancel()
 

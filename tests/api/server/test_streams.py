@@ -38,8 +38,8 @@ class Agents:
     @property
     def open(self) -> tuple[int, int, int]:
         """How many streams there are, as their places, the hub and the rounds have it."""
-        desk = self.part.api.ctx
-        return desk.streams.taken, len(self.part.ledger.hub._open), len(desk.watchers)
+        ctx = self.part.api.ctx
+        return ctx.streams.taken, len(self.part.ledger.hub._open), len(ctx.watchers)
 
 
 def told(story: Any, **limits: int) -> None:
@@ -116,7 +116,7 @@ def test_an_agent_whose_token_is_revoked_is_told_no_more_and_its_session_may_go_
         first = await anext(found.messages)
         assert first
         token = agents.part.state.tokens["agents"]
-        cursor = agents.part.state.place.cursor
+        cursor = agents.part.state.region.cursor
         gone = c.Ship("log-platform", 1, cursor, cursor + 1, (), (c.RemovedObject("token", token.meta.name),))
         await agents.part.submit("controller/link", gone)
         # It ends; that its session is over it is not told.

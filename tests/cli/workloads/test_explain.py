@@ -155,7 +155,7 @@ def test_pages_are_joined_until_there_are_enough(holdfast: CommandLine) -> None:
         holdfast.platform.answers["GET", "/v1/in/eu/decisions"] = pages.pop(0)
         return original(peer, request, timeout_ms)
 
-    original, holdfast.platform.call = holdfast.platform.ask, ask  # type: ignore[method-assign]
+    original, holdfast.platform.call = holdfast.platform.call, ask  # type: ignore[method-assign]
     found = msgspec.json.decode(holdfast("decisions", "--region", "eu", "-o", "json").stdout)
     assert len(found["items"]) == 2
     assert [dict(one.query).get("continue") for one in holdfast.platform.asked] == [None, "40.0", "30.0"]

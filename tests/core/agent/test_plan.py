@@ -44,11 +44,11 @@ A_SIGHT = AgentView(
 def planned(
     bound: BoundSlot | None, run: ProcessRun | None = None, *, pulse: ProbeState | None = None, **more: Any
 ) -> AgentSteps:
-    sight: dict[str, Any] = {
+    view: dict[str, Any] = {
         "bound": [bound] if bound is not None else [], "runs": {KEY: run} if run is not None else {},
         "pulses": {KEY: pulse} if pulse is not None else {},
     }  # fmt: skip
-    return plan(replace(A_SIGHT, **{**sight, **more}))
+    return plan(replace(A_SIGHT, **{**view, **more}))
 
 
 def shown(steps: AgentSteps) -> str:
@@ -168,8 +168,8 @@ def test_what_another_life_was_told_is_left_until_the_ledger_calls_it_unknown() 
 
 def test_a_word_that_is_older_than_the_agents_own_is_not_acted_on() -> None:
     for phase in Phase:
-        assert shown(planned(a_bound(phase), told={SLOT: 101})) == ""
-    assert shown(planned(a_bound(P.BOUND), told={SLOT: 100})) == "start"
+        assert shown(planned(a_bound(phase), received={SLOT: 101})) == ""
+    assert shown(planned(a_bound(P.BOUND), received={SLOT: 100})) == "start"
 
 
 # Ending
@@ -279,7 +279,7 @@ def test_the_policy_says_what_is_started_again(restart: RestartPolicy, run: Proc
 
 def test_a_start_that_failed_again_is_told_and_counts() -> None:
     again = replace(EXITED, since=NOW, cause="cannot-start")
-    assert shown(planned(a_bound(P.FAILED), again, begun=frozenset({KEY}))) == "starting restarted"
+    assert shown(planned(a_bound(P.FAILED), again, started=frozenset({KEY}))) == "starting restarted"
     assert shown(planned(a_bound(P.STARTING), again)) == "failed cannot-start"
 
 

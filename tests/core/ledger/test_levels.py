@@ -91,7 +91,7 @@ def test_what_is_written_below_a_level_is_what_that_level_wrote() -> None:
 
 
 def test_what_did_not_change_is_written_as_it_is() -> None:
-    settings = RegionBench().state.facts.settings
+    settings = RegionBench().state.info.settings
     assert form(settings, 1) is settings
     assert at_level(settings, 1) is settings
 
@@ -174,7 +174,7 @@ class WithLate(RegionState):
 
 def test_a_table_that_a_level_added_is_not_written_below_it_and_must_be_empty() -> None:
     state = WithLate()
-    assert state.facts.level == 1
+    assert state.info.level == 1
     assert state_digest(state) == state_digest(RegionState())
     state.late.put(1, Inner(1))
     with pytest.raises(AssertionError, match="late has rows in a log of level 1"):
@@ -196,7 +196,7 @@ def a_story(bench: RegionBench) -> RegionBench:
 def test_a_log_begins_at_the_level_of_the_server_that_starts_it() -> None:
     for level in (1, 2):
         bench = RegionBench(level=level)
-        assert bench.state.facts.level == level
+        assert bench.state.info.level == level
         batches = [REGION.batches.header(raw).level for raw, _ in bench.log]
         assert set(batches) == {level}
     first: BatchReader[LogStarted | TermStarted] = BatchReader(LogStarted | TermStarted, 1)
@@ -222,7 +222,7 @@ def test_a_level_is_raised_in_a_log_and_both_sides_of_it_are_replayed_and_restor
     before = state_digest(bench.state)
     bench.book = REGION
     bench.accept("ledger", RaiseLevel(2))
-    assert bench.state.facts.level == 2
+    assert bench.state.info.level == 2
     assert state_digest(bench.state) != before
     bench.a_node("n2")
     assert state_digest(bench.replay()) == state_digest(bench.state)
@@ -235,12 +235,12 @@ def test_a_server_one_level_behind_follows_until_the_level_is_raised() -> None:
     bench.book = REGION
     bench.a_node("n2")  # a newer leader writes what the log's level says
     for raw, digest in bench.log:
-        fold(old, state, old.batches.read(raw, state.facts.digest, digest))
+        fold(old, state, old.batches.read(raw, state.info.digest, digest))
     assert state_digest(state) == state_digest(bench.state)
     bench.accept("ledger", RaiseLevel(2))
     raw, digest = bench.log[-1]
     with pytest.raises(UpgradeNeeded, match="is of level 2; this version reads 1"):
-        old.batches.read(raw, state.facts.digest, digest)
+        old.batches.read(raw, state.info.digest, digest)
 
 
 def test_a_server_one_level_behind_neither_raises_a_level_nor_stands_above_its_own() -> None:
@@ -264,8 +264,8 @@ def test_an_event_that_a_level_added_is_refused_below_it_and_changes_nothing() -
     state = RegionBench(level=1).state
     rule = REGION.rules[RaiseLevel]
     late = replace(rule, handler=lambda _state, _command, _case: Accepted((Late(),)))
-    book = replace(REGION, rules={**REGION.rules, RaiseLevel: late})
-    draft = BatchDraft(book, state)
+    definition = replace(REGION, rules={**REGION.rules, RaiseLevel: late})
+    draft = BatchDraft(definition, state)
     answer = draft.add(Envelope("ledger", RaiseLevel(2), T0), T0)
     assert isinstance(answer, Refused)
     assert (answer.code, answer.facts) == (Code.LEVEL, {"level": 1, "needs": 2})

@@ -103,7 +103,7 @@ def test_a_lease_is_told_again_if_it_was_told_in_another_term(
     lease = an_assignment(exclusive=True)
     state.assignments.put(1, replace(lease, ordinals=(), right_until=0))
     state.assignments.put(
-        2, replace(lease, ordinals=ordinals, right_until=right_until, right_term=state.facts.term - 1 + term)
+        2, replace(lease, ordinals=ordinals, right_until=right_until, right_term=state.info.term - 1 + term)
     )
     assert has_stale_lease(state) is is_before
 

@@ -95,7 +95,7 @@ def test_protected_room_is_kept_from_successors_and_plain_placements_of_one_comm
     plain, successor = c.SlotPlacement(0, node), c.SlotPlacement(1, node, hold=hold)
     # 8000 are there and 1000 held. The plain one leaves 4000, the other takes 2000 more: one of them is too many.
     bench.place(assignment, *((plain, successor) if plain_first else (successor, plain)))
-    assert bench.state.sums.capacity.cpu - bench.state.sums.taken.cpu >= 4000
+    assert bench.state.totals.capacity.cpu - bench.state.totals.taken.cpu >= 4000
 
 
 def test_what_a_protected_tenant_has_just_placed_is_owed_to_it_no_more() -> None:
@@ -178,7 +178,7 @@ def test_a_successor_is_not_found_running_before_its_victims_are_gone() -> None:
 
 def test_a_repeat_is_never_executed_though_its_sender_s_clock_is_fast() -> None:
     bench, node = a_bench()
-    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, grant_life=3 * DAY)))
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, grant_life=3 * DAY)))
     bench.a_grant(version=2, ends=bench.at + 3 * DAY)
     command = replace(held(bench, node, Resources(100)), ends=bench.at + 2 * DAY)
     envelope = bench.envelope(ROOT, command, sent=bench.at + 60_000)
@@ -290,7 +290,7 @@ def test_a_step_does_not_take_away_the_template_of_an_assignment_it_brings() -> 
     digest = template_digest(template)
     bench.ship(c.ShippedTemplate(digest, template))
     step = c.Ship(
-        "log-platform", 1, bench.state.place.cursor, bench.state.place.cursor + 1,
+        "log-platform", 1, bench.state.region.cursor, bench.state.region.cursor + 1,
         (c.ShippedAssignment(an_assignment(template=template)),), (c.RemovedObject("template", digest),),
     )  # fmt: skip
     answer = bench.send("controller/link", step)

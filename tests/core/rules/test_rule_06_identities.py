@@ -29,7 +29,7 @@ def holders(bench: PlatformBench, db: int) -> dict[int, str]:
 
 
 def lapses_at(bench: PlatformBench, lost: Instant) -> Instant:
-    settings = bench.state.facts.settings
+    settings = bench.state.info.settings
     return lost + with_drift(settings.right_lease, settings) + after_its_end(settings)
 
 
@@ -146,7 +146,7 @@ def test_a_lease_that_was_told_longer_than_the_settings_say_now_is_waited_for() 
     told = bench.assignments(db)[0].right_until
     bench.accept(ROOT, Configure(Settings(right_lease=1_000)))
     bench.lose("eu")
-    settings = bench.state.facts.settings
+    settings = bench.state.info.settings
     until = told + after_its_end(settings)
     bench.at = until - 1
     bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 0, "us"))
@@ -221,12 +221,12 @@ def test_a_region_that_is_asked_for_all_its_identities_is_still_told_when_its_le
 
 def test_a_lease_that_is_renewed_while_one_is_asked_back_is_waited_for_by_that_one_too() -> None:
     bench, db = held_in_eu(leased=True)
-    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, right_lease=HOUR)))
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, right_lease=HOUR)))
     bench.later(60_000)
     bench.ask_back(db, "eu", 1)
     until = bench.assignments(db)[0].right_until
     assert until == bench.at + HOUR
-    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, right_lease=60_000)))
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, right_lease=60_000)))
     bench.lose("eu")
     bench.at = until
     bench.refuse(Code.TOO_EARLY, FAILOVER, c.GrantRight(db, 1, "us"))

@@ -24,7 +24,7 @@ def test_a_region_settles_on_the_larger_of_target_and_charged() -> None:
     bench, node, work = a_region()
     bench.place(work, SlotPlacement(0, node), SlotPlacement(1, node), SlotPlacement(2, node))
     bench.a_grant(target=Resources(1000, 10**6), version=2)
-    allowance = bench.state.allowances["quota/acme"]
+    allowance = bench.state.accepted_grants["quota/acme"]
     assert (allowance.version, allowance.target.cpu, allowance.limit.cpu) == (2, 1000, 3000)
 
 
@@ -42,14 +42,14 @@ def test_an_older_version_that_arrives_late_changes_nothing() -> None:
     bench, _, _ = a_region()
     bench.a_grant(target=Resources(2000, 10**6), version=3)
     bench.a_grant(target=Resources(9000, 10**6), version=2)
-    assert bench.state.allowances["quota/acme"].target.cpu == 2000
+    assert bench.state.accepted_grants["quota/acme"].target.cpu == 2000
 
 
 def test_a_slot_is_charged_once_however_often_it_is_placed() -> None:
     bench, node, work = a_region(cpu=1000)
     for _ in range(3):
         bench.place(work, SlotPlacement(0, node))
-        assert bench.state.uses["quota/acme"].charged.cpu == 1000
+        assert bench.state.account_usage["quota/acme"].charged.cpu == 1000
         bench.move("agent/n1", Phase.RELEASED, "declined")
     assert bench.refuse_place(work, SlotPlacement(1, node)).code is Code.OVER_GRANT
 
@@ -58,7 +58,7 @@ def test_what_waits_for_quota_is_not_charged() -> None:
     bench, node, work = a_region(cpu=1000)
     bench.place(work, SlotPlacement(0, node), SlotPlacement(1, node))
     assert bench.slot(1).account == ""
-    assert bench.state.uses["quota/acme"].charged.cpu == 1000
+    assert bench.state.account_usage["quota/acme"].charged.cpu == 1000
 
 
 def test_after_a_grants_end_no_new_slot_is_admitted_but_a_charged_one_is_placed_again() -> None:
@@ -74,7 +74,7 @@ def test_a_grant_that_is_gone_keeps_what_is_charged_and_admits_nothing() -> None
     bench, node, work = a_region()
     bench.place(work, SlotPlacement(0, node))
     bench.ship(gone=(RemovedObject("grant", "quota/acme"),))
-    assert bench.state.allowances["quota/acme"].limit.cpu == 1000
+    assert bench.state.accepted_grants["quota/acme"].limit.cpu == 1000
     assert bench.refuse_place(work, SlotPlacement(1, node)).code is Code.GRANT_ENDED
 
 
@@ -85,7 +85,7 @@ def test_a_grant_that_was_gone_and_is_lent_anew_is_taken_though_its_version_was_
     bench.place(work, SlotPlacement(0, node))
     bench.ship(gone=(RemovedObject("grant", "quota/acme"),))
     bench.a_grant(target=Resources(2000, 10**6), version=1)
-    assert bench.state.allowances["quota/acme"].target.cpu == 2000
+    assert bench.state.accepted_grants["quota/acme"].target.cpu == 2000
     bench.place(work, SlotPlacement(1, node))
 
 
@@ -95,12 +95,12 @@ def test_recovery_is_charged_to_its_budget_only_until_it_is_adopted() -> None:
     accounts = ("recovery/critical",)
     work = bench.a_workload(count=2, uid=200, workload=2, purpose=AssignmentPurpose.RECOVERY, accounts=accounts)
     bench.place(work, SlotPlacement(0, node), SlotPlacement(1, node))
-    assert bench.state.uses["recovery/critical"].charged.cpu == 2000
+    assert bench.state.account_usage["recovery/critical"].charged.cpu == 2000
     bench.ship(ShippedAssignment(replace(work, purpose=AssignmentPurpose.SERVING, accounts=("quota/acme",))))
     assert bench.refuse(REPLICA, AdoptSlots(200, (0, 1))).code is Code.OVER_GRANT
     bench.accept(REPLICA, AdoptSlots(200, (0,)))
-    assert bench.state.uses["recovery/critical"].charged.cpu == 1000
-    assert bench.state.uses["quota/acme"].charged.cpu == 1000
+    assert bench.state.account_usage["recovery/critical"].charged.cpu == 1000
+    assert bench.state.account_usage["quota/acme"].charged.cpu == 1000
 
 
 def test_emergency_quota_pays_when_the_quota_is_spent() -> None:

@@ -56,7 +56,7 @@ def test_evidence_is_cut_to_fit_and_never_the_record() -> None:
         assert isinstance(draft.add(envelope, bench.at), Committed)
     raw, digest = draft.seal()
     assert len(REGION.batches.evidence(raw)) == 3
-    assert len(REGION.batches.read(raw, bench.state.facts.digest, digest).records) == 4
+    assert len(REGION.batches.read(raw, bench.state.info.digest, digest).records) == 4
 
 
 def test_proofs_and_reports_go_before_proposals() -> None:

@@ -128,7 +128,7 @@ def test_an_ended_session_has_no_say() -> None:
     refused = bench.refuse(SCHEDULER, placing(bench, 0), session=old, sequence=1)
     assert refused.code is Code.NO_SESSION
     assert refused.facts["current"] == bench.sessions[SCHEDULER]
-    assert not [key for key, _ in bench.state.answered.items() if key[0] == old]
+    assert not [key for key, _ in bench.state.session_answers.items() if key[0] == old]
 
 
 def an_override(reason: str, ends: int) -> OpenOverride:
@@ -169,8 +169,8 @@ def test_a_command_from_the_future_is_refused_since_its_repeat_would_outlive_its
 
 def test_keys_are_bounded() -> None:
     bench = a_region()
-    facts = bench.state.facts
-    bench.state.facts = replace(facts, settings=replace(facts.settings, keys_per_actor=2))
+    facts = bench.state.info
+    bench.state.info = replace(facts, settings=replace(facts.settings, keys_per_actor=2))
     for number in range(2):
         bench.accept(ROOT, an_override(f"reason {number}", bench.at + 60_000))
     assert bench.refuse(ROOT, an_override("one more", bench.at + 60_000)).code is Code.TOO_MANY_KEYS

@@ -46,7 +46,7 @@ def test_a_retry_after_the_window_is_never_executed() -> None:
     envelope = bench.envelope(ACME, c.DeleteWorkload("acme", "web"))
     bench.give(envelope)
     bench.put(a_workload())
-    bench.later(bench.state.facts.settings.retry_window + 1)
+    bench.later(bench.state.info.settings.retry_window + 1)
     bench.refuse(Code.TOO_OLD_TO_RETRY, ACME, envelope.command, key=envelope.key, sent=envelope.sent)
 
 

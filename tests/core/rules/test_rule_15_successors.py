@@ -87,9 +87,9 @@ def test_a_successor_may_take_a_device_that_nobody_has_used_yet() -> None:
     bench.place(victim, SlotPlacement(0, node, devices=(0,)))
     heirs = bench.a_workload(a_template(cpu=2000, gpus=2), 2, uid=200, workload=2, priority_class="critical")
     bench.place(heirs, SlotPlacement(0, node, devices=(0, 2), waits_for=((1, 0),)))
-    assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
+    assert [(d.firm, d.all) for d in bench.state.node_usage[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
     bench.move("agent/n1", Phase.RELEASED, "stopped", 0)
-    assert [(d.firm, d.all) for d in bench.state.rooms[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
+    assert [(d.firm, d.all) for d in bench.state.node_usage[node].devices] == [(1000, 1000), (0, 0), (1000, 1000)]
     assert bench.refuse_place(heirs, SlotPlacement(1, node, devices=(1, 2))).code is Code.DEVICE
     bench.place(heirs, SlotPlacement(1, node, devices=(1, 3)))
 
@@ -111,7 +111,7 @@ def test_a_victim_counts_again_when_its_successor_leaves_first() -> None:
     bench.place(critical, SlotPlacement(0, node, waits_for=((1, 0),)))
     bench.move("agent/n1", Phase.RELEASED, "declined", 0, 2)
     assert bench.slot(0).successor is None
-    assert bench.state.rooms[node].all.cpu == 8000
+    assert bench.state.node_usage[node].all.cpu == 8000
 
 
 def test_equal_priority_does_not_preempt_and_neither_does_a_class_that_may_not() -> None:
@@ -184,4 +184,4 @@ def test_recovery_takes_back_borrowed_room_and_swaps_its_placeholder_for_a_bindi
     bench.place(active, SlotPlacement(0, node, waits_for=victims, hold=uid))
     assert {bench.slot(ordinal, 4).cause for ordinal in range(4)} == {"reclaimed"}
     assert uid not in bench.state.holds
-    assert bench.state.uses["recovery/critical"].charged == Resources(4000, 1024)
+    assert bench.state.account_usage["recovery/critical"].charged == Resources(4000, 1024)

@@ -21,14 +21,14 @@ from tests.support.ledgers.region import RegionBench
 
 @pytest.mark.parametrize("name", golden_names())
 def test_a_golden_log_folds_to_its_golden_digest(name: str) -> None:
-    book, batches, expected = read_golden(name)
-    state = book.empty()
+    definition, batches, expected = read_golden(name)
+    state = definition.empty()
     previous = b""
     for raw, digest in batches:
-        fold(book, state, book.batches.read(raw, previous, digest))
+        fold(definition, state, definition.batches.read(raw, previous, digest))
         previous = digest
     assert state_digest(state).hex() == expected
-    assert check(state, book.invariants) == []
+    assert check(state, definition.invariants) == []
 
 
 @pytest.mark.parametrize("ledger", ["region", "platform"])
@@ -43,12 +43,12 @@ def test_the_same_commands_still_give_the_bytes_of_the_newest_golden_log(ledger:
 @pytest.mark.parametrize("name", golden_names())
 def test_a_golden_log_is_written_again_byte_for_byte_at_its_level(name: str) -> None:
     """What later levels have added to events is not in what is written for servers that do not know it."""
-    book, batches, _ = read_golden(name)
+    definition, batches, _ = read_golden(name)
     previous = b""
     for raw, digest in batches:
-        batch = book.batches.read(raw, previous, digest)
+        batch = definition.batches.read(raw, previous, digest)
         records = [encode(form(record, batch.header.level)) for record in batch.records]
-        assert encode_batch(batch.header, records, book.batches.evidence(raw)) == raw
+        assert encode_batch(batch.header, records, definition.batches.evidence(raw)) == raw
         assert all(at_level(record, batch.header.level) == record for record in batch.records)
         previous = digest
 
@@ -67,17 +67,17 @@ def test_golden_logs_cover_every_event() -> None:
     seen: dict[str, set[str]] = {}
     books: dict[str, LedgerDefinition[Any]] = {}
     for name in golden_names():
-        book, batches, _ = read_golden(name)
-        books[book.name] = book
+        definition, batches, _ = read_golden(name)
+        books[definition.name] = definition
         previous = b""
         for raw, digest in batches:
-            batch = book.batches.read(raw, previous, digest)
+            batch = definition.batches.read(raw, previous, digest)
             previous = digest
             tags = {tag_of(type(event)) for record in batch.records for event in record.events}
-            seen.setdefault(book.name, set()).update(tags)
-    for name, book in books.items():
+            seen.setdefault(definition.name, set()).update(tags)
+    for name, definition in books.items():
         newest = max(level_of(one) for one in golden_names() if one.startswith(name))
-        known = {tag_of(event) for event in book.apply if newest >= getattr(event, "SINCE", 1)}
+        known = {tag_of(event) for event in definition.apply if newest >= getattr(event, "SINCE", 1)}
         # A log begins at its level; what is written below it and above it is told apart in `test_levels`.
         assert known - seen[name] <= {"level-raised"}, name
 
@@ -93,8 +93,8 @@ def test_levels_only_rise_and_never_above_what_this_writer_knows() -> None:
 def test_a_digest_is_recorded_only_of_a_batch_that_is_in_the_log() -> None:
     bench = RegionBench()
     digest = state_digest(bench.state)
-    bench.accept("ledger", RecordDigest(bench.state.facts.seq, digest))
-    assert bench.refuse("ledger", RecordDigest(bench.state.facts.seq + 5, digest)).code is Code.STALE
+    bench.accept("ledger", RecordDigest(bench.state.info.seq, digest))
+    assert bench.refuse("ledger", RecordDigest(bench.state.info.seq + 5, digest)).code is Code.STALE
 
 
 def test_golden_files_are_there() -> None:

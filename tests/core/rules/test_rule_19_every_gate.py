@@ -72,7 +72,7 @@ def _region() -> RegionBench:
     bench.accept(SCHEDULER, _hold(bench))
     bench.accept("controller/node-health", EndSession(bench.sessions["agent/n2"], "silent"))
     assert isinstance(bench.move("controller/node-health", Phase.UNKNOWN, "session-ended", 3), Committed)
-    bench.at += bench.state.facts.settings.fence_time
+    bench.at += bench.state.info.settings.fence_time
     bench.place(work, c.SlotPlacement(1, n1), bind=False)
     return bench
 
@@ -214,7 +214,7 @@ def left_behind(bench: PlatformBench) -> Sent:
     bench.assign(web, "eu", 1)
     bench.accept("tenant/acme", p.DeleteWorkload("acme", "web"))
     bench.lose("eu")
-    bench.later(bench.state.facts.settings.finalizer_deadline)
+    bench.later(bench.state.info.settings.finalizer_deadline)
     return REPAIR, p.ReleaseFinalizer(web, "eu")
 
 

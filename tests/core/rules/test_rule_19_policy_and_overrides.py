@@ -140,7 +140,7 @@ def test_a_region_that_joins_anew_while_a_person_declares_it_lost_is_lost() -> N
 
 def test_an_override_needs_a_reason_and_an_end_that_is_not_too_far_away() -> None:
     bench = a_world()
-    life = bench.state.facts.settings.override_life
+    life = bench.state.info.settings.override_life
     bench.refuse(Code.MALFORMED, ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "", "", " ", bench.at + 1))
     for ends in (bench.at, bench.at + life + 1):
         bench.refuse(Code.EXPIRED, ROOT, OpenOverride(OverrideAction.PAUSE_REPAIR, "", "", "why", ends))

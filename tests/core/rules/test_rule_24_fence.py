@@ -38,7 +38,7 @@ def silent() -> NodeWorld:
 def lead_anew(nodes: NodeWorld, leap: int) -> None:
     """Another leader stands, whose ledger time is ahead by so much."""
     nodes.bench.at += leap
-    nodes.bench.accept("ledger", StartTerm(nodes.state.facts.term + 1, "another"))
+    nodes.bench.accept("ledger", StartTerm(nodes.state.info.term + 1, "another"))
 
 
 def is_fenced_off(nodes: NodeWorld, actor: str, target: Phase, cause: str) -> bool:

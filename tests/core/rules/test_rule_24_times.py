@@ -207,7 +207,7 @@ def test_what_an_agent_could_not_end_in_time_it_may_not_keep() -> None:
 
 def test_a_node_says_that_its_agent_does_not_keep_the_times() -> None:
     nodes = NodeWorld(1, Phase.RUNNING)
-    kept = {one.type: one for one in node_conditions(nodes.node(0), nodes.state.facts.settings)}["TimesKept"]
+    kept = {one.type: one for one in node_conditions(nodes.node(0), nodes.state.info.settings)}["TimesKept"]
     assert kept.status is ConditionStatus.TRUE
     kept = {one.type: one for one in node_conditions(nodes.node(0), SHORT)}["TimesKept"]
     assert (kept.status, kept.reason) == (ConditionStatus.FALSE, ConditionReason.TIMES_NOT_KEPT)

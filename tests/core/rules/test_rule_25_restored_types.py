@@ -122,10 +122,10 @@ def test_an_account_that_is_charged_nothing_any_more_has_no_row_in_what_is_kept_
     bench.a_grant()
     node = bench.a_node()
     bench.place(bench.a_workload(a_template(), 1), SlotPlacement(0, node), bind=False)
-    assert "quota/acme" in bench.state.uses
+    assert "quota/acme" in bench.state.account_usage
     bench.accept(SCHEDULER, Unreserve(((1, 0),)))
     bench.accept(REPLICA, WithdrawSlots(100, (0,)))
-    assert bench.state.uses.items() == restored(bench.state, RegionState()).uses.items() == []
+    assert bench.state.account_usage.items() == restored(bench.state, RegionState()).account_usage.items() == []
 
 
 @pytest.mark.parametrize("level", [1, 2])

@@ -83,8 +83,8 @@ def sizes(memory: InMemoryLedger) -> dict[str, int]:
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
 def test_what_is_taken_to_its_limit_can_be_ended_and_leaves_nothing(case: LimitCase) -> None:
-    book, founded = FOUNDED[case.ledger]
-    memory = InMemoryLedger(book, T0)
+    definition, founded = FOUNDED[case.ledger]
+    memory = InMemoryLedger(definition, T0)
     memory.tell(founded())
     before = sizes(memory)
     memory.tell(case.fill(memory.state))
@@ -93,7 +93,7 @@ def test_what_is_taken_to_its_limit_can_be_ended_and_leaves_nothing(case: LimitC
     after = sizes(memory)
     left = {name: (count, after[name]) for name, count in before.items() if after[name] != count}
     assert {name: counts for name, counts in left.items() if name not in LASTING} == {}
-    assert check(memory.state, book.invariants) == []
+    assert check(memory.state, definition.invariants) == []
 
 
 def limits_of_ledgers() -> set[str]:
@@ -121,25 +121,25 @@ def test_no_limit_is_missing_from_the_table() -> None:
 def test_a_person_with_as_many_keys_as_may_be_waits_until_they_are_forgotten() -> None:
     bench = a_world()
     bench.checked = False
-    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, keys_per_actor=500)))
-    while len(bench.state.keys) < 500:
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, keys_per_actor=500)))
+    while len(bench.state.idempotency_keys) < 500:
         bench.put(a_tenant("beta", "normal", most=bench.keys))
     bench.refuse(Code.TOO_MANY_KEYS, ROOT, c.Put(a_tenant("beta", "normal", most=bench.keys)))
     bench.later(DEFAULTS.retry_window + HOUR)
     bench.put(a_tenant("beta", "normal", most=bench.keys))
-    assert len(bench.state.keys) < 500
+    assert len(bench.state.idempotency_keys) < 500
 
 
 def test_one_region_too_many_is_refused_with_both_numbers() -> None:
-    book, founded = FOUNDED["platform"]
-    memory = InMemoryLedger(book, T0)
+    definition, founded = FOUNDED["platform"]
+    memory = InMemoryLedger(definition, T0)
     memory.tell(founded())
     case = next(one for one in TABLE if one.name == "regions")
     story = case.fill(memory.state)
     while len(memory.state.regions) < 1_000:
         memory.commit(next(story))
     envelope = Envelope("person/bench", c.Put(a_region("one-more")), T0, key="another")
-    refused = decide(book, memory.state, envelope, T0)
+    refused = decide(definition, memory.state, envelope, T0)
     assert isinstance(refused, Refused)
     assert refused.message == "1001 regions, with this one; at most 1000 are taken"
 

@@ -397,7 +397,7 @@ def test_a_group_of_which_a_part_lands_has_been_refused_as_often_as_before() -> 
         bench.at += BACKOFF_MOST_MS
         again = follower.look()
         assert again is not None
-        follower.scheduler.on_accepted(again, pack_revision(bench.state.facts.seq, INDEX_MAX), unmet)
+        follower.scheduler.on_accepted(again, pack_revision(bench.state.info.seq, INDEX_MAX), unmet)
         group = follower.scheduler.queue.group(key)
         assert group is not None
         return group.attempts
@@ -434,7 +434,7 @@ def test_who_waits_for_a_revision_is_awake_once_that_very_one_was_heard() -> Non
     follower.catch_up()
     attempt = follower.look()
     assert attempt is not None
-    follower.scheduler.on_refused(attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 1, INDEX_MAX))
+    follower.scheduler.on_refused(attempt, Code.STALE, [], pack_revision(bench.state.info.seq + 1, INDEX_MAX))
     follower.catch_up()
     assert follower.asleep() is not None
     bench.a_grant("quota/other")

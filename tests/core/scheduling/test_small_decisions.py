@@ -55,14 +55,14 @@ def test_the_next_lane_is_the_best_that_is_open_and_of_equals_the_first(
     keys: dict[str, int], shut: str, best: str | None
 ) -> None:
     lanes: dict[tuple[str, ...], _Lane] = {(name,): a_lane(key) for name, key in keys.items()}
-    domains: Any = SimpleNamespace(shut=lambda where: ("spread", "zone") if where == (shut,) else None)
+    domains: Any = SimpleNamespace(closed_by=lambda where: ("spread", "zone") if where == (shut,) else None)
     assert _best(lanes, domains, NOTHING_CHANGES) == (None if best is None else (best,))
 
 
 def test_who_was_doubted_is_looked_at_again_one_pause_after_another() -> None:
     looked: list[str] = []
     asleep = dict.fromkeys("ab", BlockedGroup(BlockReason.NODES, 0, 0))
-    queue: Any = SimpleNamespace(asleep=asleep, look_again=looked.append)
+    queue: Any = SimpleNamespace(blocked=asleep, look_again=looked.append)
     doubts = Rechecks(queue)
     for key, now in (("a", 0), ("b", 100)):
         doubts.note(key, now)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None
     )
     ask: Any = SimpleNamespace(tenant="acme", template=SimpleNamespace(near=near))
     members = {("acme/db", "node", "n0"): 1, ("acme/other", "node", "n1"): 1, ("acme/far", "node", "n2"): 1}
-    state: Any = SimpleNamespace(members=members)
+    state: Any = SimpleNamespace(domain_members=members)
     waking: Any = Unblocker.__new__(Unblocker)
     waking._table = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
     assert waking._shared(state, ask, np.arange(4)).tolist() == [0]
@@ -118,7 +118,7 @@ def test_the_next_lane_is_chosen_by_what_has_changed_since_its_rows_were_scored(
     for (name,), lane in lanes.items():
         lane.evenness = even_then.get(name, 0)
     domains: Any = SimpleNamespace(
-        shut=lambda _: None, nearer=lambda at: near.get(at[0], 0), evenness_of=lambda at: even_now.get(at[0], 0)
+        closed_by=lambda _: None, nearer=lambda at: near.get(at[0], 0), evenness_of=lambda at: even_now.get(at[0], 0)
     )
     assert _best(lanes, domains, worth) == (best,)
 

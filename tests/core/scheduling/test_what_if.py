@@ -29,9 +29,9 @@ def a_region(cpu: int) -> RegionBench:
 def test_what_waits_would_be_placed_as_the_scheduler_places_it_and_nothing_has_changed() -> None:
     bench = a_region(cpu=64_000)
     work = bench.a_workload(count=3)
-    before = bench.state.facts.digest
+    before = bench.state.info.digest
     found = what_if(bench.state, (), BUILT_IN, bench.at)
-    assert bench.state.facts.digest == before
+    assert bench.state.info.digest == before
     assert all(slot.phase.value == "pending" for slot in bench.state.slots.values())
     attempt = Follower(bench).look()
     assert attempt is not None
@@ -63,7 +63,7 @@ def test_a_change_goes_through_the_controllers_that_are_named() -> None:
     bench = a_region(cpu=64_000)
     work = bench.a_workload(count=2)
     more = replace(work, revision=work.revision + 1_000, shares=(Share(work.shares[0].template, 5),))
-    cursor = bench.state.place.cursor
+    cursor = bench.state.region.cursor
     change = Envelope(LINK, c.Ship("log-platform", 1, cursor, cursor + 1, (c.ShippedAssignment(more),)), bench.at)
     assert len(what_if(bench.state, (change,), BUILT_IN, bench.at).placed) == 2, "nobody opened more slots"
     found = what_if(bench.state, (change,), BUILT_IN, bench.at, [ReplicaReconciler()])

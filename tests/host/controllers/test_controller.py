@@ -563,9 +563,7 @@ def test_a_long_line_of_keys_that_need_nothing_leaves_others_their_turns() -> No
 def test_each_controller_is_held_to_its_own_pace() -> None:
     async def story() -> None:
         busy, calm = Maker("busy", letter="b"), Maker("calm", letter="c")
-        async with World(
-            busy, calm, options=ControllerOptions(queue=QueueOptions(per_second=10, burst=10))
-        ) as world:
+        async with World(busy, calm, options=ControllerOptions(queue=QueueOptions(per_second=10, burst=10))) as world:
             for number in range(500):
                 world.ledger.write(f"b{number}", made=True)
             world.ledger.write("c")
@@ -612,9 +610,7 @@ def test_a_runner_that_is_stopped_while_an_answer_is_awaited_ends_at_once() -> N
 def test_two_runs_with_one_seed_do_the_same_at_the_same_times() -> None:
     def run(seed: int) -> list[tuple[ReconcileKey, Instant]]:
         async def story() -> list[tuple[ReconcileKey, Instant]]:
-            async with World(
-                maker := Maker(), seed=seed, options=ControllerOptions(resync_ms=3_000)
-            ) as world:
+            async with World(maker := Maker(), seed=seed, options=ControllerOptions(resync_ms=3_000)) as world:
                 maker.trouble = broken("b", "d")
                 for name in "abcd":
                     world.ledger.write(name)

@@ -35,7 +35,9 @@ class Leading:
         self.is_away = False
         durable = SimpleNamespace(state=self.bench.state)
         self.metrics = Metrics()
-        self.term = SimpleNamespace(clock=clock_here(), durable=durable, now=lambda: self.bench.at, meters=self.metrics)
+        self.term = SimpleNamespace(
+            clock=clock_here(), durable=durable, now=lambda: self.bench.at, metrics=self.metrics
+        )
         self.line = ExpiryQueue(self)  # type: ignore[arg-type]
 
     async def submit(self, envelope: Envelope[Any]) -> None:

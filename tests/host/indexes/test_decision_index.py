@@ -64,7 +64,7 @@ class Watched:
         return await DecidingRegion(self, self.server.clock.wall).prepared()
 
     async def find(self, query: DecisionQuery = EVERYTHING) -> DecisionPage:
-        await self.decisions.reach(self.state.facts.seq, 5_000)
+        await self.decisions.reach(self.state.info.seq, 5_000)
         return await self.decisions.find(query)
 
     async def outcomes(self, **asked: Any) -> list[str]:
@@ -73,7 +73,7 @@ class Watched:
     async def trims(self) -> int:
         """Take as many snapshots as trimming asks for; the trim floor then."""
         for number in range(2):
-            await self.server.override(f"between-{self.state.facts.seq}-{number}")
+            await self.server.override(f"between-{self.state.info.seq}-{number}")
             await self.server.ledger.snapshots.take()
         return (await self.server.ledger.store.head()).floor
 
@@ -219,11 +219,11 @@ def test_what_was_kept_outlives_the_workload_and_the_log() -> None:
     async def story(watched: Any) -> None:
         keeping = SnapshotPolicy(retention_ms=60_000)
         lasting = IndexRetention(retention_ms=10**9)
-        region = await watched(MemoryStore(), MemoryDecisionStore(), keeping=keeping, lasting=lasting)
+        region = await watched(MemoryStore(), MemoryDecisionStore(), policy=keeping, lasting=lasting)
         deciding = await region.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
-        landed_in = region.state.facts.seq
+        landed_in = region.state.info.seq
         await deciding.end(web)
         assert not region.state.assignments.get(web.uid)
         await region.server.clock.sleep(3_600_000)
@@ -240,12 +240,12 @@ def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() ->
             raise StoreError("no room")
 
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), Failing(), keeping=SnapshotPolicy(retention_ms=1_000))
+        region = await watched(MemoryStore(), Failing(), policy=SnapshotPolicy(retention_ms=1_000))
         deciding = await region.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
         await region.server.clock.sleep(3_600_000)
         assert await region.trims() == 0
-        assert "no room" in region.decisions.trouble
+        assert "no room" in region.decisions.last_error
         region.server.ledger.snapshots.has_pressure = True
         assert await region.trims() > 0
 
@@ -254,7 +254,7 @@ def test_the_log_is_not_trimmed_past_what_was_not_read_unless_room_is_short() ->
 
 def test_without_decisions_the_log_is_trimmed_as_before() -> None:
     async def story(watched: Any) -> None:
-        region = await watched(MemoryStore(), MemoryDecisionStore(), keeping=SnapshotPolicy(retention_ms=1_000))
+        region = await watched(MemoryStore(), MemoryDecisionStore(), policy=SnapshotPolicy(retention_ms=1_000))
         for number in range(20):
             await region.server.override(f"o{number}")
         await region.server.clock.sleep(TIDY_EVERY_MS * 3)
@@ -277,8 +277,8 @@ def test_a_server_that_starts_again_goes_on_where_it_was() -> None:
         await first.end()
         second = await watched(store, kept, "s2")
         assert await second.outcomes(workload="web") == ["placed", "placed"]
-        assert second.server.ledger.meters.counted("decisions_begun_anew") == 0
-        assert second.server.ledger.meters.counted("decisions_kept") == 1
+        assert second.server.ledger.metrics.counted("decisions_begun_anew") == 0
+        assert second.server.ledger.metrics.counted("decisions_kept") == 1
 
     story_of(story)
 
@@ -297,7 +297,7 @@ def test_what_is_gone_is_made_again_from_the_log_with_the_names_it_gives() -> No
         second = await watched(store, MemoryDecisionStore(), "s2")
         after = await second.find(DecisionQuery(workload="web"))
         assert (after.items, after.nodes) == (before.items, before.nodes)
-        assert second.server.ledger.meters.counted("decisions_begun_anew") == 1
+        assert second.server.ledger.metrics.counted("decisions_begun_anew") == 1
 
     story_of(story)
 
@@ -307,21 +307,21 @@ def test_what_is_made_again_from_a_trimmed_log_says_since_when_it_is_whole() -> 
         store = MemoryStore()
         store.shared = False
         keeping = SnapshotPolicy(retention_ms=60_000)
-        first = await watched(store, MemoryDecisionStore(), keeping=keeping)
+        first = await watched(store, MemoryDecisionStore(), policy=keeping)
         deciding = await first.deciding()
         web = await deciding.workload("web")
         await deciding.place(web, (0, "n1"))
         await first.server.clock.sleep(3_600_000)
         assert await first.trims() > 0
-        since = first.state.facts.at
+        since = first.state.info.at
         await deciding.node("n4")  # the agents of the others have been silent for too long
         await deciding.place(web, (1, "n4"))
         await first.end()
-        second = await watched(store, MemoryDecisionStore(), "s2", keeping=keeping)
+        second = await watched(store, MemoryDecisionStore(), "s2", policy=keeping)
         page = await second.find()
         assert [[ordinal for _, ordinal, _ in one.placements] for one in page.items] == [[1]]
         assert page.items[0].decided.tenant == "shop"  # the state still knows it
-        assert since - 10_000 < page.place.since <= since
+        assert since - 10_000 < page.position.since <= since
 
     story_of(story)
 
@@ -334,7 +334,7 @@ def test_what_was_kept_of_another_log_is_dropped() -> None:
         deciding = await region.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
         page = await region.find()
-        assert (page.place.log_id, len(page.items)) == ("log-eu", 1)
+        assert (page.position.log_id, len(page.items)) == ("log-eu", 1)
 
     story_of(story)
 
@@ -347,7 +347,7 @@ def test_what_was_kept_of_batches_that_this_log_does_not_have_is_dropped() -> No
         deciding = await region.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
         await region.find()
-        assert region.server.ledger.meters.counted("decisions_begun_anew") == 1
+        assert region.server.ledger.metrics.counted("decisions_begun_anew") == 1
 
     story_of(story)
 
@@ -359,7 +359,7 @@ def test_a_server_that_follows_keeps_decisions_too() -> None:
         follower = await watched(store, MemoryDecisionStore(), "s2", leads=False)
         deciding = await leader.deciding()
         await deciding.place(await deciding.workload("web"), (0, "n1"))
-        await until(lambda: follower.state.facts.seq == leader.state.facts.seq, leader.server.clock)
+        await until(lambda: follower.state.info.seq == leader.state.info.seq, leader.server.clock)
         assert await follower.outcomes(workload="web") == ["placed"]
 
     story_of(story)
@@ -400,7 +400,7 @@ def test_where_nothing_can_be_kept_that_is_told_and_tried_again() -> None:
         kept.is_full = False
         await region.server.clock.sleep(AFTER_FAILURE_MS * 2)
         assert await region.outcomes() == ["placed"]
-        assert region.decisions.trouble == ""
+        assert region.decisions.last_error == ""
 
     story_of(story)
 

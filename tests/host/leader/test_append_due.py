@@ -18,7 +18,7 @@ class Log:
 
     def __init__(self, log_bytes: int, seq: int) -> None:
         self.log_bytes = log_bytes
-        self.state = SimpleNamespace(facts=SimpleNamespace(seq=seq))
+        self.state = SimpleNamespace(info=SimpleNamespace(seq=seq))
 
 
 def snapshots(log: Any, policy: SnapshotPolicy, *, size_bytes: int = 50) -> Snapshotter[Any]:
@@ -63,7 +63,7 @@ def test_a_store_is_stuck_when_it_did_not_answer_for_longer_than_that_or_not_pla
 ) -> None:
     commits: Any = GroupCommit.__new__(GroupCommit)
     commits._term = SimpleNamespace(clock=SimpleNamespace(boot=lambda: 10_000 + since))
-    commits._append = None if trouble is None else SimpleNamespace(trouble=trouble, began=10_000)
+    commits._append = None if trouble is None else SimpleNamespace(last_error=trouble, began=10_000)
     assert commits.is_stuck(500) is is_stuck
 
 

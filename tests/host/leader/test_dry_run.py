@@ -24,13 +24,13 @@ def test_what_is_tried_out_shows_the_object_as_it_would_be_and_leaves_no_trace()
     async def story(world: World) -> None:
         store = MemoryStore()
         server = await world.server(store).start().leads()
-        before, batches = server.state.facts, len(await batches_in(store))
+        before, batches = server.state.info, len(await batches_in(store))
         envelope = an_envelope(server, "a")
         tried = server.ledger.dry_run(envelope)
         assert isinstance(tried.answers[0], Committed)
         assert tried.state.overrides[tried.answers[0].revision].reason == "a"
-        assert tried.state.facts.seq == before.seq + 1
-        assert server.state.facts == before
+        assert tried.state.info.seq == before.seq + 1
+        assert server.state.info == before
         assert server.state.overrides.is_empty()
         await server.clock.sleep(1_000)
         assert len(await batches_in(store)) == batches
@@ -88,7 +88,7 @@ def test_a_fault_of_ours_is_told_and_stops_nobody(monkeypatch: pytest.MonkeyPatc
 
         envelope = an_envelope(server, "a")
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.host.leader.dry_run.BatchDraft.consider", overlay)
+            patched.setattr("holdfast.host.leader.dry_run.BatchDraft.add", overlay)
             with pytest.raises(Failed, match="judging OpenOverride failed"):
                 server.ledger.dry_run(envelope)
         assert server.ledger.metrics.counted("trials_failed", command="OpenOverride") == 1

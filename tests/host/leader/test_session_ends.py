@@ -30,7 +30,7 @@ async def is_renewed_again(answer: Any, *, shed: bool = False) -> bool:
     leader: Any = Leader.__new__(Leader)
     leader._loop = asyncio.get_running_loop()
     leader.term = SimpleNamespace(
-        now=lambda: 0, lanes=SimpleNamespace(add=add), sessions=SimpleNamespace(not_ended=again.append)
+        now=lambda: 0, lanes=SimpleNamespace(add=add), sessions=SimpleNamespace(end_failed=again.append)
     )
     leader._end(7)
     for one in waits:

@@ -25,8 +25,8 @@ def test_a_server_on_an_empty_store_starts_the_log_and_leads() -> None:
     async def story(world: World) -> None:
         store = MemoryStore()
         server = await world.server(store).start().leads()
-        assert server.state.facts.log_id == "log-eu"
-        assert server.state.facts.term == 1
+        assert server.state.info.log_id == "log-eu"
+        assert server.state.info.term == 1
         assert isinstance(await server.override("a"), Committed)
         assert len(await keys_in(store)) == 1
 
@@ -42,7 +42,7 @@ def test_what_was_acknowledged_is_there_after_a_restart_and_a_repeat_is_answered
         command_time = sent
         await first.stop()
         second = await world.server(store, "s2").start().leads()
-        assert second.state.facts.term == 2
+        assert second.state.info.term == 2
         from tests.support.hosts.ledger_world import an_override
         from tests.support.ledgers.region import ROOT
 
@@ -61,13 +61,13 @@ def test_a_second_server_follows_and_refuses_commands() -> None:
         follower = world.server(store, "s2").start()
         await until(lambda: follower.ledger.role is Role.FOLLOWING, follower.clock)
         await leader.override("a")
-        await until(lambda: follower.state.facts.seq == leader.state.facts.seq, follower.clock)
+        await until(lambda: follower.state.info.seq == leader.state.info.seq, follower.clock)
         with pytest.raises(NotLeading):
             await follower.override("b")
         await follower.clock.sleep(600_000)
         assert leader.ledger.role is Role.LEADING
         assert follower.ledger.role is Role.FOLLOWING
-        assert len(await batches_in(store)) == leader.state.facts.seq
+        assert len(await batches_in(store)) == leader.state.info.seq
 
     in_world(story)
 
@@ -114,7 +114,7 @@ def test_a_leader_that_began_before_the_snapshot_is_known_as_long_as_the_log_rea
         first = await world.server(store, "s0").start().leads()
         await first.override("a")
         await first.stop()
-        leader = await world.server(store, keeping=SnapshotPolicy(log_bytes=1, log_batches=20)).start().leads()
+        leader = await world.server(store, policy=SnapshotPolicy(log_bytes=1, log_batches=20)).start().leads()
         for number in range(60):
             await leader.override(f"k{number}")
             await leader.clock.sleep(500)
@@ -131,7 +131,7 @@ def test_a_leader_that_the_log_does_not_name_any_more_is_unknown() -> None:
     async def story(world: World) -> None:
         store = MemoryStore()
         keeping = SnapshotPolicy(log_bytes=1, log_batches=20, retention_ms=0)
-        leader = await world.server(store, keeping=keeping).start().leads()
+        leader = await world.server(store, policy=keeping).start().leads()
         for number in range(120):
             await leader.override(f"k{number}")
             await leader.clock.sleep(500)
@@ -158,12 +158,12 @@ def test_a_batch_is_closed_when_judging_has_taken_long_enough_however_many_wait(
             spent[0] += takes_ms
             return consider(draft, envelope, at)
 
-        monkeypatch.setattr(BatchDraft, "consider", slow)
+        monkeypatch.setattr(BatchDraft, "add", slow)
         monkeypatch.setattr(server.clock, "boot", lambda: boot() + spent[0])
-        before = server.state.facts.seq
+        before = server.state.info.seq
         answers = await asyncio.gather(*(server.override(f"{number}") for number in range(30)))
         assert all(isinstance(answer, Committed) for answer in answers)
-        assert server.state.facts.seq == before + 30 // at_once
+        assert server.state.info.seq == before + 30 // at_once
 
     in_world(story)
 
@@ -185,9 +185,9 @@ def test_what_fits_into_a_batch_is_in_one_and_its_append_is_timed() -> None:
         store = FaultyStore(MemoryStore())
         server = await world.server(store).start().leads()
         store.append_ms = 300
-        before = server.state.facts.seq
+        before = server.state.info.seq
         await asyncio.gather(*(server.override(f"{number}", evidence=b"e" * 2_000) for number in range(100)))
-        assert server.state.facts.seq == before + 1
+        assert server.state.info.seq == before + 1
         assert len((await batches_in(store.inner))[-1].records) == 100
         assert server.ledger.metrics.timings["commit_ms", ()].longest == 300
 
@@ -221,7 +221,7 @@ def test_whoever_watches_from_a_place_that_this_server_has_not_reached_waits_for
         leader = await world.server(store).start().leads()
         way = FaultyStore(store)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         way.refuse("read")
         await leader.override("a")
         token = (await leader.ledger.read()).token
@@ -229,7 +229,7 @@ def test_whoever_watches_from_a_place_that_this_server_has_not_reached_waits_for
             await follower.ledger.watch(EVERYTHING, token, timeout_ms=300)
         way.refuse()
         watching = await follower.ledger.watch(EVERYTHING, token)
-        assert follower.state.facts.seq == token.seq
+        assert follower.state.info.seq == token.seq
         await follower.clock.sleep(1_000)
         assert follower.ledger.metrics.gauged("follower_behind") == 0
         watching.close()

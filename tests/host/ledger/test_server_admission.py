@@ -135,14 +135,14 @@ def test_below_level_2_nothing_is_announced_or_written_and_above_it_at_once() ->
     async def story(world: World) -> None:
         store = MemoryStore()
         old = await world.server(store, level=1).start().leads()
-        assert old.state.facts.level == 1
+        assert old.state.info.level == 1
         await old.stop()
         server, token = with_servers(world.server(store))
         await server.start().leads()
         running = asyncio.create_task(token.run())
         await store.announce("early", announcement(a_token(server)))
         await server.clock.sleep(10 * POLL_MS)
-        assert server.state.facts.level == 1
+        assert server.state.info.level == 1
         assert await written(store) == []
         assert token.current() is None
         await server.accept("ledger", RaiseLevel(2))
@@ -199,7 +199,7 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
 
     async def story(world: World) -> None:
         state, store, clock = REGION.empty(), MemoryStore(), world.clock()
-        state.facts = replace(state.facts, log_id="log-eu", ledger="region/eu", level=LEVEL)
+        state.info = replace(state.info, log_id="log-eu", ledger="region/eu", level=LEVEL)
         since: dict[str, int] = {}
 
         def take() -> None:
@@ -210,9 +210,14 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
                 since[token.name] = clock.wall()
                 store._announced.put(name, b"")
 
-        durable, meters = SimpleNamespace(state=state), Metrics()
+        durable, metrics = SimpleNamespace(state=state), Metrics()
         ledger: Any = SimpleNamespace(
-            role=Role.FOLLOWING, durable=durable, store=store, clock=clock, meters=meters, identity=ServerIdentity("s1")
+            role=Role.FOLLOWING,
+            durable=durable,
+            store=store,
+            clock=clock,
+            metrics=metrics,
+            identity=ServerIdentity("s1"),
         )
         token = ServerTokenKeeper(ledger, TokenFile(), token_source(Random(1)), take)
         running = asyncio.create_task(token.run())
@@ -228,7 +233,7 @@ def test_for_weeks_what_is_shown_is_good_and_has_been_known_to_all_for_a_quarter
             assert clock.wall() - since[name] >= LIFE_MS // 4 - HOUR or len(since) == 1
             shown += [name] if name not in shown else []
         assert len(shown) >= 5
-        assert meters.counted("server_tokens_minted") <= len(shown) + 1
+        assert metrics.counted("server_tokens_minted") <= len(shown) + 1
         assert not running.done()
         running.cancel()
 

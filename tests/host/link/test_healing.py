@@ -83,7 +83,7 @@ class Play:
 
     def _start_platform(self) -> None:
         self._named += 1
-        self.platforms.append(self.world.platform(f"p{len(self.platforms)}", keeping=KEEPING))
+        self.platforms.append(self.world.platform(f"p{len(self.platforms)}", policy=KEEPING))
 
     def _start_region(self) -> None:
         self._named += 1
@@ -175,7 +175,7 @@ class Play:
         await server.stop()
         place = servers.index(server)
         if isinstance(server, PlatformServer):
-            servers[place] = self.world.platform(server.name, keeping=KEEPING)
+            servers[place] = self.world.platform(server.name, policy=KEEPING)
         else:
             servers[place] = self.world.region(server.name, ("p0", "p1"))
             servers[place].line.is_cut = server.line.is_cut
@@ -191,7 +191,7 @@ class Play:
         platform, region = await self.leader(), await self.region()
         assert differences(platform.state, region.state) == []
         assert check(region.state, REGION.invariants) == []
-        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, self.world.clock)
+        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.region.cursor, self.world.clock)
 
 
 def _breaking_after(messages: int) -> Callable[[bytes], list[bytes]]:

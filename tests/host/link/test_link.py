@@ -83,13 +83,13 @@ def test_a_token_revoked_at_the_platform_is_revoked_in_the_region() -> None:
 def test_what_came_and_what_went_is_counted() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        meters, ends = region.ledger.metrics, world.clock.wall() + 3_600_000
+        metrics, ends = region.ledger.metrics, world.clock.wall() + 3_600_000
         counted = []
         uid = await platform.accept("person/root", OpenOverride(OverrideAction.PAUSE_AUTOSCALER, "eu", "", "a", ends))
         for _ in range(2):
-            before = meters.counted("link_objects")
+            before = metrics.counted("link_objects")
             await world.same(platform, region)
-            counted.append(meters.counted("link_objects") - before)
+            counted.append(metrics.counted("link_objects") - before)
             if uid in platform.state.overrides:
                 await platform.accept("person/root", EndOverride(uid, "it is over"))
         assert counted == [1, 1]
@@ -117,7 +117,7 @@ def test_the_platform_hears_how_far_the_region_is() -> None:
 
         def is_acknowledged() -> bool:
             status = platform.state.regions["eu"].status
-            return status.cursor == region.state.place.cursor and seq_of(status.position) == region.state.facts.seq
+            return status.cursor == region.state.region.cursor and seq_of(status.position) == region.state.info.seq
 
         await until(is_acknowledged, world.clock, 1_000)
 
@@ -128,9 +128,9 @@ def test_a_link_with_nothing_to_ship_falls_silent_in_both_logs() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
         await world.clock.sleep(10_000)
-        before = platform.state.facts.seq, region.state.facts.seq
+        before = platform.state.info.seq, region.state.info.seq
         await world.clock.sleep(60_000)
-        assert (platform.state.facts.seq, region.state.facts.seq) == before
+        assert (platform.state.info.seq, region.state.info.seq) == before
         assert (region.link.age_ms() or 0) <= 1_000
         assert region.link.degraded_reason() == ""
 
@@ -251,11 +251,11 @@ def test_behind_a_trimmed_log_a_full_list_is_shipped_and_what_is_gone_disappears
 def test_a_cursor_is_moved_on_while_nothing_is_shipped_so_that_trimming_costs_no_list() -> None:
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        before = region.state.place.cursor
+        before = region.state.region.cursor
         for number in range(1_100):
             await platform.put(a_region("us", str(number)))  # another region's business
         await world.clock.sleep(1_000)
-        assert seq_of(region.state.place.cursor) > seq_of(before) + 1_000
+        assert seq_of(region.state.region.cursor) > seq_of(before) + 1_000
         assert steps(region, "list") == 1
 
     linked(story)
@@ -273,7 +273,7 @@ def test_a_platform_that_is_started_again_ships_on_from_the_cursor() -> None:
         await put_people(platform, "after")
         await world.same(platform, region)
         assert steps(region, "list") == 1
-        assert region.state.place.platform_term == platform.state.facts.term
+        assert region.state.region.platform_term == platform.state.info.term
 
     linked(story)
 
@@ -287,9 +287,9 @@ def test_another_log_of_the_platform_is_taken_by_a_full_list() -> None:
         other = await world.a_platform(log_id="log-restored", store=MemoryStore("restored"))
         await put_people(other, "new")
         await world.same(other, region)
-        assert region.state.place.platform_log == "log-restored"
+        assert region.state.region.platform_log == "log-restored"
         assert "person/old1" not in region.state.principals
-        await until(lambda: other.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
+        await until(lambda: other.state.regions["eu"].status.cursor == region.state.region.cursor, world.clock)
 
     linked(story)
 
@@ -324,7 +324,7 @@ def test_the_next_leader_of_a_region_is_told_leases_again_at_once_and_stops_noth
         await act.open(uid, 0)
         await act.place(uid, node, 0)
         await act.serve(db, 0)
-        await until(lambda: second.state.facts.seq == act.region.state.facts.seq, world.clock)
+        await until(lambda: second.state.info.seq == act.region.state.info.seq, world.clock)
         until_then = act.region.state.assignments[uid].right_until
         await act.region.stop()
         await second.leads()
@@ -332,14 +332,12 @@ def test_the_next_leader_of_a_region_is_told_leases_again_at_once_and_stops_noth
         def told() -> Assignment:
             return second.state.assignments[uid]
 
-        await until(lambda: told().right_term == second.state.facts.term, world.clock, DEFAULTS.session_lease // 2)
+        await until(lambda: told().right_term == second.state.info.term, world.clock, DEFAULTS.session_lease // 2)
         assert abs(told().right_until - until_then) < 1_000
-        assert RightsReconciler().reconcile(second.state, uid, second.state.facts.at).commands == ()
+        assert RightsReconciler().reconcile(second.state, uid, second.state.info.at).commands == ()
         await world.clock.sleep(DEFAULTS.session_lease)
         assert (
-            RightsReconciler()
-            .reconcile(second.state, uid, second.state.facts.term_at + DEFAULTS.session_lease)
-            .commands
+            RightsReconciler().reconcile(second.state, uid, second.state.info.term_at + DEFAULTS.session_lease).commands
             == ()
         )
         assert steps(second, "list") == 1
@@ -439,7 +437,7 @@ def test_commands_whose_answers_are_lost_count_once() -> None:
         region.line.loses_answers = False
 
         def is_acknowledged() -> bool:
-            return platform.state.regions["eu"].status.cursor == region.state.place.cursor
+            return platform.state.regions["eu"].status.cursor == region.state.region.cursor
 
         await until(is_acknowledged, world.clock)
         await world.clock.sleep(1_000)
@@ -471,12 +469,12 @@ def test_a_region_that_is_declared_lost_and_heard_all_the_time_comes_back_though
             LeaderControllers(platform.ledger, [RegionHealthReconciler()]).run(platform.ledger.leader)
         )
         await world.clock.sleep(60_000)
-        before = region.state.facts.seq
+        before = region.state.info.seq
         await platform.accept("person/root", p.DeclareLost("eu", "taken for another one"))
         await until(lambda: platform.state.regions["eu"].status.health is RegionHealth.HEALTHY, world.clock, 30_000)
-        written = platform.state.facts.seq
+        written = platform.state.info.seq
         await world.clock.sleep(60_000)
-        assert (platform.state.facts.seq, region.state.facts.seq) == (written, before)
+        assert (platform.state.info.seq, region.state.info.seq) == (written, before)
         health.cancel()
 
     linked(story)
@@ -521,7 +519,7 @@ def test_between_clocks_an_hour_apart_the_region_joins_and_what_ends_there_ends_
         )
         await until(lambda: uid in region.state.platform_overrides, world.clock, 20_000)
         assert region.state.platform_overrides[uid].ends == ends + 3_600_000
-        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
+        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.region.cursor, world.clock)
 
     linked(story)
 
@@ -632,8 +630,8 @@ def test_a_region_is_told_the_platforms_grace_when_it_joins_and_when_that_change
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
         await world.same(platform, region)
-        assert region.state.place.grace == DEFAULTS.grace
+        assert region.state.region.grace == DEFAULTS.grace
         await platform.accept(ROOT, Configure(replace(DEFAULTS, grace=DEFAULTS.grace - 1_000)))
-        await until(lambda: region.state.place.grace == DEFAULTS.grace - 1_000, world.clock)
+        await until(lambda: region.state.region.grace == DEFAULTS.grace - 1_000, world.clock)
 
     linked(story)

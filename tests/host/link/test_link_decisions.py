@@ -62,7 +62,7 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
 
     monkeypatch.setattr(stand_down, "_submit", submit)
     empty = SimpleNamespace(assignments=SimpleNamespace(is_empty=lambda: True))
-    term = SimpleNamespace(clock=SimpleNamespace(sleep=sleep), meters=Quiet(), durable=SimpleNamespace(state=empty))
+    term = SimpleNamespace(clock=SimpleNamespace(sleep=sleep), metrics=Quiet(), durable=SimpleNamespace(state=empty))
     leader: Any = SimpleNamespace(term=term)
     asyncio.run(stand_down.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
     assert done == ["sent", "paused", "sent", "sent", "sent", "paused", "sent"]
@@ -70,7 +70,7 @@ def test_whoever_stands_down_pauses_after_a_failure_and_not_after_a_part_that_wa
 
 def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Refused(Code.ALREADY, "", {})
-    answers, meters, left = iter([refused, None, refused, *["landed"] * 4]), Metrics(), [1, 2, 3]
+    answers, metrics, left = iter([refused, None, refused, *["landed"] * 4]), Metrics(), [1, 2, 3]
 
     async def submit(_leader: Any, command: Any, _journal: Any) -> Any:
         answer = next(answers)
@@ -85,10 +85,10 @@ def test_whoever_stands_down_counts_the_assignments_that_were_really_forgotten(m
     assignments = SimpleNamespace(is_empty=lambda: not left, values=lambda: [SimpleNamespace(uid=uid) for uid in left])
     durable = SimpleNamespace(state=SimpleNamespace(assignments=assignments))
     leader: Any = SimpleNamespace(
-        term=SimpleNamespace(clock=SimpleNamespace(sleep=sleep), meters=meters, durable=durable)
+        term=SimpleNamespace(clock=SimpleNamespace(sleep=sleep), metrics=metrics, durable=durable)
     )
     asyncio.run(stand_down.stand_down(leader, "retired", Quiet()))  # type: ignore[arg-type]
-    assert meters.counted("link_forgotten") == 3
+    assert metrics.counted("link_forgotten") == 3
 
 
 # Trouble
@@ -107,9 +107,9 @@ def test_a_link_tells_what_keeps_it_from_hearing_and_else_what_keeps_it_from_spe
     outlook: str, speaker: str | None, told: str
 ) -> None:
     link: Any = Link.__new__(Link)
-    link._outlook = SimpleNamespace(trouble=outlook)
-    link._speaker = None if speaker is None else SimpleNamespace(trouble=speaker)
-    assert link.trouble() == told
+    link._outlook = SimpleNamespace(last_error=outlook)
+    link._speaker = None if speaker is None else SimpleNamespace(last_error=speaker)
+    assert link.degraded_reason() == told
 
 
 # Words
@@ -117,7 +117,7 @@ def test_a_link_tells_what_keeps_it_from_hearing_and_else_what_keeps_it_from_spe
 
 def saying(answer: CommandReply, forgotten: list[int]) -> Any:
     found: Any = ReportSender.__new__(ReportSender)
-    found._meters = found._journal = Quiet()
+    found._metrics = found._logger = Quiet()
 
     async def send_many(commands: list[Any]) -> list[CommandReply]:
         return [answer] * len(commands)
@@ -144,7 +144,7 @@ def test_only_an_assignment_that_the_platform_does_not_know_is_forgotten_here(
     command: Any, code: Code, forgotten: list[int]
 ) -> None:
     found: list[int] = []
-    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, code), found).say([ReportCommand(command)], {}))
+    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, code), found).submit([ReportCommand(command)], {}))
     assert found == forgotten
 
 
@@ -156,27 +156,27 @@ def test_an_offer_that_came_too_early_is_made_again_when_it_may_be_for_all_that_
     word = ReportCommand(p.OfferBack(7, 2), ((first, 300), (second, 900)))
     told: dict[Any, Any] = {}
     answer = CommandReply(CommandOutcome.REFUSED, Code.TOO_EARLY, facts={"until": until} if until else {})
-    assert asyncio.run(saying(answer, []).say([word], told))
+    assert asyncio.run(saying(answer, []).submit([word], told))
     assert told == {first: later, second: later, OFFERS: later}
 
 
 def test_an_offer_that_is_refused_for_good_keeps_no_other_offer_waiting() -> None:
     told: dict[Any, Any] = {}
     word = ReportCommand(p.OfferBack(7, 2), ((("offer", 1), 300),))
-    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, Code.NOT_FOUND), []).say([word], told))
+    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, Code.NOT_FOUND), []).submit([word], told))
     early: dict[Any, Any] = {}
     acknowledged = ReportCommand(p.AcknowledgeGrant("quota/acme", 1, ZERO), ((("grant", "quota/acme"), 1),))
-    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, Code.TOO_EARLY), []).say([acknowledged], early))
+    assert asyncio.run(saying(CommandReply(CommandOutcome.REFUSED, Code.TOO_EARLY), []).submit([acknowledged], early))
     assert (told, early) == ({("offer", 1): 300}, {("grant", "quota/acme"): 1})
 
 
 def test_what_has_landed_is_counted_and_a_summary_only_where_there_is_one() -> None:
-    found, meters = saying(CommandReply(CommandOutcome.LANDED), []), Metrics()
-    found._meters = meters
+    found, metrics = saying(CommandReply(CommandOutcome.LANDED), []), Metrics()
+    found._metrics = metrics
     seen = (WorkloadReport(1, 1, ()), WorkloadReport(2, 1, ()))
     words = [ReportCommand(p.Report("eu", 1, seen)), *[ReportCommand(p.Report("eu", 1, seen[:1], RegionSummary()))] * 2]
-    assert asyncio.run(found.say(words, {}))
-    assert [meters.counted(f"link_{name}") for name in ("reports", "reported", "summaries")] == [3, 4, 2]
+    assert asyncio.run(found.submit(words, {}))
+    assert [metrics.counted(f"link_{name}") for name in ("reports", "reported", "summaries")] == [3, 4, 2]
 
 
 # Looking at everything
@@ -262,8 +262,8 @@ def test_what_waits_for_room_is_offered_back_from_the_end_of_its_patience_on(wai
     work = bench.a_workload(count=2)
     template, since = work.shares[0].template, bench.at
     reason = PendingReason("capacity", 2, "no node has 1 cpu")
-    bench.accept(SCHEDULER, c.ReportPending(work.uid, template, bench.state.facts.seq << 20, (reason,)))
-    now = since + bench.state.facts.settings.overflow_after + waited
+    bench.accept(SCHEDULER, c.ReportPending(work.uid, template, bench.state.info.seq << 20, (reason,)))
+    now = since + bench.state.info.settings.overflow_after + waited
     word = reports.offered_back(bench.state, work.uid, now, {})
     assert (word is not None) is is_offered
     assert word is None or word.command == p.OfferBack(work.uid, 2, "capacity no node has 1 cpu")
@@ -286,8 +286,8 @@ def test_identities_are_given_back_once_for_each_list_that_asks_for_them() -> No
 def test_streams_that_are_open_are_counted() -> None:
     found: Any = _Stream.__new__(_Stream)
     gauges = {"shipping_streams": 0}
-    meters = SimpleNamespace(gauge=gauges.__setitem__, gauged=gauges.__getitem__)
-    found._ledger = SimpleNamespace(meters=meters)
+    metrics = SimpleNamespace(gauge=gauges.__setitem__, gauged=gauges.__getitem__)
+    found._ledger = SimpleNamespace(metrics=metrics)
     counted = []
     for by in (1, 1, -1):
         found._count_streams(by)
@@ -316,9 +316,9 @@ def waiting_in_two_requests(bench: RegionBench) -> tuple[int, int]:
         bench.accept(REPLICA, c.OpenSlots(work.uid, share.template, tuple(range(ordinal, ordinal + share.count))))
         ordinal += share.count
         reason = PendingReason("capacity", share.count, f"reason {number}")
-        bench.accept(SCHEDULER, c.ReportPending(work.uid, share.template, bench.state.facts.seq << 20, (reason,)))
+        bench.accept(SCHEDULER, c.ReportPending(work.uid, share.template, bench.state.info.seq << 20, (reason,)))
         bench.at += 1_000
-    return work.uid, bench.at + bench.state.facts.settings.overflow_after
+    return work.uid, bench.at + bench.state.info.settings.overflow_after
 
 
 def test_what_is_offered_back_is_told_with_the_reason_that_has_been_there_longest() -> None:
@@ -369,8 +369,8 @@ def a_link(slept: list[int]) -> Any:
     async def leads(*_: Any) -> None: ...
 
     link._clock, link._must_lead = SimpleNamespace(sleep=sleep), leads
-    link._ledger, link._journal = SimpleNamespace(meters=Quiet()), Quiet()
-    link._outlook, link._own = SimpleNamespace(trouble=""), []
+    link._ledger, link._logger = SimpleNamespace(metrics=Quiet()), Quiet()
+    link._outlook, link._own = SimpleNamespace(last_error=""), []
     return link
 
 
@@ -402,7 +402,7 @@ def test_a_region_has_joined_when_that_landed_or_was_done_already(answers: list[
 
 def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is() -> None:
     paused: list[int] = []
-    settings = RegionBench().state.facts.settings
+    settings = RegionBench().state.info.settings
     heard = iter([None, None, None, SimpleNamespace(worth_ms=4_000), None, SessionLost("in a test")])
 
     async def renew() -> Any:
@@ -414,8 +414,8 @@ def test_heartbeats_that_nobody_hears_are_repeated_ever_more_slowly_until_one_is
     async def pause(attempt: int) -> None:
         paused.append(attempt)
 
-    speaker = SimpleNamespace(renew=renew, pause=pause, offset=SimpleNamespace(most=0), times=agent_times(settings))
-    state = SimpleNamespace(facts=SimpleNamespace(settings=settings))
+    speaker = SimpleNamespace(renew=renew, back_off=pause, offset=SimpleNamespace(high=0), times=agent_times(settings))
+    state = SimpleNamespace(info=SimpleNamespace(settings=settings))
     leader = SimpleNamespace(term=SimpleNamespace(durable=SimpleNamespace(state=state)))
     slept: list[int] = []
     with pytest.raises(SessionLost):

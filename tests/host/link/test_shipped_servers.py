@@ -24,7 +24,7 @@ async def admit(server: PlatformServer | RegionServer, name: str, principal: str
 
 def judged(region: RegionServer, name: str) -> Caller | Problem:
     """As whom the region answers a request that a server with this token sends for an operator."""
-    there = RequestTarget(ADDRESS, region.state.facts.ledger)
+    there = RequestTarget(ADDRESS, region.state.info.ledger)
     request = signed_request(Request("GET", "/v1/whoami"), there, ROOT, SigningToken(name, SECRET), region.clock.wall())
     return Authenticator(region.clock, (ADDRESS,)).of(region.state, request)
 

@@ -45,10 +45,10 @@ async def acknowledged(world: LinkWorld) -> tuple[PlatformServer, RegionServer, 
         await world.same(platform, region)
 
     def is_known() -> bool:
-        return seq_of(platform.state.regions["eu"].status.position) == region.state.facts.seq
+        return seq_of(platform.state.regions["eu"].status.position) == region.state.info.seq
 
     await until(is_known, world.clock)
-    return platform, region, region.state.facts.seq
+    return platform, region, region.state.info.seq
 
 
 async def write(region: RegionServer, batches: int) -> None:
@@ -73,12 +73,12 @@ def said_by(region: RegionServer) -> set[str]:
 async def is_left_alone(world: LinkWorld, platform: PlatformServer, region: RegionServer) -> None:
     """Nothing is taken from the platform, and nothing told, though it is tried again and again."""
     before = platform.state.regions["eu"].status
-    cursor = region.state.place.cursor
+    cursor = region.state.region.cursor
     await platform.put(a_principal("person/late"))
     await world.clock.sleep(4 * REJECTED_RETRY_MS)
     after = platform.state.regions["eu"].status
     assert (after.position, after.digest, after.cursor) == (before.position, before.digest, before.cursor)
-    assert region.state.place.cursor == cursor
+    assert region.state.region.cursor == cursor
     assert "person/late" not in region.state.principals
     assert said_by(region) == {"OpenSession", "JoinRegion"}
     assert 3 <= region.ledger.metrics.counted("link_went_back") <= 6
@@ -115,7 +115,7 @@ def test_a_region_that_lost_its_end_and_wrote_another_is_recognised_by_the_diges
         region.line.is_cut = True
         await region.leads()
         await write(region, written)
-        assert region.state.facts.seq == last - lost + 1 + written >= last
+        assert region.state.info.seq == last - lost + 1 + written >= last
         region.line.is_cut = False
         await until(lambda: region.ledger.metrics.counted("link_went_back") == 1, world.clock)
         assert f"it acknowledged batch {last} (" in region.link.degraded_reason()
@@ -137,7 +137,7 @@ def test_a_region_whose_true_store_is_put_back_goes_on() -> None:
         await region.leads()
         await world.same(platform, region)
         assert region.ledger.metrics.counted("link_went_back") == 0
-        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
+        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.region.cursor, world.clock)
         assert region.link.degraded_reason() == ""
 
     linked(story)
@@ -186,8 +186,8 @@ def test_a_region_in_whose_name_somebody_else_spoke_goes_on_once_a_person_believ
 
         await until(is_known, world.clock)
         status = platform.state.regions["eu"].status
-        assert seq_of(status.position) <= region.state.facts.seq
-        assert seq_of(platform.state.summaries["eu"].position) <= region.state.facts.seq, "its own word is heard again"
+        assert seq_of(status.position) <= region.state.info.seq
+        assert seq_of(platform.state.summaries["eu"].position) <= region.state.info.seq, "its own word is heard again"
         assert region.ledger.metrics.counted("link_spoken_for") == 1
         assert region.link.degraded_reason() == ""
 
@@ -211,7 +211,7 @@ def test_a_batch_that_was_trimmed_cannot_be_compared_and_counts_as_the_same(
         region.line.is_cut, region.line.fate = True, knowing(last)
         await write(region, 5)
         if is_trimmed:
-            await world.region_store.trim("log-eu", region.state.facts.seq)
+            await world.region_store.trim("log-eu", region.state.info.seq)
         await platform.put(a_principal("person/late"))
         await world.clock.sleep(5_000)
         region.line.is_cut = False
@@ -248,7 +248,7 @@ def test_a_deposed_leader_of_a_region_does_not_take_its_successors_log_for_what_
         region = world.region("r1", store=way)
         await region.leads()
         await world.same(platform, region)
-        region.line.is_cut, region.line.fate = True, knowing(region.state.facts.seq + 9)
+        region.line.is_cut, region.line.fate = True, knowing(region.state.info.seq + 9)
         await world.clock.sleep(1_000)
         way.cut()
         region.line.is_cut = False
@@ -267,15 +267,15 @@ def test_a_platform_that_lost_its_last_batches_stops_and_the_region_goes_on(batc
         platform, region, _ = await acknowledged(world)
         await platform.put(a_principal("person/last"))
         await world.same(platform, region)
-        cursor = region.state.place.cursor
+        cursor = region.state.region.cursor
         await platform.stop()
         short = world.platform(store=await as_it_was(world.platform_store, seq_of(cursor) - batches))
         error = await short.failure()
         assert isinstance(error, StoreWentBackwards)
         assert f"log-platform:1:{seq_of(cursor)}" in str(error)
-        assert f"log-platform:2:{short.state.facts.seq}:" in str(error)
+        assert f"log-platform:2:{short.state.info.seq}:" in str(error)
         assert "hint:" in str(error)
-        assert region.state.place.cursor == cursor
+        assert region.state.region.cursor == cursor
         assert "person/last" in region.state.principals
         assert region.ledger.role is Role.LEADING
         await short.stop()
@@ -295,7 +295,7 @@ def test_a_region_that_was_started_anew_still_shows_that_its_platform_lost_its_e
         platform, region, _ = await acknowledged(world)
         await region.stop()
         await platform.stop()
-        short = world.platform(store=await as_it_was(world.platform_store, seq_of(region.state.place.cursor) - 2))
+        short = world.platform(store=await as_it_was(world.platform_store, seq_of(region.state.region.cursor) - 2))
         await short.leads()
         world.region("r2")
         assert isinstance(await short.failure(), StoreWentBackwards)
@@ -308,7 +308,7 @@ def test_a_platform_goes_on_without_a_region_that_cannot_prove_what_it_says() ->
 
     async def story(world: LinkWorld) -> None:
         platform, region = await world.both()
-        cursor = region.state.place.cursor
+        cursor = region.state.region.cursor
         await platform.stop()
         short = world.platform(store=await as_it_was(world.platform_store, seq_of(cursor) - 1))
         await until(lambda: short.ledger.metrics.counted("shipping_unproven") >= 3, world.clock, 60_000)
@@ -317,7 +317,7 @@ def test_a_platform_goes_on_without_a_region_that_cannot_prove_what_it_says() ->
         assert "region eu asks for what follows log-platform:1:" in short.evidence.warnings(short.state)[0]
         assert "no server of it has signed" in region.link.degraded_reason()
         assert region.ledger.role is Role.LEADING
-        assert region.state.place.cursor == cursor
+        assert region.state.region.cursor == cursor
 
     linked(story)
 
@@ -331,7 +331,7 @@ def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_t
         session = one.state.session_of["region/eu"]
         await one.ledger.submit(Envelope("region/eu", p.JoinRegion("eu", "log-eu"), one.clock.wall(), session, 1))
         two = world.platform("p2")
-        await two.ledger.durable.wait_for(one.state.facts.seq, 5_000)
+        await two.ledger.durable.wait_for(one.state.info.seq, 5_000)
         way.cut()
         await two.leads()
         await two.put(a_principal("person/new"))
@@ -339,7 +339,7 @@ def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_t
         one.ledger.leader.term.must_be_proven()  # by its last proof; it has not heard of the other yet
         if is_reached:
             way.heal()
-        facts = two.state.facts
+        facts = two.state.info
         fields = {
             "log": facts.log_id,
             "term": facts.term,
@@ -351,7 +351,7 @@ def test_a_deposed_leader_of_the_platform_with_a_shorter_log_does_not_stop_for_t
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) in ((503, "not-leading"), (503, "not-proven"))
         way.heal()
-        await until(lambda: one.state.facts.seq == two.state.facts.seq, world.clock)
+        await until(lambda: one.state.info.seq == two.state.info.seq, world.clock)
         assert one.ledger.role is Role.FOLLOWING
 
     linked(story)

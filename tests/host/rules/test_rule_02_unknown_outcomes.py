@@ -57,7 +57,7 @@ def test_until_it_is_settled_the_same_bytes_are_tried_and_nobody_gets_or_sees_an
         session = await server.open_session("agent/n1")
         renewed = server.ledger.renew("agent/n1", session)
         ends = server.clock.boot() + renewed.worth  # type: ignore[union-attr]
-        seq, sent = server.state.facts.seq, server.clock.wall()
+        seq, sent = server.state.info.seq, server.clock.wall()
         store.refuse("append")
         before = len(store.tried)
         waiting = [ask(server, key, sent) for key in "ab"]
@@ -110,7 +110,7 @@ def test_giving_up_means_stepping_down_and_the_outcome_is_called_unknown() -> No
             await second
         with pytest.raises(Unavailable):
             await server.override("c")
-        assert server.state.facts.seq == 1
+        assert server.state.info.seq == 1
 
     in_world(story)
 
@@ -131,7 +131,7 @@ def test_a_retry_with_the_same_key_to_the_next_leader_is_executed_once(landed: b
         await second.clock.sleep(5_000)
         assert isinstance(await ask(second, "a", sent), Repeated)
         assert len(await keys_in(store.inner)) == 1
-        assert first.state.facts == second.state.facts
+        assert first.state.info == second.state.info
 
     in_world(story)
 
@@ -149,9 +149,9 @@ def test_an_append_that_lands_long_after_it_was_given_up_is_never_applied_beside
         await ask(second, "a", sent)
         await second.clock.sleep(60_000)
         store.release()
-        await until(lambda: first.state.facts.seq == second.state.facts.seq, second.clock)
+        await until(lambda: first.state.info.seq == second.state.info.seq, second.clock)
         assert len(await keys_in(store.inner)) == 1
-        assert first.state.facts == second.state.facts
+        assert first.state.info == second.state.info
 
     in_world(story)
 
@@ -167,7 +167,7 @@ def test_nothing_else_is_appended_while_an_append_that_was_given_up_still_hangs(
         assert len(store.tried) == tries
         store.release()
         await until(lambda: server.ledger.leader is not None, server.clock)
-        assert server.state.facts.term == 2
+        assert server.state.info.term == 2
         assert isinstance(await server.override("b"), Committed)
 
     in_world(story)
@@ -185,7 +185,7 @@ def test_a_server_whose_old_append_still_hangs_follows_on_and_does_not_stand() -
         await second.clock.sleep(60_000)
         third = await world.server(store.inner, "s3").start().leads()
         await third.override("b")
-        await until(lambda: first.state.facts.seq == third.state.facts.seq, third.clock)
+        await until(lambda: first.state.info.seq == third.state.info.seq, third.clock)
         store.release()
 
     in_world(story)
@@ -213,7 +213,7 @@ def test_what_landed_and_was_overtaken_is_answered_as_landed_and_the_leader_step
         await Rival(store.inner).stand()
         store.release()
         assert isinstance(await waiting, Committed)
-        await until(lambda: server.state.facts.term == 2, server.clock)
+        await until(lambda: server.state.info.term == 2, server.clock)
         assert server.ledger.leader is None
         assert len(await keys_in(store.inner)) == 1
 
@@ -230,7 +230,7 @@ def test_what_was_lost_to_another_leader_is_answered_as_not_executed_and_leaves_
         store.release()
         with pytest.raises(NotLeading, match="not executed"):
             await waiting
-        await until(lambda: server.state.facts.term == 2, server.clock)
+        await until(lambda: server.state.info.term == 2, server.clock)
         assert len(server.state.overrides) == 0
         assert await keys_in(store.inner) == []
 
@@ -344,7 +344,7 @@ def test_every_error_of_an_append_is_an_unknown_outcome(error: Exception, lands:
         store.breaks = True
         assert isinstance(await server.override("a"), Committed)
         assert len(await keys_in(store)) == 1
-        assert server.state.facts.term == 1
+        assert server.state.info.term == 1
 
     in_world(story)
 

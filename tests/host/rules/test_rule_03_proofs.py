@@ -115,7 +115,7 @@ def test_a_leader_that_cannot_prove_itself_for_a_lease_steps_down_and_can_lead_a
         store.cut(for_ms=30_000)
         await until(lambda: server.ledger.leader is None, server.clock, LEASE + 2 * PROOF + LEASE // 5)
         await until(lambda: server.ledger.leader is not None, server.clock, 60_000)
-        assert server.state.facts.term == 2
+        assert server.state.info.term == 2
 
     in_world(story)
 
@@ -140,7 +140,7 @@ def test_an_append_that_landed_proves_as_much_as_a_touch() -> None:
             await server.override(f"k{number}")
             assert renewal(server, session).worth >= LEASE - PROOF
             await server.clock.sleep(PROOF)
-        assert server.state.facts.term == 1
+        assert server.state.info.term == 1
 
     in_world(story)
 
@@ -317,7 +317,7 @@ def test_an_end_that_is_delayed_in_the_store_while_the_network_heals_is_an_end_o
             assert session not in new.state.sessions
         else:
             assert renewed != []
-        assert old.state.facts == new.state.facts
+        assert old.state.info == new.state.info
 
     in_world(lambda world: story(world, lands=True))
     in_world(lambda world: story(world, lands=False))

@@ -103,11 +103,11 @@ def test_of_two_leaders_at_once_the_deposed_one_steps_down_on_its_next_write_and
         await old.send(ROOT, an_override(sent, "a"), key="a", sent=sent)
         rival = Rival(inner)
         await rival.stand()
-        await rival.write(Envelope(ROOT, an_override(sent, "b"), rival.state.facts.at, key="b"))
+        await rival.write(Envelope(ROOT, an_override(sent, "b"), rival.state.info.at, key="b"))
         assert old.ledger.role is Role.LEADING
         with pytest.raises(NotLeading, match="not executed"):
             await old.send(ROOT, an_override(sent, "b"), key="b", sent=sent)
-        await until(lambda: old.state.facts.seq == rival.state.facts.seq, old.clock, 2 * PROOF)
+        await until(lambda: old.state.info.seq == rival.state.info.seq, old.clock, 2 * PROOF)
         assert len(await keys_in(inner)) == 2
         assert state_digest(old.state) == state_digest(rival.state) == state_digest(await folded(inner))
 
@@ -120,7 +120,7 @@ def test_a_follower_that_is_cut_off_from_the_store_does_not_stand() -> None:
         leader = await world.server(inner, "s1").start().leads()
         way = FaultyStore(inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         for spoil in (way.cut, way.hang):
             spoil()
             await follower.clock.sleep(SILENCE * 4)
@@ -140,7 +140,7 @@ def test_a_follower_that_cannot_read_batches_does_not_stand_and_says_so() -> Non
         leader = await world.server(inner, "s1").start().leads()
         way = FaultyStore(inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         way.refuse("read")
         await leader.override("a")
         await leader.stop()
@@ -160,10 +160,10 @@ def test_a_reading_that_hangs_is_given_up_and_tried_again() -> None:
         leader = await world.server(inner, "s1").start().leads()
         way = Hanging(inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         way.hangs = 1
         await leader.override("a")
-        await until(lambda: follower.state.facts.seq == 2, follower.clock)
+        await until(lambda: follower.state.info.seq == 2, follower.clock)
         assert follower.ledger.degraded_reason() == ""
 
     in_world(story)
@@ -318,7 +318,7 @@ def test_a_server_that_stepped_down_and_follows_another_well_has_no_trouble() ->
         assert first.ledger.degraded_reason() != ""
         way.heal()
         await first.clock.sleep(LEASE)
-        assert first.state.facts == second.state.facts
+        assert first.state.info == second.state.info
         assert first.ledger.degraded_reason() == ""
 
     in_world(story)

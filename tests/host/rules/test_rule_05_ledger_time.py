@@ -43,10 +43,10 @@ def test_after_a_leader_whose_clock_is_an_hour_ahead_time_still_runs_and_nothing
         stamps = []
         for number in range(20):
             answer = await right.accept(
-                ROOT, an_override(right.state.facts.at, "a"), key=f"k{number}", sent=right.clock.wall()
+                ROOT, an_override(right.state.info.at, "a"), key=f"k{number}", sent=right.clock.wall()
             )
             assert answer.revision > 0
-            stamps.append((right.clock.boot(), right.state.facts.at))
+            stamps.append((right.clock.boot(), right.state.info.at))
             await right.clock.sleep(1_000)
         elapsed = stamps[-1][0] - stamps[0][0]
         # Time runs on, at the right pace, an hour ahead: it is worn down and never jumps back.
@@ -61,13 +61,13 @@ def test_after_a_leader_whose_clock_is_an_hour_ahead_time_still_runs_and_nothing
 def test_a_wall_clock_that_is_set_moves_ledger_time_by_nothing_and_observation_begins_anew(by: int) -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        await server.override("a", sent=server.state.facts.at)
-        before, at = server.clock.boot(), server.state.facts.at
+        await server.override("a", sent=server.state.info.at)
+        before, at = server.clock.boot(), server.state.info.at
         server.clock.wrong_by += by
         await server.clock.sleep(10_000)
-        at_the_latest = server.state.facts.at
+        at_the_latest = server.state.info.at
         await server.accept(ROOT, an_override(at_the_latest, "b"), key="b", sent=at_the_latest)
-        moved = server.state.facts.at - at
+        moved = server.state.info.at - at
         elapsed = server.clock.boot() - before
         assert abs(moved - elapsed) <= elapsed * SLEW_PER_MILLION // 1_000_000 + 1
         assert server.ledger.metrics.counted("observation_restarts", why="clock-set") == 1
@@ -83,7 +83,7 @@ def test_a_small_correction_of_the_wall_clock_is_followed_slowly_and_restarts_no
             await server.clock.sleep(10_000)
             await server.override(f"k{number}")
         assert server.ledger.metrics.counted("observation_restarts", why="clock-set") == 0
-        assert 0 < server.state.facts.at - (server.clock.wall() - 5_000) <= 100_000 * SLEW_PER_MILLION // 1_000_000 + 1
+        assert 0 < server.state.info.at - (server.clock.wall() - 5_000) <= 100_000 * SLEW_PER_MILLION // 1_000_000 + 1
 
     in_world(story)
 
@@ -126,7 +126,7 @@ def test_ledger_time_starts_at_the_later_of_the_log_and_the_wall_clock() -> None
         await slow.override("a")
         await slow.stop()
         right = await world.server(store, "right").start().leads()
-        assert abs(right.state.facts.at - right.clock.wall()) <= 1_000
+        assert abs(right.state.info.at - right.clock.wall()) <= 1_000
         stamps = [record.at for batch in await batches_in(store) for record in batch.records]
         assert stamps == sorted(stamps)
 

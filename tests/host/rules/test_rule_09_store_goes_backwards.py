@@ -26,7 +26,7 @@ async def a_log(world: World, batches: int = 12) -> tuple[Server, FaultyStore]:
     server = await world.server(store).start().leads()
     for number in range(batches - 1):
         await server.override(f"k{number}")
-    assert server.state.facts.seq == batches
+    assert server.state.info.seq == batches
     return server, store
 
 
@@ -82,7 +82,7 @@ def test_a_follower_stops_too(how: str) -> None:
         leader, store = await a_log(world)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 12, follower.clock)
+        await until(lambda: follower.state.info.seq == 12, follower.clock)
         await (way.go_back(5) if how == "back" else way.go_beside())
         assert isinstance(await stopped(follower), StoreWentBackwards)
         assert leader.ledger.role is Role.LEADING
@@ -95,12 +95,12 @@ def test_a_follower_that_saw_a_head_it_could_not_read_up_to_notices_that_it_is_g
         leader, store = await a_log(world)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 12, follower.clock)
+        await until(lambda: follower.state.info.seq == 12, follower.clock)
         way.refuse("read")
         for number in range(6):
             await leader.override(f"more{number}")
         await follower.clock.sleep(3 * PROOF)
-        assert follower.state.facts.seq == 12
+        assert follower.state.info.seq == 12
         await way.go_back(5)
         assert isinstance(await stopped(follower), StoreWentBackwards)
 
@@ -126,7 +126,7 @@ def test_a_store_that_was_restored_and_written_to_again_is_told_apart_however_fa
         copy = await restored_and_written_to(store.inner, 7, batches)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 12, follower.clock)
+        await until(lambda: follower.state.info.seq == 12, follower.clock)
         way.inner = store.inner = copy
         for server in (leader, follower):
             error = await stopped(server)
@@ -177,13 +177,13 @@ def test_a_damaged_batch_stops_a_follower_that_reaches_it() -> None:
         leader, store = await a_log(world)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 12, follower.clock)
+        await until(lambda: follower.state.info.seq == 12, follower.clock)
         way.flip_batch(13)
         await leader.override("later")
         error = await stopped(follower)
         assert isinstance(error, Damaged)
         assert "batch 13" in str(error)
-        assert follower.state.facts.seq == 12
+        assert follower.state.info.seq == 12
 
     in_world(story)
 

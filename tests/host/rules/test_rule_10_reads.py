@@ -52,7 +52,7 @@ def test_a_reader_during_an_append_that_then_loses_sees_nothing_of_it() -> None:
         store.release()
         with pytest.raises(NotLeading):
             await losing
-        await until(lambda: server.state.facts.term == 2, server.clock)
+        await until(lambda: server.state.info.term == 2, server.clock)
         assert len(server.state.overrides) == 0
         assert [batch.header.term for batch in heard] == [2]
 
@@ -80,12 +80,12 @@ def test_a_linear_read_on_a_deposed_leader_never_returns_less_than_was_acknowled
         old, store = await a_leader(world)
         rival = Rival(store.inner)
         await rival.stand()
-        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
+        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.info.at, key="b"))
         try:
             view = await old.ledger.read(ReadLevel.LINEAR)
         except Unavailable:
             return
-        assert view.token.seq >= rival.state.facts.seq
+        assert view.token.seq >= rival.state.info.seq
 
     in_world(story)
 
@@ -101,7 +101,7 @@ def test_a_proof_of_the_same_millisecond_that_began_before_the_question_is_no_pr
         await leader.prove()
         rival = Rival(store.inner)
         await rival.stand()
-        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
+        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.info.at, key="b"))
         with pytest.raises(Unavailable):
             await old.ledger.read(ReadLevel.LINEAR, timeout_ms=1_000)
 
@@ -121,7 +121,7 @@ def test_an_append_that_landed_and_was_overtaken_is_no_proof_for_those_who_asked
         await old.clock.sleep(100)
         rival = Rival(store.inner)
         await rival.stand()
-        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
+        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.info.at, key="b"))
         reading = asyncio.create_task(old.ledger.read(ReadLevel.LINEAR))
         await old.clock.sleep(100)
         store.refuse()
@@ -130,7 +130,7 @@ def test_an_append_that_landed_and_was_overtaken_is_no_proof_for_those_who_asked
             view = await reading
         except Unavailable:
             return
-        assert view.token.seq >= rival.state.facts.seq
+        assert view.token.seq >= rival.state.info.seq
 
     in_world(story)
 
@@ -142,7 +142,7 @@ def test_a_deposed_leader_does_not_refuse_what_the_new_one_would_accept() -> Non
         old, store = await a_leader(world)
         rival = Rival(store.inner)
         await rival.stand()
-        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.facts.at, key="b"))
+        await rival.write(Envelope(ROOT, an_override(old.clock.wall(), "b"), rival.state.info.at, key="b"))
         ((uid, _),) = rival.state.overrides.items()
         with pytest.raises(Unavailable):
             await old.send(ROOT, EndOverride(uid, "done"), key="end")
@@ -195,7 +195,7 @@ def test_a_linear_read_on_a_follower_waits_for_the_head() -> None:
         leader, store = await a_leader(world)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         way.refuse("read")
         await leader.override("a")
         reading = asyncio.create_task(follower.ledger.read(ReadLevel.LINEAR))
@@ -214,7 +214,7 @@ def test_a_linear_read_without_the_store_is_unavailable_within_its_time(fault: s
         leader, store = await a_leader(world)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         server, spoiled = (leader, store) if role == "leader" else (follower, way)
         getattr(spoiled, fault)()
         asked_at, why = server.clock.boot(), "is cut off" if fault == "cut" else "does not answer"
@@ -230,7 +230,7 @@ def test_a_reader_with_a_token_sees_its_own_write_on_any_server() -> None:
         leader, store = await a_leader(world)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
         way.answer_ms = 700
         await leader.override("a")
         token = (await leader.ledger.read()).token

@@ -434,7 +434,7 @@ def test_a_command_that_cannot_be_judged_is_set_aside_and_the_others_of_its_batc
             isinstance(answer, Failed) for answer, reason in zip(answers, reasons, strict=True) if reason == "poison"
         )
         assert server.ledger.role is Role.LEADING
-        assert server.state.facts.term == 1
+        assert server.state.info.term == 1
         kept = [one.reason for one in server.state.overrides.values()]
         logged = [
             event.override.reason
@@ -471,10 +471,8 @@ def test_a_draft_that_is_dropped_leaves_no_trace() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
         draft = BatchDraft(REGION, server.state)
-        envelope: Envelope[Any] = Envelope(
-            ROOT, an_override(server.state.facts.at, "a"), server.state.facts.at, key="a"
-        )
-        assert isinstance(draft.add(envelope, server.state.facts.at), Committed)
+        envelope: Envelope[Any] = Envelope(ROOT, an_override(server.state.info.at, "a"), server.state.info.at, key="a")
+        assert isinstance(draft.add(envelope, server.state.info.at), Committed)
         assert len(server.state.overrides) == 0
         assert isinstance(await server.override("b"), Committed)
         assert [one.reason for one in server.state.overrides.values()] == ["b"]

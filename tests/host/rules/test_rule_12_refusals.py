@@ -61,7 +61,7 @@ class Scene:
         assert found is not None
         self.node = found
         await self.cordon(True, "cordon")
-        self.at = server.state.facts.at
+        self.at = server.state.info.at
         return self
 
     async def cordon(self, cordoned: bool, key: str, server: Server | None = None) -> None:
@@ -222,7 +222,7 @@ def test_a_scheduler_that_was_refused_more_often_than_its_window_is_wide_can_sti
 def test_a_person_who_sends_a_refused_command_again_is_refused_again() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        coming = pack_revision(server.state.facts.seq + 1)
+        coming = pack_revision(server.state.info.seq + 1)
         end = EndOverride(coming, "done")
         sent = server.clock.wall()
         refused = await server.send(ROOT, end, key="end", sent=sent)
@@ -241,7 +241,7 @@ def test_a_person_who_sends_a_refused_command_again_is_refused_again() -> None:
 def test_two_bodies_that_were_refused_under_one_key_are_both_remembered() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        coming = pack_revision(server.state.facts.seq + 1)
+        coming = pack_revision(server.state.info.seq + 1)
         sent = server.clock.wall()
         first, second = EndOverride(coming, "done"), EndOverride(coming, "over")
         refused = [await server.send(ROOT, end, key="end", sent=sent) for end in (first, second)]
@@ -264,7 +264,7 @@ def test_the_memory_of_refusals_is_bounded() -> None:
 def test_what_was_first_sent_before_the_window_is_never_executed() -> None:
     async def story(world: World) -> None:
         server = await world.server(MemoryStore()).start().leads()
-        window = server.state.facts.settings.retry_window
+        window = server.state.info.settings.retry_window
         await server.clock.sleep(1_000)
         old = server.clock.wall() - window - 10_000
         answer = await server.send(ROOT, an_override(server.clock.wall(), "a"), key="a", sent=old)

@@ -62,12 +62,12 @@ def test_a_region_that_crashes_between_receiving_and_logging_acknowledges_nothin
     async def story(world: LinkWorld) -> None:
         act, store = await a_faulty_region(world)
         await until(lambda: act.platform.state.regions["eu"].status.cursor, world.clock)
-        logged = act.region.state.place.cursor
+        logged = act.region.state.region.cursor
         store.append_hangs(lands=False)
         await act.platform.put(a_principal("person/new"))
         await world.clock.sleep(3_000)
         assert store.tried, "the step was received, and is on its way into the log"
-        assert act.region.state.place.cursor == logged
+        assert act.region.state.region.cursor == logged
         assert max(one.cursor for one in said_by(act.region, p.Acknowledge)) == logged
         assert act.platform.state.regions["eu"].status.cursor == logged
         await act.region.stop()
@@ -182,11 +182,11 @@ def test_a_platform_whose_store_went_backwards_is_told_again_what_it_has_lost() 
         await act.platform.stop()
         store = MemoryStore("restored")
         act.platform = restored = await world.a_platform(log_id="log-restored", store=store)
-        await until(lambda: act.region.state.place.platform_log == "log-restored", world.clock)
-        assert "quota/acme" not in act.region.state.allowances, "what the new log does not know is gone"
+        await until(lambda: act.region.state.region.platform_log == "log-restored", world.clock)
+        assert "quota/acme" not in act.region.state.accepted_grants, "what the new log does not know is gone"
         await until(lambda: restored.state.summaries.get("eu"), world.clock)
         status = restored.state.regions["eu"].status
-        assert (status.log_id, seq_of(status.cursor) <= restored.state.facts.seq) == ("log-eu", True)
+        assert (status.log_id, seq_of(status.cursor) <= restored.state.info.seq) == ("log-eu", True)
 
     linked(story)
 

@@ -72,7 +72,7 @@ def test_a_server_that_cannot_read_a_batch_stops_and_does_not_stand(newer: Any) 
         first = await world.server(store, "s1").start().leads()
         await first.override("a")
         follower = world.server(store, "s2").start()
-        await until(lambda: follower.state.facts.seq == 2, follower.clock)
+        await until(lambda: follower.state.info.seq == 2, follower.clock)
         await first.stop()
         await write_raw(store, newer)
         late = world.server(store, "s3").start()
@@ -135,7 +135,7 @@ def test_a_server_one_level_behind_follows_and_agrees_until_the_level_is_raised(
         leader = await world.server(store, "s3").start().leads()
         behind = world.server(store, "s2", level=LEVEL - 1).start()
         await grow(leader, 12)
-        await until(lambda: behind.state.facts.seq == leader.state.facts.seq, behind.clock)
+        await until(lambda: behind.state.info.seq == leader.state.info.seq, behind.clock)
         assert set(levels_written(await batches_in(store))) == {LEVEL - 1}  # a person raises it where several follow
         assert behind.ledger.metrics.counted("state_digests_compared") >= 1
         assert behind.ledger.role is Role.FOLLOWING
@@ -145,8 +145,8 @@ def test_a_server_one_level_behind_follows_and_agrees_until_the_level_is_raised(
         late = world.server(store, "s4", level=LEVEL - 1).start()
         assert isinstance(await stopped(late), UpgradeNeeded)
         newer = world.server(store, "s5").start()
-        await until(lambda: newer.state.facts.seq == leader.state.facts.seq, newer.clock)
-        assert newer.state.facts.level == LEVEL
+        await until(lambda: newer.state.info.seq == leader.state.info.seq, newer.clock)
+        assert newer.state.info.level == LEVEL
 
     in_world(story)
 
@@ -162,7 +162,7 @@ def test_a_server_that_is_alone_with_its_store_raises_the_level_when_it_stands()
         await new.override("b")
         await new.stop()
         again = await world.server(store, "s1").start().leads()
-        assert again.state.facts.level == LEVEL
+        assert again.state.info.level == LEVEL
         assert levels_written(await batches_in(store)) == [1, 1, 2, 2, 2]
         assert isinstance(await stopped(world.server(store, "s1", level=LEVEL - 1).start()), UpgradeNeeded)
 
@@ -219,7 +219,7 @@ def test_a_follower_whose_state_differs_stops_and_gives_no_reads() -> None:
         leader = await world.server(store, "s1").start().leads()
         follower = world.server(store, "s2").start()
         await grow(leader, 3)
-        await until(lambda: follower.state.facts.seq == leader.state.facts.seq, follower.clock)
+        await until(lambda: follower.state.info.seq == leader.state.info.seq, follower.clock)
         corrupt_memory(follower)
         await grow(leader, 10, "more")
         error = await stopped(follower)
@@ -242,13 +242,13 @@ def test_a_server_whose_state_differs_does_not_go_on_to_lead() -> None:
         first = await world.server(store, "s1").start().leads()
         second = world.server(store, "s2").start()
         await grow(first, 3)
-        await until(lambda: second.state.facts.seq == first.state.facts.seq, second.clock)
+        await until(lambda: second.state.info.seq == first.state.info.seq, second.clock)
         corrupt_memory(second)
         await grow(first, 1, "more")
         await first.stop()
         assert isinstance(await stopped(second), StateDiffers)
         third = await world.server(store, "s3").start().leads()
-        assert third.state.facts.seq > 0
+        assert third.state.info.seq > 0
 
     in_world(story)
 
@@ -258,7 +258,7 @@ def test_evolve_of_a_follower_that_fails_stops_it_instead_of_skipping_the_batch(
         store = FaultyStore(MemoryStore())
         leader = await world.server(store, "s1").start().leads()
         follower = world.server(store.inner, "s2").start()
-        await until(lambda: follower.state.facts.seq == 1, follower.clock)
+        await until(lambda: follower.state.info.seq == 1, follower.clock)
 
         def broken(batch: Any) -> None:
             raise AssertionError("our own mistake")

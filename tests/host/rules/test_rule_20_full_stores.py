@@ -39,7 +39,7 @@ SELDOM = SnapshotPolicy(log_batches=10**9)
 
 async def a_leader(world: World, policy: SnapshotPolicy = SELDOM) -> tuple[Server, FaultyStore]:
     store = FaultyStore(MemoryStore())
-    return await world.server(store, keeping=policy).start().leads(), store
+    return await world.server(store, policy=policy).start().leads(), store
 
 
 def fill_of(server: Server) -> SpaceLevel:
@@ -95,7 +95,7 @@ def test_a_store_that_takes_a_batch_again_is_full_no_more_though_little_room_is_
 def test_a_store_that_is_really_full_takes_commands_again_when_there_is_room() -> None:
     async def story(world: World) -> None:
         inner = MemoryStore(limit_bytes=40_000)
-        server = await world.server(inner, keeping=SELDOM).start().leads()
+        server = await world.server(inner, policy=SELDOM).start().leads()
         landed, number = 0, 0
         while True:
             number += 1
@@ -364,7 +364,7 @@ def test_the_log_is_not_trimmed_behind_a_snapshot_that_has_lost_its_chunks() -> 
         await first.stop()
         way = FaultyStore(store.inner)
         way.lose_chunks(newest)
-        other = await world.server(way, "s2", keeping=OFTEN).start().leads()
+        other = await world.server(way, "s2", policy=OFTEN).start().leads()
         await other.clock.sleep(3_000)
         assert (await snapshots_in(store))[1:3] == [newest, second]
         assert (await store.inner.head()).floor == second
@@ -426,7 +426,7 @@ def test_a_store_without_room_for_snapshots_still_takes_commands() -> None:
         for turn in range(20):
             await grow(server, 10, f"t{turn}-")
             await server.clock.sleep(10_000)
-        assert server.state.facts.term == 1
+        assert server.state.info.term == 1
         assert len(await keys_in(store.inner)) == 200
 
     in_world(story)
@@ -437,12 +437,12 @@ def test_a_follower_that_is_left_behind_the_floor_reloads_at_once() -> None:
         server, store = await a_leader(world, OFTEN)
         way = FaultyStore(store.inner)
         follower = world.server(way, "s2").start()
-        await until(lambda: follower.state.facts.seq > 0, follower.clock)
+        await until(lambda: follower.state.info.seq > 0, follower.clock)
         way.cut()
         await grow(server, 60)
-        assert (await store.inner.head()).floor > follower.state.facts.seq
+        assert (await store.inner.head()).floor > follower.state.info.seq
         way.heal()
-        await until(lambda: follower.state.facts.seq == server.state.facts.seq, follower.clock, 5_000)
+        await until(lambda: follower.state.info.seq == server.state.info.seq, follower.clock, 5_000)
         assert state_digest(follower.state) == state_digest(server.state)
 
     in_world(story)
@@ -457,7 +457,7 @@ def test_a_server_that_loads_while_snapshots_are_dropped_and_the_log_is_trimmed_
         fresh = world.server(way, "s2").start()
         await grow(server, 200, "more")
         way.answer_ms = 0
-        await until(lambda: fresh.state.facts.seq == server.state.facts.seq, fresh.clock)
+        await until(lambda: fresh.state.info.seq == server.state.info.seq, fresh.clock)
         assert fresh.ledger.role is Role.FOLLOWING
 
     in_world(story)
@@ -483,10 +483,10 @@ def test_commits_go_on_while_a_snapshot_is_written() -> None:
         await grow(server, 5)
         store.answer_ms = 100
         taking = asyncio.create_task(server.ledger.snapshots.take())
-        seq = server.state.facts.seq
+        seq = server.state.info.seq
         await grow(server, 5, "more")
         manifest = await taking
         assert manifest.seq == seq
-        assert server.state.facts.seq == seq + 5
+        assert server.state.info.seq == seq + 5
 
     in_world(story)

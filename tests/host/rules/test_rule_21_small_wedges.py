@@ -103,16 +103,16 @@ def test_a_resync_over_sleepers_that_sleep_rightly_counts_nothing() -> None:
 def supervisor() -> tuple[Supervisor, VirtualClock, Metrics, list[str]]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    clock, meters = VirtualClock(loop), Metrics()
+    clock, metrics = VirtualClock(loop), Metrics()
     ended: list[str] = []
-    watching = Supervisor(clock, meters, Logger("test"), on_give_up=lambda name, error: ended.append(name))
-    return watching, clock, meters, ended
+    watching = Supervisor(clock, metrics, Logger("test"), on_give_up=lambda name, error: ended.append(name))
+    return watching, clock, metrics, ended
 
 
 @pytest.mark.parametrize("dies", ["raises", "returns", "is cancelled from within"])
 def test_a_task_that_dies_is_counted_started_again_and_the_third_time_the_process_ends(dies: str) -> None:
     async def story() -> None:
-        watching, clock, meters, ended = supervisor()
+        watching, clock, metrics, ended = supervisor()
         starts: list[int] = []
 
         async def task() -> None:
@@ -127,7 +127,7 @@ def test_a_task_that_dies_is_counted_started_again_and_the_third_time_the_proces
         await clock.sleep(60_000)
         first, second, third = starts
         assert 0 < second - first < third - second
-        assert meters.counted("task_restarts", task="link") == 2
+        assert metrics.counted("task_restarts", task="link") == 2
         assert ended == ["link"]
         await watching.stop()
 

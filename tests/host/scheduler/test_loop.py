@@ -123,7 +123,7 @@ class FakeRegion:
                 for event in record.events:
                     keys.update(dict.fromkeys(WATCH_KEYS[type(event)](event, 0)))
         self._published = len(self.bench.log)
-        touched = ChangedKeys(pack_revision(self.bench.state.facts.seq, INDEX_MAX), tuple(keys))
+        touched = ChangedKeys(pack_revision(self.bench.state.info.seq, INDEX_MAX), tuple(keys))
         if self.feeds:
             self.feeds[-1].told.put_nowait(touched)
 
@@ -285,7 +285,7 @@ def test_a_proposal_that_was_lost_is_made_again_once_it_can_land_no_more() -> No
         it.bench.a_workload(a_template(cpu=1000), count=1)
         await it.go_on(60_000)
         (first, _), (second, _) = it.region.proposals()
-        life = it.bench.state.facts.settings.proposal_life
+        life = it.bench.state.info.settings.proposal_life
         assert life // 2 < second - first < life + 2_000
         assert len(placed_on(it.bench)) == 1
         assert it.metrics.counted("scheduler_unanswered") == 1

@@ -174,11 +174,11 @@ def test_the_next_life_under_a_name_goes_on_where_the_killed_one_was() -> None:
 def test_a_new_session_proposes_nothing_before_its_view_shows_what_the_last_one_bound() -> None:
     async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
-        first, asked = session_of(region), region.state.facts.seq + 1
+        first, asked = session_of(region), region.state.info.seq + 1
         far.line.fate = until_batch(asked)
         far.line.loses_answers = True
         await want(region, range(4, 12))
-        assert region.state.facts.seq == asked
+        assert region.state.info.seq == asked
         await world.until(lambda: len(bound(region)) == 12)
         await region.submit("controller/sessions", EndSession(first, "a test"))
         far.line.loses_answers = False
@@ -215,7 +215,7 @@ def test_a_state_that_differs_from_the_log_is_scheduled_by_no_more(monkeypatch: 
     async def story(world: World, region: Part, far: MirrorWorld) -> None:
         await all_bound(world, region, 4)
         first = session_of(region)
-        far.mirror.state.pools.put("never-heard-of", 7)
+        far.mirror.state.pool_costs.put("never-heard-of", 7)
         number = 4
         while not far.metrics.counted("mirror_differed"):
             await want(region, range(number, number + 1))
@@ -225,7 +225,7 @@ def test_a_state_that_differs_from_the_log_is_scheduled_by_no_more(monkeypatch: 
         await want(region, range(number, number + 4))
         await all_bound(world, region, number + 4)
         assert (far.mirror.shown.times, session_of(region) > first) == (2, True)
-        assert "never-heard-of" not in far.mirror.state.pools
+        assert "never-heard-of" not in far.mirror.state.pool_costs
 
     told(story)
 

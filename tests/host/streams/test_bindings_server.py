@@ -18,7 +18,7 @@ def test_a_stream_that_is_nudged_looks_again_only_after_a_batch_or_where_a_right
 ) -> None:
     looked: list[int] = []
     state: Any = SimpleNamespace(
-        facts=RegionBench(checked=False).state.facts,
+        info=RegionBench(checked=False).state.info,
         slots={(1, 0): SimpleNamespace(assignment=7)},
         assignments={7: SimpleNamespace(right_until=right_until)},
         templates={"t": None},
@@ -34,7 +34,7 @@ def test_a_stream_that_is_nudged_looks_again_only_after_a_batch_or_where_a_right
     ledger: Any = SimpleNamespace(
         durable=SimpleNamespace(state=state),
         leader=SimpleNamespace(term=SimpleNamespace(now=lambda: T0)),
-        meters=Metrics(),
+        metrics=Metrics(),
         identity=SimpleNamespace(server="s"),
     )
     nothing: Any = None

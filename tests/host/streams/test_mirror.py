@@ -104,7 +104,7 @@ def test_a_stream_that_broke_goes_on_from_where_it_was() -> None:
         far.line.is_cut = True
         await want(region, range(4, 6))
         await world.clock.sleep(5_000)
-        assert far.mirror.state.facts.seq < region.state.facts.seq
+        assert far.mirror.state.info.seq < region.state.info.seq
         far.line.is_cut = False
         await far.has_all_of(region)
         assert far.mirror.shown.times == 1
@@ -163,7 +163,7 @@ def test_another_log_or_one_that_went_backwards_takes_the_place_of_the_one_befor
         after = await world.region(other, name=region.name)
         await world.until(lambda: far.mirror.shown.times == 2)
         await far.has_all_of(after)
-        assert far.mirror.state.facts.log_id == f"log-{other}"
+        assert far.mirror.state.info.log_id == f"log-{other}"
         assert state_digest(far.mirror.state) == state_digest(after.state)
         assert far.metrics.counted("mirror_breaks", why="diverged") == 1
 
@@ -173,7 +173,7 @@ def test_another_log_or_one_that_went_backwards_takes_the_place_of_the_one_befor
 async def write(world: World, region: Part, batches: int) -> None:
     """So many batches, slowly: digests are taken and recorded between them."""
     for _ in range(batches):
-        await want(region, range(100 + region.state.facts.seq, 101 + region.state.facts.seq))
+        await want(region, range(100 + region.state.info.seq, 101 + region.state.info.seq))
         await world.clock.sleep(1_000)
 
 
@@ -196,7 +196,7 @@ def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: p
     async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
-        far.mirror.state.pools.put("never-heard-of", 7)
+        far.mirror.state.pool_costs.put("never-heard-of", 7)
         wrong, changes = far.mirror.state, far.mirror.changes([NODE])
         over = asyncio.create_task(far.mirror.shown.over(1))
         said: list[str] = []
@@ -213,7 +213,7 @@ def test_a_state_that_differs_is_shown_no_more_and_is_loaded_anew(monkeypatch: p
         assert "the state here has digest" in said[0]
         await over
         assert far.mirror.state is not wrong
-        assert far.mirror.state.facts.seq == 0, "nothing is shown, rather than what is wrong"
+        assert far.mirror.state.info.seq == 0, "nothing is shown, rather than what is wrong"
         with pytest.raises(StopAsyncIteration):
             await anext(aiter(changes))
         far.line.fate = lambda message: [message]
@@ -282,7 +282,7 @@ def test_what_each_batch_touched_is_told() -> None:
         await a_node(region, "late")
         await far.has_all_of(region)
         uid = region.state.node_names["late"]
-        assert await anext(aiter(changes)) == ChangedKeys(pack_revision(region.state.facts.seq + 1) - 1, ((NODE, uid),))
+        assert await anext(aiter(changes)) == ChangedKeys(pack_revision(region.state.info.seq + 1) - 1, ((NODE, uid),))
 
     told(story)
 
@@ -291,14 +291,14 @@ def test_who_waits_for_a_revision_waits_until_it_is_there() -> None:
     async def story(world: World, region: Part, far: MirrorWorld) -> None:
         far.follow()
         await far.has_all_of(region)
-        wanted = region.state.facts.seq + 20
+        wanted = region.state.info.seq + 20
         waiting = asyncio.create_task(far.mirror.reach(pack_revision(wanted)))
         await world.clock.sleep(70_000)
         assert not waiting.done()
         for number in range(4, 24):
             await want(region, range(number, number + 1))
         await waiting
-        assert far.mirror.state.facts.seq >= wanted
+        assert far.mirror.state.info.seq >= wanted
 
     told(story)
 
@@ -343,7 +343,7 @@ def test_a_stream_ends_when_its_token_is_revoked() -> None:
             "controller/link", c.Ship("log-platform", 1, 2, 3, gone=(c.RemovedObject("token", "schedulers"),))
         )
         await world.clock.sleep(3_000)
-        assert far.mirror.state.facts.seq < region.state.facts.seq
+        assert far.mirror.state.info.seq < region.state.info.seq
         assert "unauthenticated" in far.mirror.last_error
 
     told(story)

@@ -17,7 +17,7 @@ class Nudged:
         self._clock = clock
         self.at: list[int] = []
 
-    def nudge(self) -> None:
+    def request_bookmark(self) -> None:
         self.at.append(self._clock.boot())
 
 

@@ -95,7 +95,7 @@ class Assigned:
         self._say(
             name,
             c.Acknowledge(
-                name, f"log-{name}", self._next(), pack_revision(self.bench.state.facts.seq, INDEX_MAX), DIGEST
+                name, f"log-{name}", self._next(), pack_revision(self.bench.state.info.seq, INDEX_MAX), DIGEST
             ),
         )
 

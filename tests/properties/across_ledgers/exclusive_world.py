@@ -84,7 +84,7 @@ class Region:
 
     @property
     def cursor(self) -> int:
-        return self.bench.state.place.cursor
+        return self.bench.state.region.cursor
 
     def could_run(self, now: int) -> Iterator[Identity]:
         """What may have a process here, or may get one without anybody else being asked."""
@@ -106,7 +106,7 @@ class Region:
     def ship(self, platform: Any) -> None:
         """A step with all that changed since the last one, as it is now, goes on its way."""
         names = dict.fromkeys(uid for place, uid in self.changes if place > self.sent)
-        to = pack_revision(platform.facts.seq, INDEX_MAX)
+        to = pack_revision(platform.info.seq, INDEX_MAX)
         if self.is_cut or not names or to <= self.sent:
             return
         live = [platform.assignments[uid] for uid in names if uid in platform.assignments]
@@ -135,18 +135,18 @@ class Region:
 
     def hear_list(self, platform: Any) -> None:
         """The stream begins anew with all that there is."""
-        to = pack_revision(platform.facts.seq, INDEX_MAX)
+        to = pack_revision(platform.info.seq, INDEX_MAX)
         if self.is_cut or to <= self.cursor:
             return
         state = self.state
         known: list[c.ShippedItem] = [c.ShippedRegion(self.name, LAWS[self.name])]
-        known += [c.ShippedPriorityClass(one) for one in state.classes.values()]
+        known += [c.ShippedPriorityClass(one) for one in state.priority_classes.values()]
         known += [c.ShippedPrincipal(one) for one in state.principals.values() if one.meta.created_by != "ledger"]
-        grants = state.allowances.values()
+        grants = state.accepted_grants.values()
         known += [c.ShippedGrant(one.account, one.version, one.target, one.ends, one.protected) for one in grants]
         mine = [one for one in platform.assignments.values() if one.region == self.name]
         self.bench.accept(LINK, c.Ship("log-platform", 1, 0, to, (*known, *_puts(platform, mine)), full=True))
-        assert state.place.listing is None
+        assert state.region.listing is None
         self.down, self.sent = [], to
 
     # The link, up
@@ -155,7 +155,7 @@ class Region:
         """Everything that there is to say, from the region's state, goes on its way."""
         if self.is_cut:
             return
-        place = pack_revision(self.state.facts.seq, 0)
+        place = pack_revision(self.state.info.seq, 0)
         known = [uid for uid, _ in self.state.assignments_of.items()]
         words = [word.command for uid in known for word in released(self.state, uid, {})]
         words.append(p.Report(self.name, place, tuple(workload_report(self.state, uid) for uid in known)))
@@ -203,7 +203,7 @@ class Region:
 
     def fence(self, now: int) -> None:
         """What had to end so long ago has ended, whatever its agent did."""
-        fence = self.state.facts.settings.fence_time
+        fence = self.state.info.settings.fence_time
         for slot in self.state.slots.values():
             if slot.phase is Phase.TERMINATING and slot.since + fence <= now:
                 self._move(slot, Phase.RELEASED, "stopped")
@@ -243,7 +243,7 @@ class World:
         self._pass(1)
         answer = self.bench.send(actor, command)
         assert isinstance(answer, Committed | Refused), answer
-        after, place = dict(self.state.assignments.items()), pack_revision(self.state.facts.seq, INDEX_MAX)
+        after, place = dict(self.state.assignments.items()), pack_revision(self.state.info.seq, INDEX_MAX)
         for uid in {*before, *after}:
             if before.get(uid) != after.get(uid):
                 region = (before.get(uid) or after[uid]).region
@@ -325,7 +325,7 @@ class World:
 
     def wait(self, milliseconds: int) -> Iterator[None]:
         """Time passes, with a stop wherever a lease ends, and wherever what ran by it must have ended."""
-        end, fence = self.bench.at + milliseconds, self.state.facts.settings.fence_time
+        end, fence = self.bench.at + milliseconds, self.state.info.settings.fence_time
         told = [one.right_until for r in self.regions.values() for one in r.state.assignments.values()]
         stops = sorted({at for until in told for at in (until, until + fence) if self.bench.at < at < end} | {end})
         for at in stops:

@@ -138,7 +138,7 @@ def test_every_look_ends_in_silence_and_in_a_whole_world_everything_wanted_runs(
         take(world, step)
         world.settle()
     world.bench.verify()
-    world.bench.later(world.bench.state.facts.settings.offer_life)
+    world.bench.later(world.bench.state.info.settings.offer_life)
     world.heal()
     world.finish()
     world.bench.verify()

@@ -64,7 +64,7 @@ class Place:
     def __init__(self) -> None:
         bench, self.node, self.work = _regional()
         self.bench = bench.branch()
-        self.first = bench.state.place.cursor
+        self.first = bench.state.region.cursor
         #: Every version of its grant, in the order of the platform's log.
         self.stream: list[c.ShippedGrant] = []
         self.flight: list[Any] = []
@@ -78,7 +78,7 @@ class Place:
 
     @property
     def arrived(self) -> int:
-        return int(self.state.place.cursor) - self.first
+        return int(self.state.region.cursor) - self.first
 
     def uses(self) -> Resources:
         return charged(self.state, ACCOUNT)
@@ -95,9 +95,9 @@ class Place:
 
     def say(self) -> None:
         """An acknowledgement, from the region's log, goes on its way."""
-        known = self.state.allowances.get(ACCOUNT)
+        known = self.state.accepted_grants.get(ACCOUNT)
         if known is not None:
-            settled, position = elementwise_max(known.target, self.uses()), pack_revision(self.state.facts.seq, 0)
+            settled, position = elementwise_max(known.target, self.uses()), pack_revision(self.state.info.seq, 0)
             self.flight.append(p.AcknowledgeGrant(ACCOUNT, known.version, settled, position))
 
     def begin_anew(self, log_id: str, grant: Grant | None) -> None:
@@ -207,7 +207,7 @@ class Between(RuleBasedStateMachine):
         place = self.places[name]
         uses = place.uses()
         summary = RegionSummary(uses=((ACCOUNT, uses),) if uses != ZERO else ())
-        place.flight.append(p.Report(name, place.state.facts.seq, summary=summary))
+        place.flight.append(p.Report(name, place.state.info.seq, summary=summary))
 
     # What the network does
 
@@ -242,14 +242,14 @@ class Between(RuleBasedStateMachine):
         known: list[c.ShippedItem] = [c.ShippedTemplate(*row) for row in place.state.templates.items()]
         known += [
             c.ShippedAssignment(place.work),
-            *(c.ShippedPriorityClass(one) for one in place.state.classes.values()),
+            *(c.ShippedPriorityClass(one) for one in place.state.priority_classes.values()),
         ]
         shown = [one for one in place.state.principals.values() if one.meta.created_by != "ledger"]
         known += [c.ShippedRegion("eu", "eu"), *map(c.ShippedPrincipal, shown), *place.stream[-1:]]
         to = place.first + len(place.stream)
         part = c.Ship(place.log_id, 1, 0, to, tuple(known), full=True)
         place.bench.accept(LINK, part)
-        while place.state.place.listing is not None:
+        while place.state.region.listing is not None:
             place.bench.accept(LINK, part)
         assert place.arrived == len(place.stream)
 

@@ -68,7 +68,7 @@ class Story:
             bench.accept(REPLICA, c.WithdrawSlots(workload, (b,)))
             bench.accept(REPLICA, c.Stop(((workload, b),), "scaled-down"))
         elif what == "vain" and workload in bench.state.requests:
-            examined = bench.state.facts.seq << 20
+            examined = bench.state.info.seq << 20
             bench.send(SCHEDULER, c.ReportPending(workload, self.digest, examined, (PendingReason("capacity", b),)))
         elif what == "cordon":
             bench.send(ROOT, c.AdministerNode(node, cordoned=a == 0, note="looking at it"))
@@ -77,12 +77,12 @@ class Story:
     def report(self, *, with_summary: bool) -> None:
         """What the link would say now."""
         state = self.bench.state
-        position = pack_revision(state.facts.seq, INDEX_MAX)
+        position = pack_revision(state.info.seq, INDEX_MAX)
         seen = [
             region_reports.workload_report(state, workload_report(state, workload), self._told)
             for workload in self.workloads
         ]
-        words = list(region_reports.reports("eu", position, state.facts.at, [one for one in seen if one is not None]))
+        words = list(region_reports.reports("eu", position, state.info.at, [one for one in seen if one is not None]))
         summary = summary_of(state)
         if with_summary and self._told.get(region_reports.SUMMARY) != summary:
             words.append(
@@ -106,7 +106,7 @@ def a_platform() -> tuple[PlatformBench, list[int]]:
 def heard(bench: PlatformBench) -> tuple[dict[int, Any], dict[str, Any]]:
     """What the platform knows, whenever it was told."""
     summaries = {name: (one.position, one.summary) for name, one in bench.state.summaries.items()}
-    return dict(bench.state.observed.items()), summaries
+    return dict(bench.state.workload_reports.items()), summaries
 
 
 def deliver(bench: PlatformBench, reports: list[Report]) -> None:

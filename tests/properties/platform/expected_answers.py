@@ -147,7 +147,7 @@ TABLES = ("tenants", "quotas", "priority_classes", "principals", "tokens", "regi
 
 
 def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]]:
-    facts = state.facts
+    facts = state.info
     yield "facts", (world.seq, world.log_id, world.term, world.settings), (
         facts.seq, facts.log_id, facts.term, facts.settings
     )  # fmt: skip
@@ -168,11 +168,11 @@ def aspects(world: World, state: PlatformState) -> Iterator[tuple[str, Any, Any]
         world.observed,
         {
             (uid, one.region): ((one.session, one.position, one.at), one.seen)
-            for uid, many in state.observed.items()
+            for uid, many in state.workload_reports.items()
             for one in many
         },
     )
-    before = {(uid, template): count for uid, rows in state.done_before.items() for template, count in rows}
+    before = {(uid, template): count for uid, rows in state.completed_before.items() for template, count in rows}
     yield "done before", world.done, before
     yield (
         "summaries",

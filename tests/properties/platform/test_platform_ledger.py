@@ -339,7 +339,7 @@ def moved_by_evidence(bench: PlatformBench, actor: str, command: Any, before: di
                 assert command.region == region
             case c.GrantRight():
                 status = bench.state.regions[region].status
-                settings = bench.state.facts.settings
+                settings = bench.state.info.settings
                 assert status.health is RegionHealth.LOST
                 assert bench.at > status.since + settings.right_lease + settings.fence_time
             case _:

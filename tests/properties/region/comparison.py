@@ -54,9 +54,9 @@ def adopt_epochs(model: Model, state: RegionState) -> None:
 
 def differences(model: Model, state: RegionState) -> list[str]:
     """Where what the ledger holds is not what the model holds."""
-    place = state.place
+    place = state.region
     pairs: dict[str, tuple[Any, Any]] = {
-        "seq": (model.seq, state.facts.seq),
+        "seq": (model.seq, state.info.seq),
         "slots": (
             {s.key: (s.following, *_slot(s)) for s in model.slots.values()},
             {key: (s.next_template, *_slot(s)) for key, s in state.slots.items()},
@@ -65,7 +65,10 @@ def differences(model: Model, state: RegionState) -> list[str]:
             {uid: _room(model, uid) for uid in model.nodes},
             {uid: _ledger_room(state, uid) for uid in model.nodes},
         ),
-        "charges": (_charges(model), {a: amounts(u.charged) for a, u in state.uses.items() if amounts(u.charged)}),
+        "charges": (
+            _charges(model),
+            {account: amounts(use.charged) for account, use in state.account_usage.items() if amounts(use.charged)},
+        ),
         "requests": (
             model.open_requests(),
             {(r.assignment, r.template): r.open for _, many in state.requests.items() for r in many},
@@ -90,11 +93,11 @@ def differences(model: Model, state: RegionState) -> list[str]:
         ),
         "grants": (
             {a: (g.version, g.target, g.limit, g.ends) for a, g in model.grants.items()},
-            {a: (g.version, amounts(g.target), amounts(g.limit), g.ends) for a, g in state.allowances.items()},
+            {a: (g.version, amounts(g.target), amounts(g.limit), g.ends) for a, g in state.accepted_grants.items()},
         ),
         "templates": (set(model.templates), {digest for digest, _ in state.templates.items()}),
-        "leaving": (model.leaving, {digest for digest, _ in state.leaving.items()}),
-        "pools": (model.pools, dict(state.pools.items())),
+        "leaving": (model.leaving, {digest for digest, _ in state.leaving_templates.items()}),
+        "pools": (model.pools, dict(state.pool_costs.items())),
         "assignments": (model.assignments, dict(state.assignments.items())),
         "sessions": (
             {uid: (s.principal, s.high) for uid, s in model.sessions.items()},
@@ -147,7 +150,7 @@ def _room(model: Model, uid: int) -> tuple[Amounts, Amounts, Amounts, list[int]]
 
 
 def _ledger_room(state: RegionState, uid: int) -> tuple[Amounts, Amounts, Amounts, list[int]]:
-    room = state.rooms.get(uid)
+    room = state.node_usage.get(uid)
     if room is None:
         return {}, {}, {}, []
     parts = []
@@ -158,10 +161,10 @@ def _ledger_room(state: RegionState, uid: int) -> tuple[Amounts, Amounts, Amount
 
 
 def _ledger_list(state: RegionState) -> tuple[Any, ...]:
-    listing = state.place.listing
+    listing = state.region.listing
     if listing is None:
         return None, None, ()
-    names = tuple(frozenset(state.listed[part]) for part in range(listing.parts))
+    names = tuple(frozenset(state.listed_names[part]) for part in range(listing.parts))
     return (listing.log_id, listing.term, listing.to), listing.swept, names
 
 

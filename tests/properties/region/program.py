@@ -212,7 +212,7 @@ class Program:
 def model_of_a_new_bench(bench: RegionBench) -> Model:
     """What a bench begins with, told to the model."""
     operator = bench.state.principals[ROOT]
-    model = Model("log-eu", "region/eu", seq=bench.state.facts.seq, term=1, term_at=bench.at, jurisdiction="eu")
+    model = Model("log-eu", "region/eu", seq=bench.state.info.seq, term=1, term_at=bench.at, jurisdiction="eu")
     model.platform_log, model.platform_term, model.cursor = "log-platform", 1, 1
     machines = (a_principal("agent/*"), a_principal("scheduler/*"))
     model.principals = {principal.meta.name: principal for principal in (operator, *machines)}

@@ -80,9 +80,9 @@ def test_a_row_of_proposals_is_decided_as_one_after_another_would_be(program: li
     sent = envelopes(program)
     states = []
     outcomes = []
-    for book in (REGION, ALONE):
+    for definition in (REGION, ALONE):
         state = REGION_BEFORE.state.fork()
-        draft = BatchDraft(book, state)
+        draft = BatchDraft(definition, state)
         answers = [draft.add(envelope, REGION_BEFORE.at) for envelope in sent]
         raw, digest = draft.seal()
         draft.commit()

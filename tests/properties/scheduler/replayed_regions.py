@@ -55,7 +55,7 @@ def large() -> list[Proposal]:
     while (attempt := scheduler.run_cycle(SchedulerView(region.state, AT))[0]) is not None:
         attempts.append(attempt)
         scheduler.on_accepted(attempt, _commit(region, attempt, len(attempts)), [])
-        scheduler.observe(region.state, _touched(attempt), pack_revision(region.state.facts.seq, INDEX_MAX), AT)
+        scheduler.observe(region.state, _touched(attempt), pack_revision(region.state.info.seq, INDEX_MAX), AT)
     return attempts
 
 

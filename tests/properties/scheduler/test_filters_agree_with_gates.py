@@ -67,7 +67,7 @@ def test_scheduler_and_ledger_predicates_agree_for_any_node_and_request(seed: in
         passes = apply_filters(RULES, all_rows(table, ask), rejected)
         assert int(passes.sum()) + sum(rejected.values()) == table.count
         for row, node in enumerate(table.nodes):
-            room = follower.state.rooms.get(node.uid) or EMPTY_USAGE
+            room = follower.state.node_usage.get(node.uid) or EMPTY_USAGE
             there = tenants_on(follower.state, node)
             assert passes[row] == has_a_way(node, room, ask, there), (node, room, ask)
             if passes[row]:

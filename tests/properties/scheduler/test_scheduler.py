@@ -102,13 +102,13 @@ class Desk:
 @given(SEEDS)
 @settings(max_examples=35)
 def test_schedulers_with_old_views_come_to_rest_and_nothing_is_bound_twice(seed: int) -> None:
-    desk = Desk(seed)
+    ctx = Desk(seed)
     for _ in range(2):
         for _ in range(20):
-            desk.act()
-        desk.come_to_rest()
-        assert list(placeable(desk.bench)) == []
-        for follower in desk.followers:
+            ctx.act()
+        ctx.come_to_rest()
+        assert list(placeable(ctx.bench)) == []
+        for follower in ctx.followers:
             assert not follower.scheduler.quarantine.now, "no node was at fault"
             flight = follower.scheduler.flight
             assert (flight.parts, flight.spent, flight.firm, flight.members) == ({}, {}, ZERO, {})

@@ -249,7 +249,7 @@ class World:
             {"ordinals": expanded(assignment.ordinals)[:-1]},
             {"right_until": chance.choice([0, self.bench.at, self.bench.at + 60_000])},
         ]
-        revision = max(assignment.revision, self.bench.state.place.cursor) + 1
+        revision = max(assignment.revision, self.bench.state.region.cursor) + 1
         changed = replace(assignment, revision=revision, generation=assignment.generation + 1, **chance.choice(changes))
         cursor = self.bench._cursor
         answer = self.bench.send(LINK, c.Ship("log-platform", 1, cursor, cursor + 1, (c.ShippedAssignment(changed),)))
@@ -333,7 +333,7 @@ def placeable(bench: RegionBench) -> Iterator[str]:
 def takes(bench: RegionBench, assignment: int, digest: str, ordinal: int, node: Node) -> bool:
     """Whether the ledger takes a slot on a node, with some devices and ports."""
     template = bench.state.templates[digest]
-    room = bench.state.rooms.get(node.uid) or EMPTY_USAGE
+    room = bench.state.node_usage.get(node.uid) or EMPTY_USAGE
     policy = valid_policy(bench.state, bench.state.assignments[assignment].tenant)
     first, last = node.ports
     free = [port for port in range(first, last + 1) if port not in room.ports] if last else []

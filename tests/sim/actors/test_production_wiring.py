@@ -66,7 +66,7 @@ def serving(scene: SimulatedCluster, region: str) -> int:
 
 
 def counted(scene: SimulatedCluster, name: str) -> int:
-    return sum(meters.counted(name) for meters in scene.servers.metrics)
+    return sum(metrics.counted(name) for metrics in scene.servers.metrics)
 
 
 @pytest.mark.parametrize(("region", "apart"), [("eu", 1), ("us", 0)])

@@ -24,7 +24,7 @@ SCENARIO = read(Path(__file__).parents[3] / "scenarios" / "policy-rollback.yaml"
 
 
 def a_log(bench: RegionBench) -> list[StoredBatch]:
-    log_id = bench.state.facts.log_id
+    log_id = bench.state.info.log_id
     return [StoredBatch(log_id, seq, digest, raw) for seq, (raw, digest) in enumerate(bench.log, 1)]
 
 

@@ -61,7 +61,7 @@ def test_nothing_is_found_in_a_log_that_is_as_it_should_be() -> None:
             (landed,) = await scribe.write(envelope)
             audit.acknowledged(envelope, landed)
             asked = audit.asks()
-            audit.reads(asked, scribe.state.facts.seq)
+            audit.reads(asked, scribe.state.info.seq)
         assert await audit.finish() == []
         judged = {"acknowledged": 190, "linear": 190, "at-least": 0, "listed": 0}
         assert audit.counts == {"batches": 191, "commands": 192, **judged}
@@ -86,8 +86,8 @@ def test_a_command_that_is_in_the_log_twice_is_found() -> None:
     async def story() -> None:
         scribe, audit = await a_log()
         await scribe.write(named("a"))
-        scribe.state.keys.drop(next(key for key, _ in scribe.state.keys.unordered()))
-        scribe.state.keys_of.drop(named("a").actor)
+        scribe.state.idempotency_keys.drop(next(key for key, _ in scribe.state.idempotency_keys.unordered()))
+        scribe.state.idempotency_keys_by_actor.drop(named("a").actor)
         await scribe.write(named("a"))
         assert [finding.promise for finding in await audit.finish()] == ["once"]
 
@@ -155,8 +155,8 @@ def test_what_a_batch_breaks_is_found_with_that_batch_and_before_any_look_at_eve
 
 def test_what_is_broken_again_by_every_batch_is_told_once() -> None:
     def charge_nobodys_account(state: RegionState) -> None:
-        use = state.uses.get("quota/acme") or AccountUsage()
-        state.uses.put("quota/acme", AccountUsage(add(use.charged, Resources(1)), use.placed))
+        use = state.account_usage.get("quota/acme") or AccountUsage()
+        state.account_usage.put("quota/acme", AccountUsage(add(use.charged, Resources(1)), use.placed))
 
     async def story() -> None:
         scribe, _ = await a_log()
@@ -173,7 +173,7 @@ def test_what_is_broken_again_by_every_batch_is_told_once() -> None:
 def test_a_term_that_goes_back_is_found() -> None:
     async def story() -> None:
         scribe, audit = await a_log()
-        facts = scribe.state.facts
+        facts = scribe.state.info
         raw = encode_batch(Header(facts.log_id, facts.seq + 1, 0, facts.level, facts.digest), [], [])
         await scribe.append(raw, chain(facts.digest, raw))
         assert [finding.promise for finding in await audit.finish()] == ["terms-grow"]
@@ -186,7 +186,7 @@ def test_everything_is_judged_once_after_a_batch_however_often_it_is_asked_for()
         scribe, audit = await a_log()
         await audit.catch_up(in_full=True)
         planted_in = audit.state.overlay()
-        planted_in.uses.put("quota/web", AccountUsage(charged=Resources(cpu=1)))
+        planted_in.account_usage.put("quota/web", AccountUsage(charged=Resources(cpu=1)))
         audit.state.merge(planted_in)
         audit.check_in_full()
         assert audit.findings == [], "no batch has come since"

@@ -11,7 +11,7 @@ from holdfast.core.region.state.tables import RegionState
 from holdfast.sim.checks.ledger_audit import Finding
 from holdfast.sim.checks.session_leases import SILENT, SessionLeaseCheck
 
-LEASE = RegionState().facts.settings.session_lease
+LEASE = RegionState().info.settings.session_lease
 
 
 def ended_after(*silences: int) -> list[str]:

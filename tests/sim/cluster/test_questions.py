@@ -61,7 +61,7 @@ def test_counters_are_told_by_how_much_they_moved_since() -> None:
     answers, one = a_run(FULL, POWER, seconds=60)
     struck = one.struck
     assert struck is not None
-    now = sum(meters.counted("commands") for meters in one.scene.servers.metrics)
+    now = sum(metrics.counted("commands") for metrics in one.scene.servers.metrics)
     assert f"commands +{now - struck.counts['meter.commands']}" in answers["telemetry"]
 
 
@@ -69,7 +69,7 @@ def test_invariants_are_told_by_how_often_they_were_checked_since_and_which_did_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers, one = a_run(FULL, POWER, seconds=60)
-    struck, head = one.struck, one.scene.audits["eu"].state.facts.seq
+    struck, head = one.struck, one.scene.audits["eu"].state.info.seq
     assert struck is not None
     assert f"{head - struck.heads['eu']} × eu" in answers["invariant"]
     assert "did not hold" not in answers["invariant"]

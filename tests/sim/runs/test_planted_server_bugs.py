@@ -174,7 +174,7 @@ def fence_without_the_term(patch: pytest.MonkeyPatch) -> None:
     """RULES 24: a fence is counted from the end of the session alone, whatever ledger time did since."""
 
     def planted(state: Any, node: Any, since: int = 0) -> int:
-        return int(max(node.session_ended, since) + (node.fence or state.facts.settings.fence_time))
+        return int(max(node.session_ended, since) + (node.fence or state.info.settings.fence_time))
 
     for where in (fence, transitions, repair, node_health):
         patch.setattr(where, "fenced_at", planted)

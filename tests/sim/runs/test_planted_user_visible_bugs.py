@@ -166,7 +166,7 @@ def listed_as_it_was(patch: pytest.MonkeyPatch) -> None:
     async def old(self: Any, call: Any) -> Any:
         now = await view(self, call)
         before = kept.setdefault(id(self), now.state.fork())
-        if before.facts.seq + 20 < now.state.facts.seq:
+        if before.info.seq + 20 < now.state.info.seq:
             kept[id(self)] = now.state.fork()
         return replace(now, state=before)
 

@@ -96,7 +96,7 @@ def test_a_server_whose_state_is_not_the_fold_of_its_log_is_found(monkeypatch: p
         judge(self)
         mine: SimulatedCluster = self.scene
         for name in mine.cast.servers["eu"]:
-            mine.servers.ledgers[name].durable.state.classes.drop("best-effort")
+            mine.servers.ledgers[name].durable.state.priority_classes.drop("best-effort")
 
     monkeypatch.setattr(SimulationRun, "_judge_across", spoil)
     assert "same-state" in {finding.promise for finding in run(SCENARIO, 1).findings}

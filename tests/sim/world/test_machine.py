@@ -87,7 +87,7 @@ def test_a_server_that_crashes_and_restarts_goes_on_from_what_was_durable() -> N
             machine.start()
             await asyncio.sleep(0)
         assert len(await keys_in(servers.store)) == 5
-        assert (await servers.leads(machine)).durable.state.facts.term == 6
+        assert (await servers.leads(machine)).durable.state.info.term == 6
         await machine.crash()
 
     run_virtual(story())
@@ -130,7 +130,7 @@ def test_a_paused_server_is_followed_by_another_and_steps_down_when_it_wakes() -
         assert isinstance(await submit(second, new, "b"), Committed)
         first.resume()
         await until(lambda: old.role is Role.FOLLOWING, second.clock)
-        await until(lambda: old.durable.state.facts == new.durable.state.facts, second.clock)
+        await until(lambda: old.durable.state.info == new.durable.state.info, second.clock)
         for machine in (first, second):
             await machine.crash()
 

@@ -147,7 +147,7 @@ class Part:
         return self
 
     async def follows(self) -> Self:
-        await self._world.until(lambda: self.ledger.role is Role.FOLLOWING and self.state.facts.seq > 0)
+        await self._world.until(lambda: self.ledger.role is Role.FOLLOWING and self.state.info.seq > 0)
         return self
 
     async def stop(self) -> None:

@@ -186,7 +186,7 @@ def _shipped(now: int) -> list[c.ShippedItem]:
 
 async def _decided(deciding: DecidingRegion, web: Any) -> None:
     """Why what is shop's waits, in words that name the other."""
-    view = pack_revision(deciding.state.facts.seq, INDEX_MAX)
+    view = pack_revision(deciding.state.info.seq, INDEX_MAX)
     rejected = (("taint", f"dedicated={MARK}", 2), ("disruption", f"the budget of {MARK}-api is spent", 1))
     found = deciding.a_pass(web, outcome="waiting", nearest=NEAREST, candidates=(), rejected=rejected)
     said = encode(DecisionEvidence(view, 0, (found,)))

@@ -142,7 +142,7 @@ async def _followed(world: World, leader: Part, name: str, store: MemoryStore, s
     """A follower that has all that its leader has: what is not in the log, too."""
     follower = world.part(name, leader.ledger.definition, store, start)
     await follower.start().follows()
-    await world.until(lambda: follower.is_known() and follower.state.facts.seq == leader.state.facts.seq)
+    await world.until(lambda: follower.is_known() and follower.state.info.seq == leader.state.info.seq)
     for spec in leader.state.TABLES:
         mine, theirs = getattr(leader.state, spec.name), getattr(follower.state, spec.name)
         for key, row in list(mine.unordered()):
@@ -313,10 +313,10 @@ async def rights(world: World, parts: dict[str, Part]) -> Table:
             c.ShippedPrincipal(principal), c.ShippedToken(token)
         )
     await world.until(
-        lambda: len({part.state.facts.seq for part in world.parts if part.ledger.definition is PLATFORM}) == 1
+        lambda: len({part.state.info.seq for part in world.parts if part.ledger.definition is PLATFORM}) == 1
     )
     await world.until(
-        lambda: len({part.state.facts.seq for part in world.parts if part.ledger.definition is REGION}) == 1
+        lambda: len({part.state.info.seq for part in world.parts if part.ledger.definition is REGION}) == 1
     )
     for where in PLACES:
         for rule in parts[where.ledger].ledger.definition.rules.values():

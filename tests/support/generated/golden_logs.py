@@ -67,8 +67,8 @@ def read_golden(name: str) -> tuple[LedgerDefinition[Any], Log, str]:
 
 def level_of(name: str) -> int:
     """The level that a golden log has reached at its end."""
-    book, batches, _ = read_golden(name)
-    return book.batches.header(batches[-1][0]).level
+    definition, batches, _ = read_golden(name)
+    return definition.batches.header(batches[-1][0]).level
 
 
 def recorded_now(ledger: str, level: int) -> Log:
@@ -116,7 +116,7 @@ def region_story(level: int = LEVEL) -> RegionBench:
         _machines(bench)
         _servers(bench)
     _list(bench)
-    bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
+    bench.accept("ledger", RecordDigest(bench.state.info.seq, state_digest(bench.state)))
     return bench
 
 
@@ -214,19 +214,19 @@ def _list(bench: RegionBench) -> None:
     things: tuple[c.ShippedItem, ...] = (
         c.ShippedRegion("eu", "eu"),
         *(c.ShippedTemplate(digest, one) for digest, one in state.templates.items()),
-        *(c.ShippedPriorityClass(one) for one in state.classes.values()),
+        *(c.ShippedPriorityClass(one) for one in state.priority_classes.values()),
     )
     people = tuple(c.ShippedPrincipal(one) for name, one in state.principals.items() if name != ROOT)
     work = (
         *(
             c.ShippedGrant(one.account, one.version, one.target, one.ends, one.protected)
-            for one in state.allowances.values()
+            for one in state.accepted_grants.values()
         ),
         *(c.ShippedAssignment(one) for one in state.assignments.values()),
     )
     with mock.patch.object(full_list, "REMOVED_MAX", 1):
         bench.ship_list(things, people, work)
-    cursor = state.place.cursor
+    cursor = state.region.cursor
     bench.accept(LINK, c.Ship("log-restored", 1, 0, cursor + 1, things, full=True, last=False))
 
 

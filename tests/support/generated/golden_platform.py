@@ -64,7 +64,7 @@ def platform_story(level: int = LEVEL) -> PlatformBench:
     if level >= 2:
         _leave_behind(bench)
         servers_of(bench, "platform", ROOT)
-    bench.accept("ledger", RecordDigest(bench.state.facts.seq, state_digest(bench.state)))
+    bench.accept("ledger", RecordDigest(bench.state.info.seq, state_digest(bench.state)))
     return bench
 
 
@@ -106,7 +106,7 @@ def _want(bench: PlatformBench) -> tuple[int, int]:
         type="Progressing", status=ConditionStatus.TRUE, reason=ConditionReason.PROGRESSING, message="two are up"
     )
     bench.accept(STATUS, c.ReportStatus(web, 1, 4, 3, 2, (progress,)))
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, pack_revision(bench.state.facts.seq), DIGEST))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 5, pack_revision(bench.state.info.seq), DIGEST))
     bench.tell("eu", web, free=cpu(3_000))
     bench.accept("region/eu", c.OfferBack(bench.assignments(web)[0].uid, 1, "no node has room"))
     return web, db
@@ -145,7 +145,7 @@ def _recover(bench: PlatformBench, web: int, db: int) -> None:
     bench.accept(FAILOVER, c.GrantRight(db, 0, "us"))
     bench.accept(ROOT, c.AttestRight(db, 1, "eu", "its rack has no power"))
     bench.later(SECOND)
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, pack_revision(bench.state.facts.seq), DIGEST))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 6, pack_revision(bench.state.info.seq), DIGEST))
     bench.judge("eu", RegionHealth.HEALTHY)
     bench.release(db, "us", 0)
     serving = next(a.uid for a in bench.assignments(web) if a.region == "us" and a.purpose is AssignmentPurpose.SERVING)
@@ -178,7 +178,7 @@ def _end(bench: PlatformBench, web: int) -> None:
 def _leave_behind(bench: PlatformBench) -> None:
     """What level 2 added: templates, policies and grants that nobody needs go, a long retirement goes in parts, and a
     region is believed."""
-    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10**9, pack_revision(bench.state.facts.seq), DIGEST))
+    bench.accept("region/eu", c.Acknowledge("eu", "log-eu", 10**9, pack_revision(bench.state.info.seq), DIGEST))
     bench.accept(ROOT, c.BelieveRegion("eu", "its token was stolen"))
     for number in range(TEMPLATES_MAX + 1):
         bench.put(a_workload(replicas=1, template=replace(a_template(), restarted=bench.at + 1 + number)))

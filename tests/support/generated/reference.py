@@ -93,14 +93,14 @@ def not_sent_yet() -> list[str]:
 def page() -> str:
     lines = ["# Reference", "", "Written from the tables that the code runs on; `make reference` writes it anew.", ""]
     lines += edges()
-    for book in BOOKS:
-        lines += commands(book)
-    for book in BOOKS:
-        lines += invariants(book)
+    for definition in BOOKS:
+        lines += commands(definition)
+    for definition in BOOKS:
+        lines += invariants(definition)
     lines += ["## Refusal codes", "", ", ".join(f"`{code.value}`" for code in Code), ""]
     lines += unavailable()
-    for book in BOOKS:
-        lines += kinds(book)
+    for definition in BOOKS:
+        lines += kinds(definition)
     lines += metrics()
     lines += ["## Reasons of conditions", "", ", ".join(f"`{reason.value}`" for reason in ConditionReason), ""]
     lines += not_sent_yet()

@@ -146,7 +146,7 @@ async def place(region: Part, node: Node, *ordinals: int) -> None:
     """Put slots that wait on the node."""
     digest = region.state.assignments[UID].shares[0].template
     group = c.PlacementGroup(UID, digest, tuple(c.SlotPlacement(ordinal, node.uid) for ordinal in ordinals))
-    await region.submit(SCHEDULER, c.Propose((group,), region.state.facts.at + 4_000))
+    await region.submit(SCHEDULER, c.Propose((group,), region.state.info.at + 4_000))
 
 
 def phases(region: Part) -> dict[int, str]:

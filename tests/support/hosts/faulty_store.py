@@ -316,23 +316,23 @@ class Rival:
 
     async def catch_up(self) -> None:
         head = await self._store.head()
-        while self.state.facts.seq < head.seq:
-            for stored in await self._store.read(self.state.facts.seq + 1):
-                fold(REGION, self.state, REGION.batches.read(stored.raw, self.state.facts.digest, stored.digest))
+        while self.state.info.seq < head.seq:
+            for stored in await self._store.read(self.state.info.seq + 1):
+                fold(REGION, self.state, REGION.batches.read(stored.raw, self.state.info.digest, stored.digest))
 
     async def stand(self) -> None:
         """Depose whoever leads."""
         await self.catch_up()
-        await self.write(Envelope("ledger", StartTerm(self.state.facts.term + 1, self._name), self.state.facts.at))
+        await self.write(Envelope("ledger", StartTerm(self.state.info.term + 1, self._name), self.state.info.at))
 
     async def write(self, *envelopes: Envelope[Any]) -> Head:
         """One batch with these commands, which must all be accepted; durable and acknowledged when it returns."""
         draft = BatchDraft(REGION, self.state)
         for envelope in envelopes:
-            answer = draft.add(envelope, self.state.facts.at)
+            answer = draft.add(envelope, self.state.info.at)
             assert isinstance(answer, Committed), answer
         raw, digest = draft.seal()
-        facts = self.state.facts
+        facts = self.state.info
         after = Head(facts.log_id, facts.seq, facts.digest)
         outcome = await self._store.append(after, StoredBatch(facts.log_id, facts.seq + 1, digest, raw))
         assert isinstance(outcome, WriteOk), outcome

@@ -40,8 +40,8 @@ class Server:
         start = fields.pop("start", start_log())
         self.name = name
         self.clock = clock
-        book = REGION.of_level(fields.pop("level", LEVEL))
-        self.ledger: Ledger[RegionState] = Ledger(book, store, clock, ServerIdentity(name, start), **fields)
+        definition = REGION.of_level(fields.pop("level", LEVEL))
+        self.ledger: Ledger[RegionState] = Ledger(definition, store, clock, ServerIdentity(name, start), **fields)
         self._task: asyncio.Task[None] | None = None
 
     @property

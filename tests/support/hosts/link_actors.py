@@ -110,7 +110,7 @@ class LinkActors:
 
     async def wait_in_vain(self, uid: int, code: str = "capacity") -> None:
         """The scheduler has looked, and says why nothing came of it."""
-        template, examined = self.assignment(uid).shares[0].template, self.region.state.facts.seq << 20
+        template, examined = self.assignment(uid).shares[0].template, self.region.state.info.seq << 20
         reasons = (PendingReason(code, 1, "in a test"),)
         await self.machine(SCHEDULER, c.ReportPending(uid, template, examined, reasons))
 

@@ -324,15 +324,15 @@ def linked(story: Callable[[LinkWorld], Coroutine[Any, Any, T]]) -> T:
 
 def differences(platform: PlatformState, region: RegionState, name: str = "eu") -> list[str]:
     """In which kinds the region's copy is not what the platform has for it, told without the link's own code."""
-    place = region.place
+    place = region.region
     theirs, ours = _theirs(platform, name), _ours(region)
     found = [kind for kind in theirs if theirs[kind] != ours[kind]]
     named_here = {share.template for one in ours["assignments"].values() for share in one.shares}
     known = {digest for digest, _ in region.templates.items()}
-    leaving = {digest for digest, _ in region.leaving.items()}
+    leaving = {digest for digest, _ in region.leaving_templates.items()}
     if not named_here <= known or not known - leaving <= {digest for digest, _ in platform.templates.items()}:
         found.append("templates")
-    if platform.facts.log_id != place.platform_log or place.cursor > pack_revision(platform.facts.seq, INDEX_MAX):
+    if platform.info.log_id != place.platform_log or place.cursor > pack_revision(platform.info.seq, INDEX_MAX):
         found.append("cursor")
     return found
 
@@ -345,7 +345,7 @@ def _theirs(state: PlatformState, name: str) -> dict[str, Any]:
         "principals": {key: one for key, one in state.principals.items() if one.meta.created_by != "ledger"},
         "tokens": dict(state.tokens.items()),
         "servers": dict(state.servers.items()),
-        "pools": {key: one.spec.cost for key, one in state.pools.items() if one.spec.region == name},
+        "pools": {key: one.spec.cost for key, one in state.node_pools.items() if one.spec.region == name},
         "policies": dict(state.policies.items()),
         "validities": {one.scope: one.revision for one in state.validities.values() if one.region == name},
         "overrides": {uid: one for uid, one in state.overrides.items() if one.region in ("", name)},
@@ -355,14 +355,14 @@ def _theirs(state: PlatformState, name: str) -> dict[str, Any]:
 
 
 def _ours(state: RegionState) -> dict[str, Any]:
-    allowances = state.allowances.values()
+    allowances = state.accepted_grants.values()
     return {
-        "place": (state.place.name, state.place.jurisdiction),
-        "classes": dict(state.classes.items()),
+        "place": (state.region.name, state.region.jurisdiction),
+        "classes": dict(state.priority_classes.items()),
         "principals": {key: one for key, one in state.principals.items() if one.meta.created_by != "ledger"},
         "tokens": dict(state.tokens.items()),
         "servers": dict(state.platform_servers.items()),
-        "pools": dict(state.pools.items()),
+        "pools": dict(state.pool_costs.items()),
         "policies": dict(state.policies.items()),
         "validities": dict(state.validities.items()),
         "overrides": dict(state.platform_overrides.items()),

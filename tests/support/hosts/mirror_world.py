@@ -62,7 +62,7 @@ class MirrorWorld:
 
     async def has_all_of(self, region: Part) -> None:
         """Wait until nothing is missing here."""
-        await self.world.until(lambda: self.mirror.state.facts.digest == region.state.facts.digest)
+        await self.world.until(lambda: self.mirror.state.info.digest == region.state.info.digest)
 
     def streams(self) -> list[Request]:
         """The streams that were asked for."""
@@ -116,7 +116,7 @@ async def replaced_by_one_whose_time_is_lower(world: World, region: Part, idle_m
     assert isinstance(world.clock, VirtualClock)
     await world.until(region.is_known)
     await world.clock.sleep(idle_ms)
-    last = region.state.facts.at
+    last = region.state.info.at
     assert region.ledger.leader is not None
     assert region.ledger.leader.term.now() - last >= idle_ms - 1_000, "it was idle"
     await region.stop()

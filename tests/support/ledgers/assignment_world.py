@@ -147,7 +147,7 @@ class AssignmentWorld:
     def report(self, code: str = "capacity") -> None:
         """The scheduler says of all requests why they wait."""
         for request in self.state.requests.get(UID) or ():
-            examined = pack_revision(self.state.facts.seq, INDEX_MAX)
+            examined = pack_revision(self.state.info.seq, INDEX_MAX)
             reasons = (PendingReason(code, request.open),)
             self.bench.send(SCHEDULER, c.ReportPending(UID, request.template, examined, reasons))
 

@@ -44,7 +44,7 @@ class DecidingRegion:
     def __init__(self, server: Sending, now: Any) -> None:
         self.server = server
         self.now = now
-        self.cursor = server.state.place.cursor
+        self.cursor = server.state.region.cursor
 
     @property
     def state(self) -> RegionState:
@@ -110,7 +110,7 @@ class DecidingRegion:
         self, *groups: c.PlacementGroup, passes: tuple[SchedulingPass, ...] = (), evidence: bytes | None = None
     ) -> Committed:
         """Place; with what the scheduler says it is based on, or with other bytes."""
-        view = pack_revision(self.state.facts.seq, INDEX_MAX)
+        view = pack_revision(self.state.info.seq, INDEX_MAX)
         decision = DecisionEvidence(view, 0, passes, (1, 2), (("packing", "1"),))
         said = encode(decision) if evidence is None else evidence
         return await self.server.submit(SCHEDULER, c.Propose(groups, self.now() + 1_000), view=view, evidence=said)
@@ -121,7 +121,7 @@ class DecidingRegion:
 
     async def wait(self, one: Assignment, reasons: tuple[PendingReason, ...] = REASONS) -> Committed:
         """Say why a workload waits."""
-        view = pack_revision(self.state.facts.seq, INDEX_MAX)
+        view = pack_revision(self.state.info.seq, INDEX_MAX)
         found = self.a_pass(one, outcome="waiting", nearest=NEAREST, candidates=())
         said = encode(DecisionEvidence(view, 0, (found,)))
         return await self.server.submit(

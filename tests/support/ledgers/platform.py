@@ -187,7 +187,7 @@ class PlatformBench:
             near = check_batch(self.state, draft.state, self.book.invariants) if self.checked else []
             draft.commit()
             self.log.append((raw, digest))
-            fold(self.book, self.follower, self.book.batches.read(raw, self.follower.facts.digest, digest))
+            fold(self.book, self.follower, self.book.batches.read(raw, self.follower.info.digest, digest))
             if not isinstance(envelope.command, c.AcknowledgeGrant):  # a region may claim what this log has forgotten
                 self._check_growth(before)
             if self.checked:
@@ -220,19 +220,19 @@ class PlatformBench:
 
     def refuse(self, code: Code, actor: str, command: Any, **fields: Any) -> Refused:
         """Send what must be refused with this code; nothing has changed."""
-        before = self.state.facts
+        before = self.state.info
         answer = self.send(actor, command, **fields)
         assert isinstance(answer, Refused), answer
         assert answer.code is code, answer
         assert answer.message
-        assert self.state.facts == before
+        assert self.state.info == before
         return answer
 
     def replayed(self) -> PlatformState:
         """The state that the log alone gives."""
         state = PlatformState()
         for raw, digest in self.log:
-            fold(PLATFORM, state, PLATFORM.batches.read(raw, state.facts.digest, digest))
+            fold(PLATFORM, state, PLATFORM.batches.read(raw, state.info.digest, digest))
         return state
 
     # Stories

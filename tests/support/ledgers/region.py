@@ -148,7 +148,7 @@ class RegionBench:
             last = number == len(parts) - 1
             part = c.Ship("log-platform", 1, 0, self._cursor, puts, full=True, part=number, last=last)
             self.accept(LINK, part)
-            while last and self.state.place.listing is not None:
+            while last and self.state.region.listing is not None:
                 self.accept(LINK, part)
 
     def open_session(self, actor: str) -> int:

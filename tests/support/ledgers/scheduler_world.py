@@ -53,8 +53,8 @@ class Follower:
         """Hear of every batch, one by one, but for the newest so many."""
         if self.unheard:
             self.hear({})
-        while self.state.facts.seq < len(self.bench.log) - behind:
-            self.hear(self._read(self.state.facts.seq + 1))
+        while self.state.info.seq < len(self.bench.log) - behind:
+            self.hear(self._read(self.state.info.seq + 1))
 
     def catch_up_at_once(self) -> None:
         """Hear of every batch as of one."""
@@ -67,14 +67,14 @@ class Follower:
     def hear(self, keys: dict[WatchKey, None]) -> None:
         keys = {**self.unheard, **keys}
         self.unheard = {}
-        at = pack_revision(self.state.facts.seq, INDEX_MAX)
+        at = pack_revision(self.state.info.seq, INDEX_MAX)
         self.scheduler.observe(self.state, keys, at, self.bench.at)
 
     def _read(self, to: int) -> dict[WatchKey, None]:
         """Fold the log up to this batch; what it touched of what a scheduler watches."""
         touched: dict[WatchKey, None] = {}
-        for raw, digest in self.bench.log[self.state.facts.seq : to]:
-            batch = REGION.batches.read(raw, self.state.facts.digest, digest)
+        for raw, digest in self.bench.log[self.state.info.seq : to]:
+            batch = REGION.batches.read(raw, self.state.info.digest, digest)
             fold(REGION, self.state, batch)
             keys = [
                 key for record in batch.records for event in record.events for key in WATCH_KEYS[type(event)](event, 0)

@@ -63,7 +63,7 @@ REGION_TOLD: dict[str, Told] = {
     "platform_overrides": lambda uid, _row, _: [("platform-override", uid)],
     "platform_servers": lambda name, _row, _: [("platform-server", name)],
     "leaving": lambda digest, _row, _: [("template", digest)],
-    "listed": lambda _part, _row, state: [("cursor", state.place.listing.log_id)],
+    "listed": lambda _part, _row, state: [("cursor", state.region.listing.log_id)],
 }
 
 
@@ -122,8 +122,8 @@ def untold(definition: LedgerDefinition[Any], state: LedgerState, batch: Batch[A
             position += 1
         if record.session or record.key:
             remember_answer(state, record, first)
-    facts = replace(state.facts, seq=batch.header.seq, digest=batch.digest, at=batch.records[-1].at)
-    state.facts = facts
+    facts = replace(state.info, seq=batch.header.seq, digest=batch.digest, at=batch.records[-1].at)
+    state.info = facts
 
 
 def _missing(

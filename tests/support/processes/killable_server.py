@@ -107,7 +107,7 @@ class ServerLife:
         silent, as it may be after a life in which nobody could renew it in time."""
         while True:
             self._sequence += 1
-            sequence, view = self._sequence, self._ledger.durable.state.facts.seq << 20
+            sequence, view = self._sequence, self._ledger.durable.state.info.seq << 20
             command = c.Propose((group,), self._now() + 60_000)
             envelope = Envelope(self._actor, command, self._now(), self._session, sequence, view=view)
             answer = await self._ledger.submit(envelope)
@@ -131,7 +131,7 @@ class ServerLife:
         region = BenchRegion.__new__(BenchRegion)  # only for the shape of its workloads
         region.assignments = [a for _, a in state.assignments.items()]
         region.digest = next(digest for digest, _ in state.templates.items())
-        assignment, shipped, opened = region.next_workload(state.place.cursor)
+        assignment, shipped, opened = region.next_workload(state.region.cursor)
         await self._send(Envelope("controller/link", shipped, self._now()))
         await self._send(Envelope("controller/replica", opened, self._now()))
         self._open = [(assignment.uid, region.digest, ordinal) for ordinal in reversed(opened.ordinals)]

@@ -150,10 +150,10 @@ def audit_of(ledger: LedgerRecording, until: int | None = None) -> LedgerAudit[R
 def repeat(told: Told, audit: LedgerAudit[RegionState]) -> Committed | Refused | Repeated:
     """The answer to the reservation if it comes again now. What is accepted is the next batch, and is judged, too."""
     draft = BatchDraft(REGION, audit.state)
-    answer = draft.add(told.envelope, audit.state.facts.at)
+    answer = draft.add(told.envelope, audit.state.info.at)
     if len(draft):
         raw, digest = draft.seal()
-        audit.landed(StoredBatch("", audit.state.facts.seq + 1, digest, raw))
+        audit.landed(StoredBatch("", audit.state.info.seq + 1, digest, raw))
     return answer
 
 

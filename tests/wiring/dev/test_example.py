@@ -81,7 +81,7 @@ def test_its_regions_are_those_of_dev() -> None:
 
 
 def test_risk_api_is_critical_in_every_region_with_four_to_recover_from_room_that_is_held() -> None:
-    one, budget = workload("risk-api"), example().budgets["critical-failover"]
+    one, budget = workload("risk-api"), example().recovery_budgets["critical-failover"]
     assert one.spec.placement.regions == REGIONS == budget.spec.regions
     assert one.spec.recovery.min_serving == 4
     assert first_exceeded(times(one.spec.template.need, 4), budget.spec.each) == ""

@@ -22,8 +22,8 @@ def rules(ledger: str) -> dict[str, CommandRule[Any]]:
     from holdfast.core.platform.definition import RULES as PLATFORM_RULES
     from holdfast.core.region.definition import RULES as REGION_RULES
 
-    book = PLATFORM_RULES if ledger in PLATFORM else REGION_RULES
-    found = {tag_of(rule.command): rule for rule in book.values() if _PEOPLE.intersection(rule.owners)}
+    definition = PLATFORM_RULES if ledger in PLATFORM else REGION_RULES
+    found = {tag_of(rule.command): rule for rule in definition.values() if _PEOPLE.intersection(rule.owners)}
     return dict(sorted(found.items()))
 
 
@@ -42,8 +42,8 @@ def tags(ledger: str) -> tuple[str, ...]:
     from holdfast.core.platform.definition import RULES as PLATFORM_RULES
     from holdfast.core.region.definition import RULES as REGION_RULES
 
-    book = PLATFORM_RULES if ledger in PLATFORM else REGION_RULES
-    return tuple(sorted(tag_of(rule.command) for rule in book.values()))
+    definition = PLATFORM_RULES if ledger in PLATFORM else REGION_RULES
+    return tuple(sorted(tag_of(rule.command) for rule in definition.values()))
 
 
 def tag_of(command: type[Struct]) -> str:

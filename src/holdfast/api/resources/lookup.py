@@ -86,7 +86,7 @@ def _replica(state: RegionState, name: str) -> KeyedRow | None:
     tenant, _, rest = name.partition("/")
     workload, _, tail = rest.rpartition("/")[0].rpartition("/")
     number = rest.rpartition("/")[2]
-    if tail != state.place.name or not (number.isascii() and number.isdigit() and len(number) < 12):
+    if tail != state.region.name or not (number.isascii() and number.isdigit() and len(number) < 12):
         return None
     for uid in dict.fromkeys(one.workload for _, one in _assignments(state, tenant, workload)):
         slot = state.slots.get((uid, int(number)))
@@ -117,7 +117,7 @@ def _grant(state: Any, name: str) -> KeyedRow | None:
     if isinstance(state, PlatformState):
         key, found = grant_key(region, account), state.grants.get(grant_key(region, account))
     else:
-        key, found = account, state.allowances.get(account) if region == state.place.name else None
+        key, found = account, state.accepted_grants.get(account) if region == state.region.name else None
     return None if found is None else (key, found)
 
 

@@ -40,7 +40,7 @@ def view_of_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> A
 
 
 def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
-    tally = state.tallies.get(row.uid) if is_region(state) else None
+    tally = state.phase_counts.get(row.uid) if is_region(state) else None
     phases = sorted((phase.value, count) for phase, count in zip(PHASES, tally or (), strict=False) if count)
     spec = s.AssignmentSpec(
         workload=row.workload_name,
@@ -72,7 +72,7 @@ def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
 
 def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
     here = is_region(state)
-    region = state.place.name if here else row.region
+    region = state.region.name if here else row.region
     spec = s.GrantSpec(
         account=row.account, region=region, version=row.version, target=row.target, ends=row.ends,
         protected=row.protected,
@@ -80,7 +80,7 @@ def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
     if not here:
         status = s.GrantStatus(charged=row.offered, settled=row.settled, acknowledged=row.acknowledged)
         return s.Grant(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
-    use = state.uses.get(row.account)
+    use = state.account_usage.get(row.account)
     status = s.GrantStatus(charged=use.charged if use else ZERO, settled=row.limit, acknowledged=row.version)
     return s.Grant(meta=Meta(name=name), spec=spec, status=status)
 
@@ -88,7 +88,7 @@ def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
 def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
     if is_region(state):
         valid = [
-            s.Valid(region=state.place.name, tenant=scope)
+            s.Valid(region=state.region.name, tenant=scope)
             for scope, revision in state.validities.items()
             if revision == row.revision
         ]
@@ -103,7 +103,7 @@ def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
 def _override(state: Any, name: str, key: Any, row: Any) -> s.Override:
     source = "platform" if name.startswith(PLATFORM_PREFIX) or not is_region(state) else "region"
     spec = s.OverrideSpec(
-        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.facts
+        action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.info
     )
     status = s.OverrideStatus(owner=row.owner, opened=row.opened, source=source)
     return s.Override(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
@@ -139,7 +139,7 @@ def _session(state: Any, name: str, key: Any, row: Any) -> s.Session:
 
 
 def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
-    room = state.rooms.get(row.uid) or EMPTY_USAGE
+    room = state.node_usage.get(row.uid) or EMPTY_USAGE
     report = state.node_reports.get(row.uid) or nodes.NO_REPORT
     spec = region_types.NodeSpec(
         cordoned=row.cordoned, draining=row.draining, taints=row.taints, labels=row.labels, tenancy=row.tenancy,
@@ -170,7 +170,7 @@ def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
         capabilities=row.capabilities,
         tenant=row.tenant,
         shares_user=shares_a_user(row),
-        conditions=node_conditions(row, state.facts.settings),
+        conditions=node_conditions(row, state.info.settings),
     )
     labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
     meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)
@@ -181,7 +181,7 @@ def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.Replica:
     assignment = state.assignments[row.assignment]
     node = state.nodes.get(row.node) if row.node else None
     spec = region_types.ReplicaSpec(
-        workload=assignment.workload_name, workload_uid=row.workload, region=state.place.name, ordinal=row.ordinal,
+        workload=assignment.workload_name, workload_uid=row.workload, region=state.region.name, ordinal=row.ordinal,
         assignment=assignment_name(assignment), template=row.template, next_template=row.next_template,
         account=row.account,
     )  # fmt: skip
@@ -211,7 +211,7 @@ def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.Replica:
 def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.Endpoint:
     assignment, node = state.assignments[row.assignment], state.nodes[row.node]
     spec = region_types.EndpointSpec(
-        workload=assignment.workload_name, workload_uid=row.workload, region=state.place.name, ordinal=row.ordinal
+        workload=assignment.workload_name, workload_uid=row.workload, region=state.region.name, ordinal=row.ordinal
     )
     host = f"[{node.address}]" if ":" in node.address else node.address
     status = region_types.EndpointStatus(

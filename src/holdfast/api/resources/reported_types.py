@@ -98,7 +98,7 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion
         for share in assignment.shares if assignment.stage is AssignmentStage.ACTIVE else ():
             place = (assignment.region, share.template)
             assigned[place] = assigned.get(place, 0) + share.count
-    said = {one.region: one.seen for one in state.observed.get(uid) or ()}
+    said = {one.region: one.seen for one in state.workload_reports.get(uid) or ()}
     counted = {(region, count.template): count for region, seen in said.items() for count in seen.counts}
     told_of = {region for region, _ in (*assigned, *counted)}
     waits = {region for region, seen in said.items() if seen.waiting or seen.failing}

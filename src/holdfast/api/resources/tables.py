@@ -127,7 +127,7 @@ def assignment_name(assignment: Assignment) -> str:
 
 def replica_name(state: Any, workload_name: str, ordinal: int) -> str:
     """`workload/region/ordinal`."""
-    return f"{workload_name}/{state.place.name}/{ordinal}"
+    return f"{workload_name}/{state.region.name}/{ordinal}"
 
 
 def _request_name(state: Any, key: Any, row: Any) -> str:
@@ -135,7 +135,7 @@ def _request_name(state: Any, key: Any, row: Any) -> str:
 
 
 def _grant_name(state: Any, key: Any, row: Any) -> str:
-    return f"{state.place.name if is_region(state) else row.region}/{row.account}"
+    return f"{state.region.name if is_region(state) else row.region}/{row.account}"
 
 
 def _slot_name(state: Any, _key: Any, row: Any) -> str:

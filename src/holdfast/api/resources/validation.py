@@ -137,7 +137,7 @@ def _world_of(obj: Any) -> PlatformState:
             _regions(world, named, (spec.placement.jurisdictions or ("",))[0])
             _regions(world, [name for name, _ in spec.placement.weights if name not in named], "")
             held = RecoveryBudgetSpec(regions=(), each=ZERO)
-            world.budgets.put(budget, RecoveryBudget(meta=Meta(name=budget), spec=held))
+            world.recovery_budgets.put(budget, RecoveryBudget(meta=Meta(name=budget), spec=held))
         case Tenant():
             _tenants(world, (), spec.priority_classes)
         case Quota():

@@ -109,12 +109,12 @@ class ApiServer:
 
     async def serve(self, request: Request) -> Reply | StreamReply:
         """The answer to a request. Never raises: what goes wrong is a problem."""
-        desk, known = self.ctx, ""
+        ctx, known = self.ctx, ""
         try:
             route, rest = self._route(request)
             caller = self._caller(route, request, rest)
             known = "" if caller is None else caller.actor
-            found = await self._answer(route, ApiRequest(request, rest, caller, desk.limits))
+            found = await self._answer(route, ApiRequest(request, rest, caller, ctx.limits))
         except ApiError as error:
             found = problem_reply(error.problem, error.headers)
         except (Unavailable, ListAgain) as error:
@@ -122,10 +122,10 @@ class ApiServer:
         except TimeoutError:
             found = problem_reply(problem("deadline", "not answered in time; a write may have been done"))
         except Exception as error:
-            desk.logger.error("failed", error, verb=request.verb, path=request.path)
+            ctx.logger.error("failed", error, verb=request.verb, path=request.path)
             found = problem_reply(problem("internal", "a fault of ours, which was logged; it may have been done"))
         self._count(request, found)
-        place = desk.place(brief=request.path in _BRIEF)
+        place = ctx.place(brief=request.path in _BRIEF)
         for name, _ in found.headers:
             if name in _FORWARDED_HEADERS:
                 place = ()  # another server's answer or stream: what is true of this one is not of it
@@ -139,19 +139,19 @@ class ApiServer:
         self.ctx.metrics.count("api_answers", verb=verb, status=str(status))
 
     async def _answer(self, route: Route, call: ApiRequest) -> Reply | StreamReply:
-        desk, request = self.ctx, call.request
-        refused = None if route.is_open else refuse_route(call.caller, desk.state.facts.ledger, route.by)
+        ctx, request = self.ctx, call.request
+        refused = None if route.is_open else refuse_route(call.caller, ctx.state.info.ledger, route.by)
         if refused is not None:
-            raise ApiError(desk.deny(call, refused))
+            raise ApiError(ctx.deny(call, refused))
         _require_known_params(route, request)
-        if len(request.body) > desk.limits.body_bytes:
-            raise ApiError(_too_large(len(request.body), desk.limits.body_bytes))
-        if route.is_prompt and desk.ledger.leader is not None:
-            return await route.answers(desk, call)
+        if len(request.body) > ctx.limits.body_bytes:
+            raise ApiError(_too_large(len(request.body), ctx.limits.body_bytes))
+        if route.is_prompt and ctx.ledger.leader is not None:
+            return await route.answers(ctx, call)
         async with asyncio.timeout(call.timeout_ms / 1000):
-            if route.is_led and desk.ledger.leader is None:
-                return await to_leader(desk, call)
-            return await route.answers(desk, call)
+            if route.is_led and ctx.ledger.leader is None:
+                return await to_leader(ctx, call)
+            return await route.answers(ctx, call)
 
     def _route(self, request: Request) -> tuple[Route, tuple[str, ...]]:
         segments = tuple(request.path.strip("/").split("/"))
@@ -172,17 +172,17 @@ class ApiServer:
 
     def _caller(self, route: Route, request: Request, rest: tuple[str, ...]) -> Caller | None:
         """Who asks; None where that makes no difference."""
-        desk = self.ctx
+        ctx = self.ctx
         if route.is_open:
             return None
         # Before anything else: who has no state yet knows nobody, and must not say that a good token is none.
-        if desk.ledger.role is Role.LOADING:
-            raise ApiError(problem("not-reached", f"{desk.ledger.identity.server} is loading its state"))
-        found = desk.callers.of(desk.state, request)
+        if ctx.ledger.role is Role.LOADING:
+            raise ApiError(problem("not-reached", f"{ctx.ledger.identity.server} is loading its state"))
+        found = ctx.callers.of(ctx.state, request)
         if isinstance(found, Problem):
             # The endpoint and no more: strangers must not choose what is written into the log, nor how much.
             endpoint = request.path.strip("/").split("/")[: -len(rest) or None]
-            desk.denials.note(NOBODY, f"{request.verb} /{'/'.join(endpoint)}", found.code)
+            ctx.denials.note(NOBODY, f"{request.verb} /{'/'.join(endpoint)}", found.code)
             raise ApiError(found, delegation.problem_headers(found))
         return found
 

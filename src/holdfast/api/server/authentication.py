@@ -104,19 +104,19 @@ class Authenticator:
         spoken = first_value(request.headers, "authorization")
         if first_value(request.headers, PROOF) or first_value(request.headers, ACTING_FOR):
             return self._by_server(state, request, spoken)
-        now = max(state.facts.at, self._clock.wall())
+        now = max(state.info.at, self._clock.wall())
         known = self._known.get((spoken, "")) or self._known.get((spoken, first_value(request.headers, ACTOR_HEADER)))
         if known is not None and known.caller.expires > now:
             # A thousand watchers with one token hear of the same batch, and agents ask where nothing changes.
-            if known.held_at == state.facts.seq or self._still_holds(state, known):
-                known.held_at = state.facts.seq
+            if known.held_at == state.info.seq or self._still_holds(state, known):
+                known.held_at = state.info.seq
                 return known.caller
         found = authenticate(state, request, now)
         if isinstance(found, Caller) and found.token and len(found.actor) <= ACTOR_MAX:
             token = state.table("tokens")[found.token]
             many = state.principals[token.spec.principal] if found.is_chosen else found.principal
             self._known[spoken, found.actor if found.is_chosen else ""] = _CachedCaller(
-                found, token, many, state.facts.seq
+                found, token, many, state.info.seq
             )
             if len(self._known) > CACHED_CALLERS_MAX:
                 self._known.popitem(last=False)
@@ -136,11 +136,11 @@ class Authenticator:
         if spoken or proof is None:
             return problem("unauthenticated", f"{ACTING_FOR} is for servers, with a proof and nothing else beside it")
         token = server_token(state, proof.token)
-        goals = [RequestTarget(address, state.facts.ledger) for address in self._addresses]
+        goals = [RequestTarget(address, state.info.ledger) for address in self._addresses]
         if token is None or not is_signed(request, proof, token.hash, goals):
             where = " or ".join(self._addresses)
             return rejected_proof(
-                f"no server that is known here has signed this request for {where}, {state.facts.ledger}"
+                f"no server that is known here has signed this request for {where}, {state.info.ledger}"
             )
         wall = self._clock.wall()
         if not is_fresh(proof, wall):
@@ -157,9 +157,9 @@ class Authenticator:
         return self._acting(state, token, caller.actor)
 
     def _acting(self, state: LedgerState, token: ServerToken, actor: str) -> Caller | Problem:
-        if token.expires <= max(state.facts.at, self._clock.wall()):
+        if token.expires <= max(state.info.at, self._clock.wall()):
             return rejected_proof(f"the token {token.name} of {token.principal} has expired")
-        refused = refuse_delegation(state.facts.ledger, token, actor)
+        refused = refuse_delegation(state.info.ledger, token, actor)
         if refused is not None:
             return refused
         found = _principal(state, actor)

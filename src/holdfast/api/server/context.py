@@ -96,12 +96,12 @@ class ServerContext:
     def now(self) -> Instant:
         """Ledger time: the leader's where this server leads, else the later of its clock and what it has read."""
         leader = self.ledger.leader
-        at: Instant = self.state.facts.at
+        at: Instant = self.state.info.at
         return leader.term.now() if leader is not None else max(at, self.clock.wall())
 
     def place(self, *, brief: bool = False) -> Pairs:
         """Where an answer given now is from, as headers. A brief one leaves out what machines know from its token."""
-        ledger, facts = self.ledger, self.state.facts
+        ledger, facts = self.ledger, self.state.info
         at = (facts.seq, facts.term, facts.log_id, ledger.role)
         if at != self._at:
             self._at = at
@@ -134,7 +134,7 @@ class ServerContext:
 
     def no_longer(self, call: ApiRequest) -> Problem | None:
         """Why a stream that was opened by this call has to end now; None: it may go on."""
-        seq, expires = self.state.facts.seq, call.caller.expires
+        seq, expires = self.state.info.seq, call.caller.expires
         # A stream that tells much asks before each word: nothing but its end can have come since the last batch.
         if call.held_at == seq and (not expires or self.clock.wall() < expires):
             return None

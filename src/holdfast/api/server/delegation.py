@@ -24,7 +24,7 @@ _PLATFORM = "platform"
 
 def server_token(state: LedgerState, name: str) -> ServerToken | None:
     """The token of this name, of one of this ledger's own servers or, in a region, of the platform's."""
-    tables = ("servers",) if state.facts.ledger == _PLATFORM else ("servers", "platform_servers")
+    tables = ("servers",) if state.info.ledger == _PLATFORM else ("servers", "platform_servers")
     return next((found for table in tables if (found := state.table(table).get(name)) is not None), None)
 
 

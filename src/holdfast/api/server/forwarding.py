@@ -59,7 +59,7 @@ async def to_leader(ctx: ServerContext, call: ApiRequest) -> Reply:
     leader = ctx.ledger.leading_server()
     if call.caller.via or not leader or leader == ctx.ledger.identity.server:
         raise ApiError(problem("not-leading", f"{ctx.ledger.identity.server} does not lead, and knows nobody who does"))
-    onward = _signed(ctx, call, call.request, request_signatures.RequestTarget(leader, ctx.state.facts.ledger))
+    onward = _signed(ctx, call, call.request, request_signatures.RequestTarget(leader, ctx.state.info.ledger))
     if onward is None:
         raise ApiError(problem("not-leading", f"{leader} leads, and this server has no token yet to act for others"))
     ctx.metrics.count("api_forwarded")

@@ -60,7 +60,7 @@ class Redaction:
         self._caller = caller
         self._state = state
         #: The last batch that the state holds.
-        self.seq: int = state.facts.seq
+        self.seq: int = state.info.seq
         #: The one tenant for which things are told differently; empty: nothing is left out of what is shown.
         self.tenant = "" if sees_everything(caller) else caller.tenant()
 
@@ -165,15 +165,15 @@ _known: WeakKeyDictionary[LedgerState, tuple[int, frozenset[str]]] = WeakKeyDict
 def known_tenants(state: Any) -> frozenset[str]:
     """The names of tenants, as far as this ledger knows them: looked for once after each batch, whoever asks."""
     seen = _known.get(state)
-    if seen is None or seen[0] != state.facts.seq:
-        seen = _known[state] = (state.facts.seq, frozenset(_tenants_in(state) - {"", "*"}))
+    if seen is None or seen[0] != state.info.seq:
+        seen = _known[state] = (state.info.seq, frozenset(_tenants_in(state) - {"", "*"}))
     return seen[1]
 
 
 def _tenants_in(state: Any) -> set[str]:
     if not is_region(state):
         return {name for name, _ in state.tenants.unordered()}
-    found = {account_tenant(state, account) for account, _ in state.allowances.unordered()}
+    found = {account_tenant(state, account) for account, _ in state.accepted_grants.unordered()}
     return found | {principal_tenant(state, name) for name, _ in state.principals.unordered()}
 
 

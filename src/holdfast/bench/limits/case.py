@@ -80,7 +80,7 @@ class CaseSender:
         kind = actor.partition("/")[0]
         if kind in ("person", "tenant"):
             self._keys += 1
-            return Envelope(actor, command, at, key=f"{state.facts.seq}-{self._keys}")
+            return Envelope(actor, command, at, key=f"{state.info.seq}-{self._keys}")
         if kind not in ("agent", "scheduler", "region") or isinstance(command, OpenSession):
             return Envelope(actor, command, at)
         session = state.session_of[actor]

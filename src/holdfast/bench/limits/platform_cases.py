@@ -151,7 +151,7 @@ def regions(state: PlatformState, most: int = REGIONS_MAX) -> Story:
     spec = Placement(weights=tuple((name, 1) for name in names))
     yield [(TENANT, c.PutWorkload(a_workload("wide", Template(command=("serve",)), len(names), placement=spec)))]
     yield from in_steps([assigned(state, "wide", name) for name in names])
-    ends = state.facts.at + HOUR
+    ends = state.info.at + HOUR
     yield from in_steps([(GRANT, c.OfferGrant("quota/acme", name, ZERO, ends)) for name in names])
     for number in range(1, OFFERS_MAX):
         yield [(GRANT, c.OfferGrant("quota/acme", names[0], ZERO, ends + number))]
@@ -301,8 +301,8 @@ def operated(state: PlatformState) -> Story:
     yield [(OPERATOR, c.Put(replace(a_tenant("beta"), spec=replace(a_tenant().spec, priority_classes=classes))))]
     agents = [a_principal(f"agent/n{number}", Permission.READ, region="eu") for number in many]
     yield from in_steps([(OPERATOR, c.Put(one)) for one in agents])
-    yield from in_steps([(OPERATOR, c.Put(_token(number, state.facts.at + HOUR))) for number in many])
-    zone, ends = "z" * (TEXT_MAX - 4), state.facts.at + HOUR
+    yield from in_steps([(OPERATOR, c.Put(_token(number, state.info.at + HOUR))) for number in many])
+    zone, ends = "z" * (TEXT_MAX - 4), state.info.at + HOUR
     zones = [f"{zone}{number:04}" for number in range(OVERRIDES_MAX)]
     opened = [OpenOverride(OverrideAction.AVOID_ZONE, "eu", one, "r" * REASON_MAX, ends) for one in zones]
     yield from in_steps([(OPERATOR, one) for one in opened])

@@ -76,7 +76,7 @@ def founded() -> Story:
 
 
 def shipped(state: RegionState, *puts: Any, gone: tuple[c.RemovedObject, ...] = ()) -> tuple[str, Any]:
-    cursor = state.place.cursor
+    cursor = state.region.cursor
     return LINK, c.Ship("platform", 1, cursor, cursor + 1, puts, gone)
 
 
@@ -134,7 +134,7 @@ def replicas(state: RegionState) -> Story:
     for first in range(0, NODE_SLOTS_MAX, NAMED_MAX):
         placements = tuple(c.SlotPlacement(ordinal, node) for ordinal in range(first, first + NAMED_MAX))
         group = c.PlacementGroup(UID, template_digest(SERVE), placements)
-        yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
+        yield [(SCHEDULER, c.Propose((group,), state.info.at + 60_000))]
 
 
 def ports(state: RegionState) -> Story:
@@ -145,7 +145,7 @@ def ports(state: RegionState) -> Story:
         uid, place = state.node_names[NODES[ordinal // CROWD]], FIRST_PORT + ordinal % CROWD * PORTS_MAX
         placements.append(c.SlotPlacement(ordinal, uid, ports=tuple(range(place, place + PORTS_MAX))))
     group = c.PlacementGroup(UID, template_digest(WITH_PORTS), tuple(placements))
-    yield [(SCHEDULER, c.Propose((group,), state.facts.at + 60_000))]
+    yield [(SCHEDULER, c.Propose((group,), state.info.at + 60_000))]
 
 
 # A node with as much of everything as it may have
@@ -182,7 +182,7 @@ def no_node(state: RegionState) -> Story:
 
 
 def holds(state: RegionState) -> Story:
-    uid, ends = state.node_names["n1"], state.facts.at + HOUR
+    uid, ends = state.node_names["n1"], state.info.at + HOUR
     one = c.Hold(ReservationPurpose.DATED, uid, "quota/acme", ends, Resources(1, 1, 1), tenant="acme")
     yield from in_steps([(SCHEDULER, one) for _ in range(HOLDS_MAX)])
 
@@ -204,7 +204,7 @@ def reasons(state: RegionState) -> Story:
     for _ in range(DEPTH_MAX // 2 - 1):
         inner = PendingReason("below", 1, "", (inner,))
     others = (PendingReason("beside", 1, "m" * REASON_MAX),) * (REASONS_MAX - DEPTH_MAX // 2)
-    seen = state.facts.seq << 20
+    seen = state.info.seq << 20
     yield [(SCHEDULER, c.ReportPending(UID, template_digest(SERVE), seen, (inner, *others)))]
 
 
@@ -218,10 +218,10 @@ def no_pools(state: RegionState) -> Story:
 
 def missing(state: RegionState) -> Story:
     """A full list without any of them: some are gone with each record."""
-    cursor = state.place.cursor
+    cursor = state.region.cursor
     part = c.Ship("platform", 1, 0, cursor + 1, _FIRST, full=True)
     yield [(LINK, part)]
-    while state.place.listing is not None:
+    while state.region.listing is not None:
         yield [(LINK, part)]
 
 

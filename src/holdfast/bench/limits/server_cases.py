@@ -15,7 +15,7 @@ SERVERS = "controller/servers"
 def crowded(state: PlatformState) -> Story:
     """As many tokens of servers as there may be; and then more, each in place of one that ends before it."""
     many, of_each = SERVERS_MAX + 100, SERVER_TOKENS_MAX
-    ends = state.facts.at + SERVER_TOKEN_LIFE // 2
+    ends = state.info.at + SERVER_TOKEN_LIFE // 2
     tokens = [
         ServerToken(f"t{n:04}", f"platform/s{n // of_each}", hash_secret("secret"), ends + n) for n in range(many)
     ]

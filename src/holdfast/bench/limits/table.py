@@ -61,12 +61,12 @@ async def measure_case(folder: Path, case: LimitCase, baseline_ms: float) -> lis
 
 
 async def _measured(folder: Path, case: LimitCase) -> tuple[float, float]:
-    book, founded = FOUNDED[case.ledger]
+    definition, founded = FOUNDED[case.ledger]
     clock = SystemClock()
     store = await SqliteStore.open(folder)
     try:
-        await _prepare(store, book, founded(), clock.wall())
-        ledger = Ledger(book, store, clock, ServerIdentity("bench"))
+        await _prepare(store, definition, founded(), clock.wall())
+        ledger = Ledger(definition, store, clock, ServerIdentity("bench"))
         tasks = [asyncio.create_task(ledger.run(), name="ledger")]
         try:
             while ledger.role is not Role.LEADING:
@@ -100,7 +100,7 @@ async def _prepare(store: SqliteStore, definition: LedgerDefinition[Any], foundi
     memory.tell(founding)
     head = Head()
     for number, (raw, digest) in enumerate(memory.batches, 1):
-        outcome = await store.append(head, StoredBatch(memory.state.facts.log_id, number, digest, raw))
+        outcome = await store.append(head, StoredBatch(memory.state.info.log_id, number, digest, raw))
         if not isinstance(outcome, WriteOk):
             raise Unmeasured(f"the store did not take it: {outcome}")
         head = outcome.head

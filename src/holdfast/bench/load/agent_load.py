@@ -75,20 +75,20 @@ class CountingTransport:
 
 async def run_fleet(crowd: AgentFleet) -> None:
     """Be all of them; after each line that comes, say how they fare; end with the last."""
-    meters, clock = Metrics(), SystemClock()
+    metrics, clock = Metrics(), SystemClock()
     lines: list[CountingTransport] = []
     tasks: list[asyncio.Task[None]] = []
     for number in range(crowd.agents):
         transport = HttpTransport(clock)
         await transport.start()
         lines.append(CountingTransport(transport))
-        tasks.append(asyncio.create_task(_agent(crowd, f"agent-{number:04}", lines[-1], clock, meters).run()))
+        tasks.append(asyncio.create_task(_agent(crowd, f"agent-{number:04}", lines[-1], clock, metrics).run()))
         await asyncio.sleep(BETWEEN_SECONDS)
     for line in lines:
         await line.has_deadline_condition.wait()
     write_line("ready")
     while await asyncio.to_thread(sys.stdin.readline):
-        broken, over = meters.counted("agent_streams_broken"), meters.counted("agent_sessions_over")
+        broken, over = metrics.counted("agent_streams_broken"), metrics.counted("agent_sessions_over")
         write_line(FleetStats(time.monotonic(), sum(line.renewed for line in lines), broken, over))
     for task in tasks:
         task.cancel()

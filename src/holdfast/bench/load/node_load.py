@@ -46,16 +46,16 @@ async def run_nodes(standing: NodeFleet) -> None:
     async def come(region: str, server: str, number: int) -> None:
         name = f"{region}-{number:03}"
         proof = (("authorization", f"Bearer {standing.token}"), ("holdfast-actor", f"agent/{name}"))
-        voice = SessionClient(transport, clock, SessionConfig(f"agent/{name}", (server,), lambda: proof), clock.boot)
+        session = SessionClient(transport, clock, SessionConfig(f"agent/{name}", (server,), lambda: proof), clock.boot)
         node = RegisterNode(name, f"{region}-general", f"{region}-{number % ZONES}", standing.capacity)
         async with at_once:
-            for answered in (await voice.open(), await voice.send(node)):
+            for answered in (await session.open(), await session.send(node)):
                 require(answered.said is CommandOutcome.LANDED, f"{name} was refused: {answered.message}")
-        voices.append(voice)
+        voices.append(session)
 
     for region, server in standing.servers.items():
         await asyncio.gather(*(come(region, server, number) for number in range(standing.nodes)))
-    beating = [asyncio.create_task(voice.keep_alive()) for voice in voices]
+    beating = [asyncio.create_task(session.keep_alive()) for session in voices]
     write_line("ready")
     await asyncio.to_thread(sys.stdin.readline)
     over = [task.exception() for task in beating if task.done()]

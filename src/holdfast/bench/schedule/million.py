@@ -63,7 +63,7 @@ async def measure_million(folder: Path, nodes: int, *, small: bool = False) -> l
         start = time.perf_counter()
         await _place(yard, size)
         placed = time.perf_counter() - start
-        await yard.decisions.reach(yard.state.facts.seq, WITHIN_S * 1_000)
+        await yard.decisions.reach(yard.state.info.seq, WITHIN_S * 1_000)
         kept = time.perf_counter() - start
         yard.must_be_bound()
         return [
@@ -104,7 +104,7 @@ async def _lookups(yard: LiveRegion, looked_up: int) -> list[BenchResult]:
 async def _look_up(yard: LiveRegion, client: AsyncClient, slot: Slot) -> float:
     """The milliseconds until the decision for a slot is there, which must be the one by which it stands there."""
     assignment, node = yard.state.assignments[slot.assignment], yard.state.nodes[slot.node]
-    name = f"{assignment.workload_name}/{yard.state.place.name}/{slot.ordinal}"
+    name = f"{assignment.workload_name}/{yard.state.region.name}/{slot.ordinal}"
     took, found = await _timed(lambda: client.decisions(slot=f"{assignment.tenant}/{name}"))
     went = [placement for one in found["items"] for placement in one["placements"]]
     require(went == [{"slot": name, "node": node.name}], f"{name} is on {node.name}; found: {went}")

@@ -119,10 +119,10 @@ async def _rate(yard: LiveRegion, raw: RawFile, name: str, rounds: list[Wanted],
         await yard.open(wanted)
         count = sum(one for _, one in wanted)
         durable = yard.ledger.durable
-        seq, size = durable.state.facts.seq, durable.log_bytes
+        seq, size = durable.state.info.seq, durable.log_bytes
         took = await yard.schedule()
         yard.must_be_bound()
-        batches = durable.state.facts.seq - seq
+        batches = durable.state.info.seq - seq
         plain = raw.times((durable.log_bytes - size) // batches, 50)
         rates.append((count / took, count / batches * 50 / sum(plain)))
     bound, written = zip(*rates, strict=True)

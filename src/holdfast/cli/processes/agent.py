@@ -125,7 +125,7 @@ def agent(  # long: one line for each option
     from holdfast.wiring.agent import AGENT, NodeOptions, invalid_node_options, run
     from holdfast.wiring.machine import MachineOptions
 
-    wish = MachineOptions(
+    options = MachineOptions(
         AGENT, parse_server_list(server), node, token_file, tls_certificate, tls_key, tls_trust, insecure, log_level,
         log_form, listen,
     )  # fmt: skip
@@ -153,7 +153,9 @@ def agent(  # long: one line for each option
         share_user=share_user,
         stop_work=stop_work,
     )
-    run_machine(wish, [*unreadable, *([] if unreadable else invalid_node_options(found))], lambda: run(wish, found))
+    run_machine(
+        options, [*unreadable, *([] if unreadable else invalid_node_options(found))], lambda: run(options, found)
+    )
 
 
 def _pairs(what: str, said: Iterable[str] | None, unreadable: list[str]) -> dict[str, str]:

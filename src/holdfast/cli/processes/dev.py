@@ -69,7 +69,7 @@ def dev(
     from holdfast.wiring.dev.cluster import run
     from holdfast.wiring.dev.data_folder import DevOptions
 
-    wish = DevOptions(
+    options = DevOptions(
         data=Path(data).expanduser().absolute() if data else data_home(os.environ) / "dev",
         port=port,
         fresh=fresh,
@@ -78,7 +78,7 @@ def dev(
         agents=agents,
         declared_nodes=declared_nodes,
     )
-    raise typer.Exit(run(wish, keep_context, os.environ))
+    raise typer.Exit(run(options, keep_context, os.environ))
 
 
 def keep_context(server: str, token_file: Path) -> str:

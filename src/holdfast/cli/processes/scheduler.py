@@ -44,12 +44,12 @@ def scheduler(
     from holdfast.wiring.machine import MachineOptions
     from holdfast.wiring.scheduler import SCHEDULER, run
 
-    wish = MachineOptions(
+    options = MachineOptions(
         SCHEDULER, parse_server_list(server), name, token_file, tls_certificate, tls_key, tls_trust, insecure,
         log_level,
         log_form, listen,
     )  # fmt: skip
-    run_machine(wish, (), lambda: run(wish))
+    run_machine(options, (), lambda: run(options))
 
 
 app = make_app()

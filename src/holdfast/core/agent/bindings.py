@@ -58,7 +58,7 @@ class BoundSlot(Row, frozen=True):
 
 def bindings_of_node(state: RegionState, node: Revision, now: Instant) -> list[BoundSlot]:
     """All that stands on a node and concerns its agent, in the order in which it came."""
-    room = state.rooms.get(node) or EMPTY_USAGE
+    room = state.node_usage.get(node) or EMPTY_USAGE
     slots = [state.slots[key] for key in slot_keys(room)]
     return [_bound(state, slot, now) for slot in slots if slot.phase is not Phase.RESERVED]
 

@@ -38,6 +38,6 @@ def _assignment(state: RegionState, uid: Revision) -> Subject:
 def of_hold(state: RegionState, command: c.ExtendHold | c.DropHold) -> Subject | None:
     """The reservation of this uid; below level 2 it is not kept when it was extended."""
     hold = state.holds.get(command.hold)
-    if state.facts.level < 2:
+    if state.info.level < 2:
         return None
     return Subject(f"Reservation/{command.hold}", changed_at(hold) if hold is not None else 0)

@@ -164,7 +164,7 @@ class SchedulingCycle:
         valid = self._policy_of(group.tenant)
         if valid != self.policy.revision:
             return Infeasible(Code.POLICY, f"policy revision {valid} is valid, and not known here")
-        if group.priority_class not in self._state.classes:
+        if group.priority_class not in self._state.priority_classes:
             return Infeasible(Code.NOT_FOUND, f"priority class {group.priority_class} is not known here")
         return None if group.accounts else Infeasible(Code.OVER_GRANT, "there is no account that pays for it")
 
@@ -287,10 +287,10 @@ class SchedulingCycle:
         if why is BlockReason.NODES:
             counts = domain_counts(self._state, table, group.ask, self._flight.members, self._overrides.zones)
         kept = max(1, min(first.count, table.count))
-        asleep = BlockedGroup(
+        blocked = BlockedGroup(
             why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs
         )
-        self._queue.block(group, asleep)
+        self._queue.block(group, blocked)
         found = found or pass_evidence(self._state, group, entries, "waiting")
         for entry in entries:
             if entry.open > 0:

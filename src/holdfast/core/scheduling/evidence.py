@@ -24,7 +24,7 @@ def pass_evidence(
 ) -> SchedulingPass:
     """The evidence of a pass for these requests of a group."""
     requests = tuple((uid, state.assignments[uid].generation) for uid, _ in (entry.key for entry in entries))
-    seen = [(account, state.allowances.get(account)) for account in group.accounts]
+    seen = [(account, state.accepted_grants.get(account)) for account in group.accounts]
     return SchedulingPass(
         requests=requests,
         template=group.ask.digest,

@@ -104,12 +104,12 @@ class ProposalBuilder:
     ) -> tuple[tuple[str, int], ...]:
         """By account that is owed protected room: how many placements take of that. What is charged has its payer."""
         state = self._state
-        if not ask.firm or state.sums.shield == ZERO:
+        if not ask.firm or state.totals.shield == ZERO:
             return ()
         counts = dict(paid)
         for account in charged.values():
             counts[account] = counts.get(account, 0) + 1
-        rows = {account: state.allowances.get(account) for account in counts}
+        rows = {account: state.accepted_grants.get(account) for account in counts}
         return tuple((account, counts[account]) for account, row in rows.items() if row and row.protected != ZERO)
 
     def _stands(self, ask: SlotAsk, placed: _Placed) -> tuple[DomainKey, ...]:

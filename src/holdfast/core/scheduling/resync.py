@@ -56,7 +56,7 @@ class Resync:
 
     def _node(self, state: RegionState, uid: Revision) -> tuple[Any, ...] | None:
         node, row = state.nodes.get(uid), self._table.rows.get(uid)
-        room, report = state.rooms.get(uid), state.node_reports.get(uid)
+        room, report = state.node_usage.get(uid), state.node_reports.get(uid)
         if node is None or row is None:
             return None if node is None and row is None else (node, room)
         self._table.hints.take(row, report)

@@ -91,9 +91,9 @@ class Scheduler:
         """Take everything anew."""
         gone = [uid for uid in self.table.rows if uid not in state.nodes]
         uids = state.nodes.keys()
-        at = pack_revision(state.facts.seq, INDEX_MAX)
+        at = pack_revision(state.info.seq, INDEX_MAX)
         self.queue.load(state)
-        self.flight.settle(at, state.facts.at)
+        self.flight.settle(at, state.info.at)
         self.flight.show(self.queue.take_shown())
         self.table.refresh(state, [*gone, *uids], at)
         self.waking.all()
@@ -115,7 +115,7 @@ class Scheduler:
 
     def loaded(self, state: RegionState, at: Revision) -> None:
         """All pieces were taken, from states that had this revision; what changed since is still to be heard."""
-        self.flight.settle(at, state.facts.at)
+        self.flight.settle(at, state.info.at)
         self.table.refresh(state, self.flight.show(self.queue.take_shown()), at)
         self.waking.all()
 
@@ -147,7 +147,7 @@ class Scheduler:
         elif watch.TEMPLATE in kinds:
             self.queue.take_unknown(state)
         # First what counts no more, then what stands there instead: so nothing seems to be free in between.
-        self.flight.settle(max(at, self.table.revision), state.facts.at)
+        self.flight.settle(max(at, self.table.revision), state.info.at)
         nodes += self.flight.show(self.queue.take_shown())
         self.table.refresh(state, nodes, at)
         self.table.hint(state, reported)
@@ -194,7 +194,7 @@ class Scheduler:
         if not look.draft.groups:
             return None, look.waits
         self._number += 1
-        settings = view.state.facts.settings
+        settings = view.state.info.settings
         valid_until = view.now + settings.proposal_life * 4 // 5
         command = Propose(tuple(look.draft.groups), valid_until, bind=not look.waits_to_bind)
         in_flight = tuple(self.flight.parts)

@@ -53,7 +53,7 @@ class _Fork:
 
     def __init__(self, state: RegionState, now: Instant) -> None:
         self.state: RegionState = state.fork()
-        self.now = max(now, state.facts.at)
+        self.now = max(now, state.info.at)
         self.touched: dict[WatchKey, None] = {}
 
     def submit(self, *envelopes: Envelope[Any]) -> list[Committed | Refused]:
@@ -61,7 +61,7 @@ class _Fork:
         draft = BatchDraft(REGION, self.state)
         answers = [draft.add(envelope, self.now) for envelope in envelopes]
         draft.seal()
-        seq = self.state.facts.seq + 1
+        seq = self.state.info.seq + 1
         number = 0
         for record in draft.batch().records:
             for event in record.events:
@@ -96,7 +96,7 @@ def what_if(
         busy = _control(fork, controllers, keys)
         busy |= _schedule(fork, scheduler, placed, waiting)
         touched = fork.heard()
-        scheduler.observe(fork.state, touched, pack_revision(fork.state.facts.seq, INDEX_MAX), fork.now)
+        scheduler.observe(fork.state, touched, pack_revision(fork.state.info.seq, INDEX_MAX), fork.now)
         for controller in controllers:
             keys[controller.name] = list(dict.fromkeys(keys_to_wake(controller, fork.state, touched)))
         if not busy:

@@ -117,7 +117,7 @@ class EndpointChecks:
         """What stands on a node and is published, or is to be, is asked; what was and is no more is forgotten, unless
         it has come to another node by now."""
         state = self._state
-        slots = {key: state.slots[key] for key in slot_keys(state.rooms.get(node) or EMPTY_USAGE)}
+        slots = {key: state.slots[key] for key in slot_keys(state.node_usage.get(node) or EMPTY_USAGE)}
         published = {key: slot for key, slot in slots.items() if is_published(state, slot)}
         for key in self._there.pop(node, set()) - published.keys():
             if key not in state.slots or state.slots[key].node in (0, node):

@@ -49,11 +49,11 @@ class EndpointController:
             if not given_up.done():
                 given_up.set_result(error)
 
-        ledger, journal = self._ledger, Logger(NAME, server=self._ledger.identity.server)
+        ledger, logger = self._ledger, Logger(NAME, server=self._ledger.identity.server)
         asking = EndpointChecks(
-            LeaderClient(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, journal
+            LeaderClient(leader, ledger.hub, (NODE,)), ledger, self._asker, self._seed, self._habits, logger
         )
-        supervisor = Supervisor(ledger.clock, ledger.metrics, journal, on_give_up=give_up)
+        supervisor = Supervisor(ledger.clock, ledger.metrics, logger, on_give_up=give_up)
         supervisor.start("endpoints/listen", asking.listen)
         supervisor.start("endpoints/patrol", asking.patrol)
         supervisor.start("endpoints/send", asking.send)

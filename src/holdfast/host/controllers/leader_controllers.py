@@ -40,7 +40,7 @@ class LeaderClient(Generic[S]):
     def view(self) -> LedgerView[S]:
         term = self._leader.term
         state = term.durable.state
-        return LedgerView(state, term.now(), pack_revision(state.facts.seq, INDEX_MAX))
+        return LedgerView(state, term.now(), pack_revision(state.info.seq, INDEX_MAX))
 
     async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
         return await self._leader.submit(envelope)

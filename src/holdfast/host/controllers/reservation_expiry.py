@@ -129,11 +129,11 @@ class ExpiryQueue:
 
     def _everything(self) -> list[HeldKey]:
         state = self._state
-        rows: list[HeldKey] = [(_ASSIGNMENT, uid) for uid, _ in state.tallies.unordered()]
+        rows: list[HeldKey] = [(_ASSIGNMENT, uid) for uid, _ in state.phase_counts.unordered()]
         return rows + [(HOLD, uid) for uid, _ in state.holds.unordered()]
 
     def _row(self, held: HeldKey) -> object:
-        return (self._state.holds if held[0] == HOLD else self._state.tallies).get(held[1])
+        return (self._state.holds if held[0] == HOLD else self._state.phase_counts).get(held[1])
 
     def _is_reserved(self, held: HeldKey) -> bool:
         if held[0] == HOLD:

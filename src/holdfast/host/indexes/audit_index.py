@@ -52,22 +52,22 @@ class AuditIndex(LogIndex[Any]):
         return await self._kept.add(taken, self._read, position)
 
     def _read(self, stored: StoredBatch) -> list[AuditEntry]:
-        book = self._ledger.definition
+        definition = self._ledger.definition
         try:
-            return entries_in(stored.raw, stored.digest, book.batches, book.envelopes)
+            return entries_in(stored.raw, stored.digest, definition.batches, definition.envelopes)
         except (Corrupt, UpgradeNeeded) as error:
             raise StoreError(f"{self._ledger.store.name}: batch {stored.seq}: {error}") from error
 
     def measure(self, what: IndexMetric, value: int) -> None:
-        meters = self._ledger.metrics
+        metrics = self._ledger.metrics
         match what:
             case IndexMetric.FAILED:
-                meters.count("audit_failed", value)
+                metrics.count("audit_failed", value)
             case IndexMetric.BEGUN_ANEW:
-                meters.count("audit_begun_anew", value)
+                metrics.count("audit_begun_anew", value)
             case IndexMetric.BEHIND:
-                meters.gauge("audit_behind", value)
+                metrics.gauge("audit_behind", value)
             case IndexMetric.KEPT:
-                meters.count("audit_kept", value)
+                metrics.count("audit_kept", value)
             case IndexMetric.BYTES:
-                meters.gauge("audit_bytes", value)
+                metrics.gauge("audit_bytes", value)

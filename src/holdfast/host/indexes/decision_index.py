@@ -75,15 +75,15 @@ class DecisionIndex(LogIndex[RegionState]):
         return len(reading.found)
 
     def measure(self, what: IndexMetric, value: int) -> None:
-        meters = self._ledger.metrics
+        metrics = self._ledger.metrics
         match what:
             case IndexMetric.FAILED:
-                meters.count("decisions_failed", value)
+                metrics.count("decisions_failed", value)
             case IndexMetric.BEGUN_ANEW:
-                meters.count("decisions_begun_anew", value)
+                metrics.count("decisions_begun_anew", value)
             case IndexMetric.BEHIND:
-                meters.gauge("decisions_behind", value)
+                metrics.gauge("decisions_behind", value)
             case IndexMetric.KEPT:
-                meters.count("decisions_kept", value)
+                metrics.count("decisions_kept", value)
             case IndexMetric.BYTES:
-                meters.gauge("decisions_bytes", value)
+                metrics.gauge("decisions_bytes", value)

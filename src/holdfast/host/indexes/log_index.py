@@ -161,13 +161,13 @@ class LogIndex(ABC, Generic[S]):
     def _tell_moved(self) -> None:
         self._moved.set()
         self._moved = ClockEvent()
-        self.measure(IndexMetric.BEHIND, max(0, self._ledger.durable.state.facts.seq - self._position.seq))
+        self.measure(IndexMetric.BEHIND, max(0, self._ledger.durable.state.info.seq - self._position.seq))
 
     # Reading
 
     async def _verify(self) -> None:
         """Begin anew where what is kept is not of this log."""
-        facts, place, store = self._ledger.durable.state.facts, self._position, self._ledger.store
+        facts, place, store = self._ledger.durable.state.info, self._position, self._ledger.store
         same = place.log_id == facts.log_id and place.seq <= facts.seq
         if same and place.seq:
             with suppress(LogTrimmed):
@@ -177,7 +177,7 @@ class LogIndex(ABC, Generic[S]):
 
     async def _begin_anew(self, why: str) -> None:
         floor = (await self._ledger.store.head()).floor
-        self._position = IndexPosition(self._ledger.durable.state.facts.log_id, floor)
+        self._position = IndexPosition(self._ledger.durable.state.info.log_id, floor)
         await self._rows.begin(self._position)
         self.measure(IndexMetric.BEGUN_ANEW, 1)
         self._logger.info("begun-anew", why=why, after=floor)
@@ -185,7 +185,7 @@ class LogIndex(ABC, Generic[S]):
     async def _catch_up(self) -> None:
         """Read the log from where it was left to what the state holds; from then on it is heard what to read."""
         durable, store = self._ledger.durable, self._ledger.store
-        while self._position.seq < durable.state.facts.seq:
+        while self._position.seq < durable.state.info.seq:
             try:
                 batches = await store.read(self._position.seq + 1, READ_BYTES)
             except LogTrimmed:
@@ -196,7 +196,7 @@ class LogIndex(ABC, Generic[S]):
             if not batches:
                 raise StoreError(f"{store.name}: batch {self._position.seq + 1} landed and cannot be read")
             for stored in batches:
-                if stored.seq <= durable.state.facts.seq:
+                if stored.seq <= durable.state.info.seq:
                     self._position = await self.take(stored, self._position, learning=True)
             await self._write()
         # In one turn with the last look at the state: what lands from now on is heard.
@@ -231,7 +231,7 @@ class LogIndex(ABC, Generic[S]):
             return
         self._tidied = self._clock.boot()
         await self._write()
-        before = self._ledger.durable.state.facts.at - self._lasting.retention_ms
+        before = self._ledger.durable.state.info.at - self._lasting.retention_ms
         size_bytes = await self._rows.tidy(before, self._lasting.size_bytes)
         self.measure(IndexMetric.BYTES, size_bytes)
 

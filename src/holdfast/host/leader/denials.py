@@ -107,7 +107,7 @@ class Denials:
             self._put_back(taken)
             raise
         else:
-            if isinstance(answer, Refused):  # trying again would not help, and they are in the journal
+            if isinstance(answer, Refused):  # trying again would not help, and they are logged
                 self._logger.error("denials-refused", why=answer.message, denials=taken)
                 return
             self._metrics.count("denials_recorded", sum(one.count for one in taken))

@@ -160,7 +160,7 @@ class GroupCommit(Generic[S]):
 
     async def _commit(self, now: DraftBatch[S]) -> None:
         """Append a sealed batch and see it through. Raises `SteppedDown` when the term is over."""
-        term, facts = self._term, now.draft.state.facts
+        term, facts = self._term, now.draft.state.info
         raw, digest = now.sealed
         batch = StoredBatch(facts.log_id, facts.seq, digest, raw)
         now.question = term.proof.next_question()
@@ -204,7 +204,7 @@ class GroupCommit(Generic[S]):
 
     async def _answer_unchanged(self, now: DraftBatch[S]) -> None:
         """Refusals change nothing, but they are answers: only who leads may give them, on the newest state."""
-        settings = self._term.durable.state.facts.settings
+        settings = self._term.durable.state.info.settings
         try:
             await self._prove_now(settings.session_lease // 2)
         except Unavailable as error:
@@ -216,16 +216,16 @@ class GroupCommit(Generic[S]):
             self._answer(now)
 
     def _answer(self, now: DraftBatch[S]) -> None:
-        meters = self._term.metrics
+        metrics = self._term.metrics
         for one, answer in zip(now.taken, now.answers, strict=True):
             if type(answer) is Refused:
-                meters.count("commands_refused", code=answer.code.value)
+                metrics.count("commands_refused", code=answer.code.value)
                 self._term.denied(one.envelope, answer)
                 _keep(self._term.refusals, self._term.durable.state, one.envelope, answer)
             future = one.answer
             if not future.done():
                 future.set_result(answer)
-        meters.count("commands", len(now.taken))
+        metrics.count("commands", len(now.taken))
 
 
 def _keep(refusals: RefusalCache, state: LedgerState, envelope: Envelope[Any], answer: Refused) -> None:

@@ -69,7 +69,7 @@ class Leader(Generic[S]):
         if known is None or known.principal != actor or not term.sessions.renewed(session):
             current = state.session_of.get(actor) or 0
             return Refused(Code.NO_SESSION, f"{actor} has no session {session}; open one", {"current": current})
-        facts = state.facts
+        facts = state.info
         return SessionRenewal(
             facts.log_id, facts.term, term.proof.lease_left(facts.settings), agent_times(facts.settings)
         )
@@ -137,7 +137,7 @@ class Leader(Generic[S]):
     async def _keep_proven(self) -> None:
         term, stalled = self.term, False
         while True:
-            settings = term.durable.state.facts.settings
+            settings = term.durable.state.info.settings
             await term.clock.sleep(settings.proof_interval)
             if (term.proof.age() or 0) >= settings.proof_interval:
                 await self.prove()
@@ -182,7 +182,7 @@ class Leader(Generic[S]):
 
     async def _ask_store(self) -> None:
         term = self.term
-        settings, began, ours = term.durable.state.facts.settings, term.clock.boot(), term.durable.head()
+        settings, began, ours = term.durable.state.info.settings, term.clock.boot(), term.durable.head()
         if self._commits.is_stuck(settings.proof_interval):
             return
         question = term.proof.next_question()

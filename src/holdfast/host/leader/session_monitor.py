@@ -62,7 +62,7 @@ class SessionMonitor:
 
         To be asked at each proof. Whoever asks late was itself away, and begins to watch anew.
         """
-        now, settings = self._clock.boot(), state.facts.settings
+        now, settings = self._clock.boot(), state.info.settings
         late, self._looked = now - self._looked - settings.proof_interval, now
         self._notice(state, now)
         if late * 4 > settings.session_lease:
@@ -99,9 +99,9 @@ class SessionMonitor:
 
     def _notice(self, state: LedgerState, now: int) -> None:
         """A session is watched from when it is first seen: one that was just opened has had no time to be silent."""
-        if state.facts.seq == self._noticed:
+        if state.info.seq == self._noticed:
             return
-        self._noticed = state.facts.seq
+        self._noticed = state.info.seq
         heard = self._heard
         self._heard = {uid: heard.get(uid, now) for uid, _ in state.sessions.unordered()}
         self._ending &= self._heard.keys()

@@ -45,7 +45,7 @@ class LeaderTerm(Generic[S]):
         self.clock = clock
         self.metrics = metrics
         self.logger = logger
-        self.time = LedgerTime(clock, durable.state.facts.at)
+        self.time = LedgerTime(clock, durable.state.info.at)
         self.proof = TermProof(clock)
         self.sessions = SessionMonitor(clock, metrics, logger)
         self.space = SpaceMonitor(store, clock, metrics, logger)
@@ -62,7 +62,7 @@ class LeaderTerm(Generic[S]):
         at = self.time.now()
         if self.time.steps != steps:
             self.sessions.restart_observation("clock-set")
-        return max(at, self.durable.state.facts.at)
+        return max(at, self.durable.state.info.at)
 
     def must_be_leading(self) -> None:
         """Raise when the term is over."""
@@ -72,7 +72,7 @@ class LeaderTerm(Generic[S]):
     def must_be_proven(self) -> None:
         """Raise unless this server can show that it leads."""
         self.must_be_leading()
-        if not self.proof.is_fresh(self.durable.state.facts.settings):
+        if not self.proof.is_fresh(self.durable.state.info.settings):
             why = f": {self.last_error}" if self.last_error else ""
             raise NotProven(f"the last proof of this term is {self.proof.age()} ms old{why}")
 

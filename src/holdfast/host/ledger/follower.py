@@ -43,11 +43,11 @@ class Follower(Generic[S]):
         """Follow until it is this server's turn to stand, and it may."""
         while True:
             await self._look()
-            if may_stand() and not self.last_error and self._terms.is_due(self._durable.state.facts.settings):
+            if may_stand() and not self.last_error and self._terms.is_due(self._durable.state.info.settings):
                 return
 
     async def _look(self) -> None:
-        interval = self._durable.state.facts.settings.proof_interval
+        interval = self._durable.state.info.settings.proof_interval
         began = self._clock.boot()
         try:
             async with asyncio.timeout(interval * 4 / 1000):
@@ -68,11 +68,11 @@ class Follower(Generic[S]):
             return
         self.last_error = ""
         self._seen, self.caught_up = head, began
-        self._terms.saw(head, self._durable.state.facts.term, self._durable.state.facts.settings, began)
+        self._terms.saw(head, self._durable.state.info.term, self._durable.state.info.settings, began)
 
     async def _catch_up(self, head: Head) -> None:
         durable = self._durable
-        while (after := durable.state.facts.seq) < head.seq:
+        while (after := durable.state.info.seq) < head.seq:
             try:
                 async with asyncio.timeout(READ_WITHIN_MS / 1000):
                     batches = await self._store.read(after + 1, READ_BYTES)
@@ -84,4 +84,4 @@ class Follower(Generic[S]):
                 durable.apply(read_batch(durable.definition, durable.state, stored, self._store.name), len(stored.raw))
                 if number % FOLD_AT_ONCE == 0:
                     await asyncio.sleep(0)
-            self._metrics.gauge("follower_behind", head.seq - durable.state.facts.seq)
+            self._metrics.gauge("follower_behind", head.seq - durable.state.info.seq)

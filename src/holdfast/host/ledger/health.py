@@ -25,7 +25,7 @@ def writable(ledger: Ledger[Any]) -> Condition:
         return _condition(
             ConditionStatus.FALSE, reason, ledger.degraded_reason() or f"this server is {ledger.role.value}"
         )
-    room, settings = leader.term.space, ledger.durable.state.facts.settings
+    room, settings = leader.term.space, ledger.durable.state.info.settings
     if not leader.term.proof.is_fresh(settings):
         return _condition(
             ConditionStatus.UNKNOWN,

@@ -125,7 +125,7 @@ class Ledger(Generic[S]):
 
     async def begun(self, *roles: Role) -> None:
         """Return when this server is one of these to a log that has begun."""
-        while self.role not in roles or not self.durable.state.facts.log_id:
+        while self.role not in roles or not self.durable.state.info.log_id:
             self._turned.clear()
             await self._turned.wait()
 
@@ -180,7 +180,7 @@ class Ledger(Generic[S]):
         if self.leader is not None:
             return self.leader.degraded_reason()
         # What ended this server's own term is over when another one leads.
-        own = self._last_error if self.durable.state.facts.term == self._last_error_of else ""
+        own = self._last_error if self.durable.state.info.term == self._last_error_of else ""
         return self._follower.last_error or own
 
     def _leading(self) -> Leader[S]:
@@ -209,7 +209,7 @@ class Ledger(Generic[S]):
             raise
 
     def _record_error(self, why: str) -> None:
-        self._last_error, self._last_error_of = why, self.durable.state.facts.term
+        self._last_error, self._last_error_of = why, self.durable.state.info.term
 
     async def _load(self) -> None:
         self.role = Role.LOADING
@@ -239,7 +239,7 @@ class Ledger(Generic[S]):
 
     def _may_start_term(self) -> bool:
         """Whether there is a log to lead or to start, and nothing of an earlier term is under way any more."""
-        has_log = self.durable.state.facts.seq > 0 or self.identity.start is not None
+        has_log = self.durable.state.info.seq > 0 or self.identity.start is not None
         return self.identity.may_lead and has_log and (self._last is None or self._last.is_finished())
 
     async def _lead(self) -> None:
@@ -251,9 +251,9 @@ class Ledger(Generic[S]):
             await leader.start_term(self._opening())
             self.role, self.leader, self._last_error = Role.LEADING, leader, ""
             gc_tuning.disable_full_collections()
-            number = self.durable.state.facts.term
+            number = self.durable.state.info.term
             self.metrics.gauge("leading_term", number)
-            self.logger.info("leading", term=number, seq=self.durable.state.facts.seq)
+            self.logger.info("leading", term=number, seq=self.durable.state.info.seq)
             await self._run(leader.run(), self._work_of(leader))
         except SteppedDown as error:
             deposed = error.deposed
@@ -262,14 +262,14 @@ class Ledger(Generic[S]):
             self.logger.warning("stepped-down", why=error)
         finally:
             if self.leader is not None:
-                facts = self.durable.state.facts
+                facts = self.durable.state.info
                 self._terms.led(facts.term, leader.term.proof.span(), facts.settings)
             self.role, self.leader = Role.FOLLOWING, None
             self._terms.stepped_down(deposed=deposed)
 
     def _opening(self) -> list[Any]:
         """What a term begins with. Where no other server can open the store, none is left behind by a higher level."""
-        facts, level = self.durable.state.facts, self.durable.definition.level
+        facts, level = self.durable.state.info, self.durable.definition.level
         first = [self.identity.start] if facts.seq == 0 and self.identity.start is not None else []
         is_behind = facts.seq > 0 and facts.level < level and not self.store.shared
         higher = [RaiseLevel(level)] if is_behind else []

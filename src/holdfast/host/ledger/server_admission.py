@@ -77,7 +77,7 @@ class ServerAdmission:
 
     async def _look(self, leader: Leader[S]) -> None:
         state = leader.term.durable.state
-        if state.facts.level < LEVEL:
+        if state.info.level < LEVEL:
             return
         for name, raw in (await self._store.announced())[:ANNOUNCEMENTS]:
             await self._admit(leader, name, raw)

@@ -89,7 +89,7 @@ class ServerTokenKeeper:
         await self._read()
         while True:
             state, wait_ms = self._ledger.durable.state, POLL_MS
-            if self._ledger.role is not Role.LOADING and state.facts.log_id and state.facts.level >= LEVEL:
+            if self._ledger.role is not Role.LOADING and state.info.log_id and state.info.level >= LEVEL:
                 try:
                     wait_ms = await self._look(state)
                 except (StoreError, OSError) as error:
@@ -107,7 +107,7 @@ class ServerTokenKeeper:
 
     async def _look(self, state: LedgerState) -> int:
         """Renew what is due, announce what the log does not have; how long that holds."""
-        principal = server_principal(state.facts.ledger, self._ledger.identity.server)
+        principal = server_principal(state.info.ledger, self._ledger.identity.server)
         if not principal:
             return RETRY_MAX_MS  # a log whose name no server can have: it acts for nobody
         kept = self._due(state, principal)
@@ -155,7 +155,7 @@ class ServerTokenKeeper:
         return held
 
     def _now(self) -> Instant:
-        at: Instant = self._ledger.durable.state.facts.at
+        at: Instant = self._ledger.durable.state.info.at
         return max(at, self._ledger.clock.wall())
 
 

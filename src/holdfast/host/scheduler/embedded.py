@@ -52,6 +52,6 @@ class EmbeddedScheduler:
 
     async def run(self, leader: Leader[RegionState]) -> None:
         """Schedule until the term is over."""
-        journal = Logger("scheduler", server=self._ledger.identity.server)
+        logger = Logger("scheduler", server=self._ledger.identity.server)
         region = _EmbeddedClient(leader, self._ledger.hub)
-        await SchedulerLoop(region, self._plugins, self._ledger.clock, self._ledger.metrics, journal).run()
+        await SchedulerLoop(region, self._plugins, self._ledger.clock, self._ledger.metrics, logger).run()

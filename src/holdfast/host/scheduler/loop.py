@@ -70,16 +70,16 @@ class SchedulerLoop:
         self._start(self._resync())
         try:
             while True:
-                sight = self._region.view()
-                while sight is not None and self._missed:
-                    await self._load(sight)
-                    sight = self._region.view()
-                if sight is not None:
-                    self._on_change(sight)
-                if sight is not None and self._proposals < PROPOSALS_IN_FLIGHT_MAX and self._look(sight):
+                view = self._region.view()
+                while view is not None and self._missed:
+                    await self._load(view)
+                    view = self._region.view()
+                if view is not None:
+                    self._on_change(view)
+                if view is not None and self._proposals < PROPOSALS_IN_FLIGHT_MAX and self._look(view):
                     await asyncio.sleep(0)
                 else:
-                    await self._wake.within(self._clock, self._idle_ms(sight))
+                    await self._wake.within(self._clock, self._idle_ms(view))
                     self._wake.clear()
                 if self._fault is not None:
                     raise self._fault
@@ -106,7 +106,7 @@ class SchedulerLoop:
         """Take everything anew. Much of it a little at a time: what changes meanwhile is heard afterwards."""
         self._missed, self._touched = False, []
         pieces = self.scheduler.pieces(view.state)
-        piece, at = next(pieces, None), pack_revision(view.state.facts.seq, INDEX_MAX)
+        piece, at = next(pieces, None), pack_revision(view.state.info.seq, INDEX_MAX)
         if piece is None:
             self.scheduler.load(view.state)
             return
@@ -137,20 +137,20 @@ class SchedulerLoop:
         while True:
             await self._clock.sleep(RESYNC_MS)
             found: list[Found] = []
-            sight = self._region.view()
-            for piece in resync.pieces(sight.state) if sight is not None else ():
-                if (sight := self._region.view()) is not None and self._on_change(sight):
-                    found += resync.differing(sight.state, piece)
+            view = self._region.view()
+            for piece in resync.pieces(view.state) if view is not None else ():
+                if (view := self._region.view()) is not None and self._on_change(view):
+                    found += resync.differing(view.state, piece)
                 await asyncio.sleep(0)
             if not found:
                 continue
             await self._clock.sleep(CHANGES_MS)
             for number in range(0, len(found), PIECE):
-                if (sight := self._region.view()) is not None and self._on_change(sight):
-                    missed = resync.still(sight.state, found[number : number + PIECE])
+                if (view := self._region.view()) is not None and self._on_change(view):
+                    missed = resync.still(view.state, found[number : number + PIECE])
                     if missed:
                         self._logger.error("changes-missed", first=missed[0], count=len(missed))
-                        self.scheduler.catch(sight.state, missed, sight.now)
+                        self.scheduler.catch(view.state, missed, view.now)
                         self._wake.set()
                 await asyncio.sleep(0)
 

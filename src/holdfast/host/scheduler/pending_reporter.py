@@ -91,8 +91,8 @@ class PendingReporter:
     def _due(self) -> tuple[list[RequestKey], int | None]:
         """Whose time has come, a few; and how long nobody's does, None: until something is noted. Who waits no more is
         let go."""
-        sight = self._region.view()
-        if sight is None:
+        view = self._region.view()
+        if view is None:
             return [], RETRY_MS if self._untold else None
         queue, due, gone, wait_ms = self._scheduler.queue, list[RequestKey](), list[RequestKey](), None
         for key in self._untold:
@@ -100,7 +100,7 @@ class PendingReporter:
             if entry is None or entry.open <= 0:
                 gone.append(key)  # a look that finds it waiting once more says so
                 continue
-            left_ms = _left_ms(entry.request.since, entry.request.reasons, sight.now)
+            left_ms = _left_ms(entry.request.since, entry.request.reasons, view.now)
             if left_ms > 0:
                 wait_ms = min(left_ms, wait_ms or left_ms)
                 continue

@@ -34,7 +34,7 @@ Record = Callable[[RecordDigest], Awaitable[object]]
 
 def is_due(state: LedgerState) -> bool:
     """Whether the state after this batch is one to be digested: the same answer on every server."""
-    seq = state.facts.seq
+    seq = state.info.seq
     return seq % EVERY_BATCHES == 0 and seq // EVERY_BATCHES % (state.row_count() // ROWS_EACH + 1) == 0
 
 
@@ -82,7 +82,7 @@ class DigestChecker(Generic[S]):
             if name is not None:
                 names.append(name)
             await self._clock.sleep(REST_MS)
-        seq = fork.facts.seq
+        seq = fork.info.seq
         for _ in fork.release():
             await self._clock.sleep(REST_MS)
         self._taken[seq] = digest_of_chunks(names)

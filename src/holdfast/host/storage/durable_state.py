@@ -61,22 +61,22 @@ class DurableState(Generic[S]):
 
         `leader` is who began its term, if that was seen while it was loaded.
         """
-        assert state.facts.seq >= self.state.facts.seq, (state.facts.seq, self.state.facts.seq)
-        same_term = state.facts.term == self.state.facts.term
+        assert state.info.seq >= self.state.info.seq, (state.info.seq, self.state.info.seq)
+        same_term = state.info.term == self.state.info.term
         self.leader = leader or (self.leader if same_term else "")
         self.state = state
         self._recent.clear()
         self._remember()
-        self._wake(state.facts.seq)
+        self._wake(state.info.seq)
 
     def head(self, floor: int = 0) -> Head:
         """Where this state is, as a store would say it."""
-        facts = self.state.facts
+        facts = self.state.info
         return Head(facts.log_id, facts.seq, facts.digest, floor)
 
     def token(self) -> RevisionToken:
         """Where this state is, for a reader to come back to."""
-        facts = self.state.facts
+        facts = self.state.info
         return token_of(facts.log_id, facts.term, facts.seq, facts.digest)
 
     def commit(self, draft: BatchDraft[S], size_bytes: int) -> None:
@@ -105,13 +105,13 @@ class DurableState(Generic[S]):
                 waiter.set_result(None)
 
     def _remember(self) -> None:
-        facts = self.state.facts
+        facts = self.state.info
         if facts.seq:
             self._recent.append((facts.seq, facts.term, facts.digest))
 
     async def wait_for(self, seq: int, timeout_ms: int) -> None:
         """Return once batch `seq` is part of the state. `NotReached` when that takes longer."""
-        if self.state.facts.seq >= seq:
+        if self.state.info.seq >= seq:
             return
         waiter = asyncio.get_running_loop().create_future()
         self._asked += 1
@@ -120,7 +120,7 @@ class DurableState(Generic[S]):
             async with asyncio.timeout(timeout_ms / 1000):
                 await waiter
         except TimeoutError:
-            here = self.state.facts.seq
+            here = self.state.info.seq
             raise NotReached(f"batch {seq} was not reached within {timeout_ms} ms; this server is at {here}") from None
         finally:
             self._tidy()
@@ -135,13 +135,13 @@ class DurableState(Generic[S]):
 
     def must_be_of_this_log(self, held: RevisionToken) -> None:
         """`Diverged` when the token is of another log: no waiting will make it part of this one."""
-        if self.state.facts.log_id not in ("", held.log_id):
+        if self.state.info.log_id not in ("", held.log_id):
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
 
     async def verify(self, held: RevisionToken, log: LogStore) -> RevisionToken:
         """The token's batch as this log has it. `Diverged` unless it is part of it; `LogTrimmed` where nobody can
         tell."""
-        facts = self.state.facts
+        facts = self.state.info
         if held.log_id != facts.log_id or held.seq > facts.seq:
             raise Diverged(f"{show_token(held)} is not in this log, which is at {show_token(self.token())}: list again")
         term, digest = await self._batch_at(held.seq, log)

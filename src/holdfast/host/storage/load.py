@@ -52,26 +52,26 @@ async def load(definition: LedgerDefinition[S], store: Store, logger: Logger) ->
         loaded = await _from_snapshot(definition, store, manifests, logger)
         head = await store.head()
         state = loaded.state
-        if state.facts.seq < head.floor:
+        if state.info.seq < head.floor:
             if await store.manifests() != manifests:
                 raise LogTrimmed(f"{store.name}: snapshots were dropped and the log was trimmed while they were read")
             raise Damaged(
                 f"{store.name}: no intact snapshot reaches back to batch {head.floor}, up to which the log is trimmed. "
                 "hint: copy a snapshot from another server of this ledger, or restore a backup into a new log"
             )
-        while state.facts.seq < head.seq:
+        while state.info.seq < head.seq:
             await _fold_some(definition, store, loaded)
         loaded.leader = loaded.leader or await _leader_before(definition, store, state, head.floor)
-        if state.facts.seq:
-            logger.info("loaded", seq=state.facts.seq, snapshot=loaded.snapshot, term=state.facts.term)
+        if state.info.seq:
+            logger.info("loaded", seq=state.info.seq, snapshot=loaded.snapshot, term=state.info.term)
         return loaded
 
 
 async def _fold_some(definition: LedgerDefinition[S], store: Store, loaded: LoadedState[S]) -> None:
     state = loaded.state
-    batches = await store.read(state.facts.seq + 1, READ_BYTES)
+    batches = await store.read(state.info.seq + 1, READ_BYTES)
     if not batches:
-        raise Damaged(f"{store.name}: batch {state.facts.seq + 1} is missing below its head")
+        raise Damaged(f"{store.name}: batch {state.info.seq + 1} is missing below its head")
     for number, stored in enumerate(batches):
         batch = read_batch(definition, state, stored, store.name)
         fold(definition, state, batch)
@@ -83,14 +83,14 @@ async def _fold_some(definition: LedgerDefinition[S], store: Store, loaded: Load
 
 async def _leader_before(definition: LedgerDefinition[S], store: Store, state: S, floor: int) -> str:
     """Who began the newest term, found in the log before the snapshot; empty when it no longer reaches back so far."""
-    first, last = floor + 1, state.facts.seq
+    first, last = floor + 1, state.info.seq
     if first > last:
         return ""
     try:
         while first < last:
             middle = (first + last) // 2
             header = definition.batches.header((await store.read(middle, 1))[0].raw)
-            first, last = (middle + 1, last) if header.term < state.facts.term else (first, middle)
+            first, last = (middle + 1, last) if header.term < state.info.term else (first, middle)
         stored = (await store.read(first, 1))[0]
         previous = definition.batches.header(stored.raw).previous
         return leader_named(definition.batches.read(stored.raw, previous, stored.digest))
@@ -101,17 +101,17 @@ async def _leader_before(definition: LedgerDefinition[S], store: Store, state: S
 def read_batch(definition: LedgerDefinition[Any], state: LedgerState, stored: StoredBatch, store: str) -> Batch[Any]:
     """The batch that follows this state. `Damaged` if it is not what was written, `UpgradeNeeded` if it is newer."""
     try:
-        batch: Batch[Any] = definition.batches.read(stored.raw, state.facts.digest, stored.digest)
+        batch: Batch[Any] = definition.batches.read(stored.raw, state.info.digest, stored.digest)
     except Corrupt as error:
         _must_follow(definition, state, stored, store)
         raise Damaged(
             f"{store}: batch {stored.seq} is damaged: {error}. hint: the state is intact up to batch "
-            f"{state.facts.seq}; restore the batch from another server or a backup, or start a new log from there"
+            f"{state.info.seq}; restore the batch from another server or a backup, or start a new log from there"
         ) from error
     except UpgradeNeeded as error:
         raise UpgradeNeeded(f"{store}: {error}. hint: start a newer version of this server") from error
-    if batch.header.seq != stored.seq or stored.seq != state.facts.seq + 1:
-        raise Damaged(f"{store}: batch {batch.header.seq} stands at place {stored.seq}, after {state.facts.seq}")
+    if batch.header.seq != stored.seq or stored.seq != state.info.seq + 1:
+        raise Damaged(f"{store}: batch {batch.header.seq} stands at place {stored.seq}, after {state.info.seq}")
     return batch
 
 
@@ -121,7 +121,7 @@ def _must_follow(definition: LedgerDefinition[Any], state: LedgerState, stored: 
         previous = definition.batches.header(stored.raw).previous
     except UpgradeNeeded:  # its bytes make no sense at all
         return
-    facts = state.facts
+    facts = state.info
     if previous != facts.digest and chain(previous, stored.raw) == stored.digest:
         raise StoreWentBackwards(
             f"{store}: batch {stored.seq} follows {previous[:8].hex()}, and this server was at "

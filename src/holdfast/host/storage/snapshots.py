@@ -99,7 +99,7 @@ class Snapshotter(Generic[S]):
     def is_due(self) -> bool:
         """Whether enough log has come together since the last one."""
         grown = self._durable.log_bytes - self._log_bytes
-        batches = self._durable.state.facts.seq - self._last
+        batches = self._durable.state.info.seq - self._last
         wanted = min(self._policy.log_bytes, PRESSED_BYTES) if self.has_pressure else self._policy.log_bytes
         return grown >= max(wanted, self._last_bytes) or batches >= self._policy.log_batches
 
@@ -154,7 +154,7 @@ class Snapshotter(Generic[S]):
         """Write a snapshot of the state as it is now, verify it, and drop and trim what it makes superfluous."""
         began, log_bytes = self._clock.boot(), self._durable.log_bytes
         fork = self._durable.state.fork()
-        seq = fork.facts.seq
+        seq = fork.info.seq
         parts: list[ManifestEntry] = []
         for chunk in chunk_steps(fork):
             if chunk is not None:
@@ -240,7 +240,7 @@ class Snapshotter(Generic[S]):
 
     async def _kept_from(self, head: Head, newest: int) -> int:
         """The last batch that is older than history is kept for, searched for in the log."""
-        oldest_kept = self._durable.state.facts.at - self._policy.retention_ms
+        oldest_kept = self._durable.state.info.at - self._policy.retention_ms
         low, high = head.floor, newest
         while low < high:
             middle = (low + high + 1) // 2

@@ -97,8 +97,8 @@ class _Stream:
     async def frames(self) -> AsyncGenerator[bytes, None]:
         """Every message, encoded, until this server leads no more or the session is over; after a first word that is
         not sent, and is taken by whoever makes the stream."""
-        meters = self._ledger.metrics
-        meters.gauge("bindings_streams", meters.gauged("bindings_streams") + 1)
+        metrics = self._ledger.metrics
+        metrics.gauge("bindings_streams", metrics.gauged("bindings_streams") + 1)
         self._rounds.add(self._subscription)
         try:
             yield b""
@@ -114,7 +114,7 @@ class _Stream:
         finally:
             self._rounds.leave(self._subscription)
             self._subscription.close()
-            meters.gauge("bindings_streams", meters.gauged("bindings_streams") - 1)
+            metrics.gauge("bindings_streams", metrics.gauged("bindings_streams") - 1)
 
     def _is_of_now(self) -> bool:
         _must_lead(self._ledger)
@@ -124,9 +124,9 @@ class _Stream:
         """Everything, if it is not what was told last; and before it what runs in slots of a new template."""
         ledger = self._ledger
         state = ledger.durable.state
-        if self._seen == state.facts.seq and not self._may_lapse:
+        if self._seen == state.info.seq and not self._may_lapse:
             return []  # it was only nudged: nothing in the log is newer than what was looked at
-        self._seen = state.facts.seq
+        self._seen = state.info.seq
         assert ledger.leader is not None
         now = ledger.leader.term.now()
         slots = tuple(bindings_of_node(state, self._node, now))
@@ -138,7 +138,7 @@ class _Stream:
         wanted = dict.fromkeys(one.template for one in slots if one.template not in self._templates)
         self._templates = {one.template for one in slots}
         found: list[Message] = [TemplateMessage(digest, state.templates[digest]) for digest in wanted]
-        facts = state.facts
+        facts = state.info
         ledger.metrics.count("bindings_told")
         return [*found, NodeBindings(facts.log_id, facts.term, pack_revision(facts.seq, INDEX_MAX), now, slots)]
 

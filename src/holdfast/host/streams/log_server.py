@@ -66,8 +66,8 @@ class _Stream:
             self._count_streams(-1)
 
     def _count_streams(self, by: int) -> None:
-        meters = self._ledger.metrics
-        meters.gauge("mirror_streams", meters.gauged("mirror_streams") + by)
+        metrics = self._ledger.metrics
+        metrics.gauge("mirror_streams", metrics.gauged("mirror_streams") + by)
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
         try:
@@ -80,7 +80,7 @@ class _Stream:
                     yield message
         except (NotLeading, NotProven) as error:
             self._logger.info("leads-no-more", why=error)
-            facts = self._ledger.durable.state.facts
+            facts = self._ledger.durable.state.info
             yield LogHeartbeat(facts.at, self._ledger.durable.token(), leads=False)
 
     async def _snapshot(self) -> AsyncGenerator[Message, None]:
@@ -111,11 +111,11 @@ class _Stream:
             await ledger.durable.wait_for(told + 1, HEARTBEAT_MS)
         except NotReached:
             leader = proven_leader(ledger)
-            is_here = ledger.durable.state.facts.seq == told
+            is_here = ledger.durable.state.info.seq == told
             return [LogHeartbeat(leader.term.now(), ledger.durable.token())] if is_here else []
         stored = await ledger.store.read(told + 1, READ_BYTES)
         # No turn of the loop passes from here on: what is whole, and until when, is of one moment.
-        leader, head = proven_leader(ledger), ledger.durable.state.facts.seq
+        leader, head = proven_leader(ledger), ledger.durable.state.info.seq
         now = leader.term.now()
         steps: list[Message] = [
             LogBatch(one.raw, one.digest, now, one.seq == head) for one in stored if told < one.seq <= head

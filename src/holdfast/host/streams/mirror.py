@@ -165,7 +165,7 @@ class Mirror:
         """After which batch to go on; None: from a snapshot. What was not restored to its end is of no use."""
         if self._loading is not None and not self._loading.is_restored:
             self._loading = None
-        facts = (self._loading.state if self._loading is not None else self.state).facts
+        facts = (self._loading.state if self._loading is not None else self.state).info
         return token_of(facts.log_id, facts.term, facts.seq, facts.digest) if facts.seq else None
 
     def _declined(self, server: str, declined: StreamDeclined) -> str:
@@ -214,7 +214,7 @@ class Mirror:
     def _step(self, step: LogBatch) -> None:
         """The next batch. `Corrupt` when it does not follow, `UpgradeNeeded` when it is newer than this version."""
         state = self._loading.state if self._loading is not None else self.state
-        batch = REGION.batches.read(step.raw, state.facts.digest, step.digest)
+        batch = REGION.batches.read(step.raw, state.info.digest, step.digest)
         if self._loading is None:
             self.shown.durable.apply(batch, len(step.raw))
         else:
@@ -223,7 +223,7 @@ class Mirror:
 
     def _heard(self, at: Instant, as_of: Instant, *, whole: bool = True) -> None:
         """Nothing is missing as of this time; with `whole` there was nothing more when it was sent."""
-        facts = (self._loading.state if self._loading is not None else self.state).facts
+        facts = (self._loading.state if self._loading is not None else self.state).info
         led = facts.log_id, facts.term
         self._session.offset.observe(at, self._clock.boot(), led)
         if self._loading is not None and whole:
@@ -241,4 +241,4 @@ class Mirror:
         self.shown.show(state)
         self._led = ("", 0)
         gc_tuning.freeze()
-        self._logger.info("loaded", log=state.facts.log_id, seq=state.facts.seq)
+        self._logger.info("loaded", log=state.info.log_id, seq=state.info.seq)

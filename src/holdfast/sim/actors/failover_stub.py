@@ -51,7 +51,7 @@ class FailoverStub(WorkloadReconcilerStub):
 
     def _steps(self, state: PlatformState, workload: Workload) -> list[Any]:
         mine = assignments_of(state, workload.meta.uid)
-        budget = state.budgets[workload.spec.recovery.budget]
+        budget = state.recovery_budgets[workload.spec.recovery.budget]
         lost = [r for r, one in state.regions.items() if one.status.health is RegionHealth.LOST]
         struck = any(_in(mine, region, AssignmentPurpose.SERVING) is not None for region in lost)
         shares = (Share(template_digest(workload.spec.template), workload.spec.recovery.min_serving),)

@@ -28,9 +28,9 @@ def scheduler(servers: Sequence[str], heard: AckSink, said: SendListener, begun:
         way = AckRecorder(process.transport, dict.fromkeys(servers, (REGION, heard)), said)
         chance = process.chance("scheduler")
         while True:
-            meters, sender = Metrics(), SessionConfig(actor, tuple(servers))
-            one = build_scheduler(sender, way, process.clock, with_reserve_then_bind(), meters)
-            begun(process.machine, one, meters)
+            metrics, sender = Metrics(), SessionConfig(actor, tuple(servers))
+            one = build_scheduler(sender, way, process.clock, with_reserve_then_bind(), metrics)
+            begun(process.machine, one, metrics)
             try:
                 await one.run()
             except Superseded:  # this network copies questions: an opening of its own came twice, and once too late

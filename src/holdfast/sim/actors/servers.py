@@ -201,7 +201,7 @@ class ServerPrograms:
         def refused(envelope: Envelope[Any], answer: Refused) -> None:
             noted(envelope, answer)
             leader = ledger.leader  # whoever is still to prove that it leads refuses nothing of a scheduler
-            told(envelope, answer, leader.term.now() if leader is not None else ledger.durable.state.facts.at)
+            told(envelope, answer, leader.term.now() if leader is not None else ledger.durable.state.info.at)
 
         denials.refused = refused  # type: ignore[method-assign]
 

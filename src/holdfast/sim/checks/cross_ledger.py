@@ -29,7 +29,7 @@ def check_across_ledgers(platform: PlatformState, regions: Mapping[str, RegionSt
 
 def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
     for name, state in regions.items():
-        for account, use in state.uses.items():
+        for account, use in state.account_usage.items():
             grant = platform.grants.get(grant_key(name, account))
             over = first_exceeded(use.charged, grant.offered if grant is not None else ZERO)
             if over:
@@ -39,7 +39,7 @@ def _within_loans(platform: PlatformState, regions: Mapping[str, RegionState]) -
 def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
     used: dict[tuple[str, str], Resources] = {}
     for name, state in regions.items():
-        for account, use in state.uses.items():
+        for account, use in state.account_usage.items():
             shared = (charge_key(account, name), account)
             used[shared] = add(used.get(shared, ZERO), use.charged)
     breaches = [key for key, _ in platform.breaches.items()]
@@ -49,8 +49,8 @@ def _within_limits(platform: PlatformState, regions: Mapping[str, RegionState]) 
         limit = platform.offered_of.get(key) or ZERO if kind in ("emergency", "reclaimable") else ZERO
         if kind == "quota" and owner in platform.quotas:
             limit = platform.quotas[owner].spec.hard
-        elif kind == "recovery" and owner in platform.budgets:
-            limit = platform.budgets[owner].spec.each
+        elif kind == "recovery" and owner in platform.recovery_budgets:
+            limit = platform.recovery_budgets[owner].spec.each
         # A limit that was lowered holds from when what is lent out has come back: until then it is an open breach.
         open_ = any(invariant == PLATFORM_ESCROW and broken.startswith(f"{key}/") for invariant, broken in breaches)
         over = first_exceeded(amount, elementwise_max(limit, platform.offered_of.get(key) or ZERO) if open_ else limit)
@@ -82,7 +82,7 @@ def _one_region_each(platform: PlatformState, regions: Mapping[str, RegionState]
                 continue
             other = placed.setdefault(key, name)
             until = state.assignments[slot.assignment].right_until
-            leased = 0 < until <= max(state.facts.at, platform.facts.at)
+            leased = 0 < until <= max(state.info.at, platform.info.at)
             held = platform.rights.get(key)
             # A lease that ran out leaves a record behind, in a region that may be gone; no process lives by it.
             if other != name and not leased:

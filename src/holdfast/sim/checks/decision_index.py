@@ -35,8 +35,8 @@ async def _index(state: RegionState, log: Sequence[StoredBatch]) -> DecisionStor
         gathering.learn(batch)
         if has_decisions(batch):
             gathering.take(batch, REGION.batches.evidence(stored.raw))
-    await kept.begin(IndexPosition(state.facts.log_id))
-    await kept.add(gathering.hand_over(), IndexPosition(state.facts.log_id, state.facts.seq, state.facts.digest))
+    await kept.begin(IndexPosition(state.info.log_id))
+    await kept.add(gathering.hand_over(), IndexPosition(state.info.log_id, state.info.seq, state.info.digest))
     return kept
 
 

@@ -108,7 +108,7 @@ class LedgerAudit(Generic[S]):
     def reads(self, asked: PendingRead, seq: int, items: Sequence[Mapping[str, Any]] = ()) -> None:
         """The read was answered from the state after batch `seq`, with these objects, if these are all of a kind."""
         self.counts[asked.level] += 1
-        if seq == self.state.facts.seq:
+        if seq == self.state.info.seq:
             self._judge_items(items)
         if seq < asked.at_least:
             self._find(asked.level, f"a read saw batch {seq}, and {asked.at_least} was known before it was asked for")
@@ -125,16 +125,16 @@ class LedgerAudit(Generic[S]):
             told = {one["metadata"]["uid"]: one["metadata"]["revision"] for one in items}
             if told != there:
                 wrong = sorted(set(told.items()) ^ set(there.items()))
-                self._find("listed", f"a list of {kind} after batch {self.state.facts.seq} differs by {wrong[:3]}")
+                self._find("listed", f"a list of {kind} after batch {self.state.info.seq} differs by {wrong[:3]}")
 
     # What the log says
 
     def landed(self, stored: StoredBatch) -> bool:
         """A batch became durable: judge it in the same moment. Whether it follows what came before."""
         try:
-            batch = self._definition.batches.read(stored.raw, self.state.facts.digest, stored.digest)
+            batch = self._definition.batches.read(stored.raw, self.state.info.digest, stored.digest)
         except Corrupt as error:
-            self._find("chain", f"batch {stored.seq} does not follow batch {self.state.facts.seq}: {error}")
+            self._find("chain", f"batch {stored.seq} does not follow batch {self.state.info.seq}: {error}")
             return False
         self._fold(batch)
         self.newest = stored.raw
@@ -145,16 +145,16 @@ class LedgerAudit(Generic[S]):
     async def catch_up(self, *, in_full: bool = False) -> None:
         """Fold what is new in the log, and judge it."""
         head, whole = await self._log.head(), True
-        while whole and self.state.facts.seq < head.seq:
-            for stored in await self._log.read(self.state.facts.seq + 1):
+        while whole and self.state.info.seq < head.seq:
+            for stored in await self._log.read(self.state.info.seq + 1):
                 whole = whole and self.landed(stored)
-        if head.seq != self.state.facts.seq or head.digest != self.state.facts.digest:
-            self._find("chain", f"the log ends with batch {head.seq}, and what was judged with {self.state.facts.seq}")
+        if head.seq != self.state.info.seq or head.digest != self.state.info.digest:
+            self._find("chain", f"the log ends with batch {head.seq}, and what was judged with {self.state.info.seq}")
         if in_full:
             self.check_in_full()
 
     def _fold(self, batch: Batch[Any]) -> None:
-        term = self.state.facts.term
+        term = self.state.info.term
         if batch.header.term < term:
             self._find("terms-grow", f"batch {batch.header.seq} is of term {batch.header.term}, after term {term}")
         position = pack_revision(batch.header.seq)
@@ -205,10 +205,10 @@ class LedgerAudit(Generic[S]):
 
     def check_in_full(self) -> None:
         """Judge every invariant now, unless that was done of this very state."""
-        if self._judged_at == self.state.facts.seq:
+        if self._judged_at == self.state.info.seq:
             return
-        self._judged_at, self._unchecked = self.state.facts.seq, 0
-        self._tell(check(self.state, self._definition.invariants), self.state.facts.seq)
+        self._judged_at, self._unchecked = self.state.info.seq, 0
+        self._tell(check(self.state, self._definition.invariants), self.state.info.seq)
 
     def _tell(self, violations: list[Violation], seq: int) -> None:
         for violation in violations:

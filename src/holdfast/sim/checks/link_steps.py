@@ -61,8 +61,8 @@ class LinkStepCheck:
 def missed_steps(platform: PlatformState, regions: Mapping[str, RegionState]) -> Iterator[Finding]:
     """What regions should have by their cursors, and have not."""
     for name, state in regions.items():
-        place = state.place
-        if place.listing is not None or place.platform_log != platform.facts.log_id:
+        place = state.region
+        if place.listing is not None or place.platform_log != platform.info.log_id:
             continue
         for told in (*_own(platform, name, state), *_everybodys(platform, name, state)):
             yield Finding("step-missed", f"{name} is at {format_revision(place.cursor)} and has not {told}")
@@ -70,7 +70,7 @@ def missed_steps(platform: PlatformState, regions: Mapping[str, RegionState]) ->
 
 def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
     """What is meant for one region alone."""
-    cursor = state.place.cursor
+    cursor = state.region.cursor
     for uid, assignment in platform.assignments.items():
         if assignment.region != name or assignment.revision > cursor or assignment.stage is AssignmentStage.ENDED:
             continue
@@ -79,7 +79,7 @@ def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str
             yield f"assignment {uid} of {format_revision(assignment.revision)}"
     for grant in platform.grants.values():
         if grant.region == name and grant.revision <= cursor:
-            known = state.allowances.get(grant.account)
+            known = state.accepted_grants.get(grant.account)
             if known is None or known.version < grant.version:
                 yield f"version {grant.version} of {grant.account}"
 
@@ -87,7 +87,7 @@ def _own(platform: PlatformState, name: str, state: RegionState) -> Iterator[str
 def _everybodys(platform: PlatformState, name: str, state: RegionState) -> Iterator[str]:
     """What every region has a copy of: who may act, by what secret, in which order; policies; and overrides, but those
     of other regions."""
-    cursor = state.place.cursor
+    cursor = state.region.cursor
     for kind, there, here in _copied(platform, state):
         for key, one in there.items():
             if one.meta.revision <= cursor and one.meta.created_by != OWN:
@@ -127,5 +127,5 @@ def _copied(platform: PlatformState, state: RegionState) -> tuple[tuple[str, Tab
     return (
         ("principal", platform.principals, state.principals),
         ("token", platform.tokens, state.tokens),
-        ("priority class", platform.priority_classes, state.classes),
+        ("priority class", platform.priority_classes, state.priority_classes),
     )

@@ -52,8 +52,8 @@ class SessionLeaseCheck:
                 self.leader = event.leader
             elif isinstance(event, SessionEnded) and event.reason == SILENT:
                 sent = self._renewed.get((self.leader, event.session))
-                quiet = self._state.facts.settings.session_lease if sent is None else self._now() - sent
-                if quiet < self._state.facts.settings.session_lease:
+                quiet = self._state.info.settings.session_lease if sent is None else self._now() - sent
+                if quiet < self._state.info.settings.session_lease:
                     told = f"{format_revision(event.session)} of {event.principal} is ended for silence"
                     why = f"{self.leader} answered what it sent {quiet} ms ago"
                     self._find(Finding("lease", f"{self._where} batch {batch.header.seq}: {told}, and {why}"))
@@ -63,7 +63,7 @@ class SessionLeaseCheck:
     def _judge_many(self, quiet: int, seq: int) -> None:
         """One more was ended, whom this leader had heard. Whoever is doubted waits for another lease: the one
         whose silence was the longest may have come back since."""
-        lease, now = self._state.facts.settings.session_lease, self._now()
+        lease, now = self._state.info.settings.session_lease, self._now()
         self._ended = [*((at, ms) for at, ms in self._ended if now - at < lease // 2), (now, quiet)]
         count, known = len(self._ended), len(self._ended) + len(self._state.sessions)
         if count >= MANY and count * 100 > known * PERCENT and all(2 * ms < 3 * lease for _, ms in self._ended):

@@ -154,8 +154,8 @@ class SimulatedCluster:
         slot = state.slots.get(work.slot)
         if slot is None or slot.epoch != work.epoch or slot.phase not in UNDER_CARE:
             return 0
-        grace = state.templates[slot.template].grace or state.facts.settings.grace
-        return min(grace, state.facts.settings.grace) if work.leased else grace
+        grace = state.templates[slot.template].grace or state.info.settings.grace
+        return min(grace, state.info.settings.grace) if work.leased else grace
 
     def _restarts_of(self, region: str, work: RunSpec) -> int:
         """How often a binding was started again by what its region's log says."""
@@ -216,10 +216,10 @@ class SimulatedCluster:
             self._machine(name, scheduler(servers, self.heard(region), self._said(region), self._begun))
         capacity, tenants = amounts(written.cpu, written.memory), sorted(self.scenario.tenants)
         for number, name in enumerate(self.cast.nodes[region]):
-            meters = Metrics()
-            self.servers.metrics.append(meters)
+            metrics = Metrics()
+            self.servers.metrics.append(metrics)
             node = self.furnished[name] = node_profile(capacity, self.plan.odd(name), tenants)
-            machine = self._machine(name, agent(self.metals, servers, node, self.heard(region), meters))
+            machine = self._machine(name, agent(self.metals, servers, node, self.heard(region), metrics))
             habits, zone = ProcessBehaviors(self.world.chance, name), str(1 + number % written.zones)
             is_root = number < written.nodes - written.one_user and not node.one_user
             can = EVERYTHING if is_root else ONE_USER

@@ -63,7 +63,7 @@ def leaderless(scene: SimulatedCluster) -> Iterator[Unconverged]:
 
 
 def _platform(scene: SimulatedCluster, state: PlatformState) -> Iterator[Unconverged]:
-    now = state.facts.at
+    now = state.info.at
     yield from _sessions(PLATFORM_NAME, state, {f"region/{name}" for name in scene.cast.nodes})
     for name, one in state.regions.items():
         if one.status.health is not RegionHealth.HEALTHY:
@@ -115,7 +115,7 @@ def _over(kind: str, where: str, ends: dict[int, int], now: int) -> Iterator[Unc
 
 
 def _region(scene: SimulatedCluster, name: str, state: RegionState, platform: PlatformState) -> Iterator[Unconverged]:
-    now = state.facts.at
+    now = state.info.at
     for node in state.nodes.values():
         if not is_open(node):
             told = f"takes no work: {node.health}, session {node.session}, cordoned {node.cordoned}"
@@ -141,8 +141,8 @@ def _unpaid(name: str, state: RegionState) -> Iterator[Unconverged]:
     """What an emergency paid for ends with it; no other charge does."""
     for slot in state.slots.values():
         if slot.account.startswith("emergency/") and slot.phase in STOPPABLE:
-            paid = state.allowances.get(slot.account)
-            if paid is None or paid.ends <= state.facts.at:
+            paid = state.accepted_grants.get(slot.account)
+            if paid is None or paid.ends <= state.info.at:
                 subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch}"
                 yield Unconverged("repaid", subject, f"runs on {slot.account}, which is over", PROMPT_MS)
 
@@ -155,7 +155,7 @@ def _shipped(name: str, state: RegionState, platform: PlatformState) -> Iterator
         yield Unconverged(
             "shipped", name, f"has assignments {sorted(ours)}, and the platform {sorted(theirs)}", PROMPT_MS
         )
-    for account, allowance in state.allowances.items():
+    for account, allowance in state.accepted_grants.items():
         grant = platform.grants.get(f"{name}|{account}")
         if grant is None or grant.acknowledged != allowance.version or grant.version != allowance.version:
             yield Unconverged("granted", f"{name} {account}", "is not settled", PROMPT_MS)

@@ -65,7 +65,7 @@ class FaultSnapshot(Struct, frozen=True):
 
 def snapshot_at_fault(scene: SimulatedCluster, when: int, what: str, counts: dict[str, int]) -> FaultSnapshot:
     """What there is at this moment, in which something strikes."""
-    heads = {name: audit.state.facts.seq for name, audit in scene.audits.items()}
+    heads = {name: audit.state.info.seq for name, audit in scene.audits.items()}
     phases = Counter(slot.phase.value for name in scene.cast.nodes for slot in scene.audits[name].state.slots.values())
     return FaultSnapshot(when, what, len(scene.chronicle.entries), heads, dict(sorted(phases.items())), counts)
 
@@ -141,13 +141,13 @@ def _invariants(
 ) -> QuestionAnswer:
     """Every invariant of both ledgers is checked near each batch: so many were, and these promises were not kept."""
     since = snapshot.heads if snapshot is not None else {}
-    checked = {name: audit.state.facts.seq - since.get(name, 0) for name, audit in scene.audits.items()}
+    checked = {name: audit.state.info.seq - since.get(name, 0) for name, audit in scene.audits.items()}
     kept = [name for name in scene.scenario.answers.invariants if name not in broken]
     refused = _changed(snapshot, counts, "refused.")
     said = f"{', '.join(kept) or 'none of those asked about'}, checked after each of {_listed(checked)} batches since"
     said += f"; kept by refusals: {_listed(refused)}" if refused else ""
     said += f"; did not hold: {', '.join(dict.fromkeys(broken))}" if broken else ""
-    places = [f"{name} {format_revision(pack_revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()]
+    places = [f"{name} {format_revision(pack_revision(audit.state.info.seq))}" for name, audit in scene.audits.items()]
     return QuestionAnswer(QUESTIONS["invariant"], said, tuple(places))
 
 
@@ -176,7 +176,7 @@ def _telemetry(
 def _unrepaired(scene: SimulatedCluster, snapshot: FaultSnapshot | None) -> QuestionAnswer:
     """Nothing had to be mended: that is said of how far the logs are."""
     heads = tuple(
-        f"{name} {format_revision(pack_revision(audit.state.facts.seq))}" for name, audit in scene.audits.items()
+        f"{name} {format_revision(pack_revision(audit.state.info.seq))}" for name, audit in scene.audits.items()
     )
     return QuestionAnswer(QUESTIONS["repair"], "no repair was sent", heads if snapshot is not None else ())
 

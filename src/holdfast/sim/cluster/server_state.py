@@ -15,9 +15,9 @@ def differing_servers(scene: SimulatedCluster) -> list[Finding]:
         there = [name for name in names if name in scene.servers.ledgers]
         servers = [(name, scene.servers.ledgers[name].durable.state) for name in there]
         found += [
-            Finding("same-state", f"{name} differs from the fold of its log at {state.facts.seq}")
+            Finding("same-state", f"{name} differs from the fold of its log at {state.info.seq}")
             for name, theirs in servers
-            if theirs.facts.seq == state.facts.seq and not _equal(theirs, state)
+            if theirs.info.seq == state.info.seq and not _equal(theirs, state)
         ]
     return found
 

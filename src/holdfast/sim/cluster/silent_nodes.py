@@ -50,14 +50,14 @@ def unreleased_slots(scene: SimulatedCluster) -> Iterator[Unconverged]:
         state: RegionState = scene.audits[name].state
         nodes = {uid: node for uid, node in state.nodes.items() if not node.session}
         paused = any(
-            one.action is OverrideAction.PAUSE_REPAIR and one.ends > state.facts.at for one in state.every_override()
+            one.action is OverrideAction.PAUSE_REPAIR and one.ends > state.info.at for one in state.every_override()
         )
         if not nodes or paused:
             continue
-        fence = max([state.facts.settings.fence_time, *(node.fence for node in nodes.values())])
+        fence = max([state.info.settings.fence_time, *(node.fence for node in nodes.values())])
         for slot in state.slots.values():
             if slot.node in nodes and slot.phase is Phase.UNKNOWN:
-                subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch} in term {state.facts.term}"
+                subject = f"{name} slot {slot.workload}/{slot.ordinal} under {slot.epoch} in term {state.info.term}"
                 told = f"is unknown on {nodes[slot.node].name}, which is silent, and is not given up"
                 yield Unconverged("given-up", subject, told, fence + _waits(len(nodes)) + GIVEN_UP_MS)
 
@@ -65,7 +65,7 @@ def unreleased_slots(scene: SimulatedCluster) -> Iterator[Unconverged]:
 def unnoticed_region_loss(scene: SimulatedCluster) -> Iterator[Unconverged]:
     """Regions of which no server is there, and which the platform does not call lost: before that nothing moves."""
     platform: PlatformState = scene.audits[PLATFORM_NAME].state
-    settings = platform.facts.settings
+    settings = platform.info.settings
     for name in scene.cast.nodes:
         known = platform.regions.get(name)
         gone = all(scene.world.machines[server].incarnation is None for server in scene.cast.servers[name])

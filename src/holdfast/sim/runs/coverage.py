@@ -192,8 +192,8 @@ def count_events(scene: SimulatedCluster, faults: dict[str, int]) -> dict[str, i
             add(f"audit.{what}", count)
     for what, count in (*scene.servers.heard.items(), *scene.chronicle.counts().items(), *scene.acted.items()):
         add(what, count)
-    for meters in scene.servers.metrics:
-        for (name, labels), count in meters.counts.items():
+    for metrics in scene.servers.metrics:
+        for (name, labels), count in metrics.counts.items():
             # Of a proposal that is accepted otherwise only its scheduler counts what was refused.
             add(f"refused.{dict(labels)['code']}" if name in _REFUSED else f"meter.{name}", count)
     return dict(sorted({**found, **bound_counters(found)}.items()))

@@ -181,8 +181,8 @@ class SimulationRun:
         """What failed without a fault. A server that cannot read the log is meant to stop."""
         old = [f"{old_server(name)}." for name in self.scenario.topology.behind]
         failures = [one for one in self.scene.world.failures() if not one.startswith(tuple(old))]
-        for meters in self.scene.servers.metrics:
-            failures += [f"given up: {labels}" for name, labels in meters.counts if name == "task_gave_up"]
+        for metrics in self.scene.servers.metrics:
+            failures += [f"given up: {labels}" for name, labels in metrics.counts if name == "task_gave_up"]
         return [Finding("nothing-fails", one) for one in failures]
 
     def _report(self, left: list[str]) -> RunReport:

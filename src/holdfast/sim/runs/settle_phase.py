@@ -89,12 +89,12 @@ class SettlePhase:
         if "deafen" in self._open_issues.happened:
             return []
         caught: dict[str, int] = {}
-        for meters in self.scene.servers.metrics:
-            for (name, labels), count in meters.counts.items():
+        for metrics in self.scene.servers.metrics:
+            for (name, labels), count in metrics.counts.items():
                 told = " ".join((name, *(value for _, value in labels)))
                 caught[told] = caught.get(told, 0) + (count if name.endswith(CAUGHT) else 0)
         found = [f"woken: {name} {count}: only a resync has noticed" for name, count in caught.items() if count]
         return [*found, *self.patience.late()]
 
     def _heads(self) -> dict[str, int]:
-        return {name: audit.state.facts.seq for name, audit in self.scene.audits.items()}
+        return {name: audit.state.info.seq for name, audit in self.scene.audits.items()}

@@ -164,7 +164,7 @@ def test_two_operators_who_read_one_revision_of_a_node_do_not_overwrite_one_anot
         await a_node(first)
         second = world.part("r-two", REGION, store, StartLog("log-eu", "region/eu", OPERATOR))
         await second.start().follows()
-        await world.until(lambda: second.is_known() and second.state.facts.seq == first.state.facts.seq)
+        await world.until(lambda: second.is_known() and second.state.info.seq == first.state.info.seq)
         tags = [(await world.ask("GET", "/v1/nodes/n1", to=one.name)).headers["etag"] for one in (first, second)]
         assert tags[0] == tags[1]
         bodies = [{"spec": {"cordoned": True, "note": f"by {one.name}"}} for one in (first, second)]

@@ -142,11 +142,11 @@ def test_repeat_after_timeout_gets_the_first_answer() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
         await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), key="one")
-        seq = part.state.facts.seq
+        seq = part.state.info.seq
         again = await world.ask("PUT", "/v1/workloads/shop/web", a_workload(), key="one")
         assert again.status == 201
         assert again.headers["holdfast-repeated"] == "true"
-        assert part.state.facts.seq == seq
+        assert part.state.info.seq == seq
 
     in_world(story)
 
@@ -189,13 +189,13 @@ def test_a_write_without_a_key_is_refused() -> None:
 def test_a_dry_run_shows_what_would_be_and_writes_nothing() -> None:
     async def story(world: World) -> None:
         part = await a_shop(world)
-        seq = part.state.facts.seq
+        seq = part.state.info.seq
         tried = await world.ask("PUT", "/v1/workloads/shop/web?dryRun=All", a_workload())
         wrong = await world.ask("PUT", "/v1/workloads/shop/web?dryRun=All", a_workload(priorityClass="absent"))
         assert tried.headers["holdfast-outcome"] == "created"
         assert tried.json["spec"]["replicas"] == 2
         assert wrong.status == 404
-        assert part.state.facts.seq == seq
+        assert part.state.info.seq == seq
 
     in_world(story)
 
@@ -227,11 +227,11 @@ def test_a_batch_that_is_repeated_does_nothing_twice() -> None:
         part = await world.platform()
         items = {"items": [a_class(), a_tenant(), a_workload()]}
         first = await world.ask("POST", "/v1/batch", items, key="all")
-        seq = part.state.facts.seq
+        seq = part.state.info.seq
         again = await world.ask("POST", "/v1/batch", items, key="all")
         assert [item["outcome"] for item in first.json["items"]] == ["created"] * 3
         assert [item["outcome"] for item in again.json["items"]] == ["created"] * 3
-        assert part.state.facts.seq == seq
+        assert part.state.info.seq == seq
 
     in_world(story)
 
@@ -421,10 +421,10 @@ def test_a_lost_answer_and_a_repeat_after_its_timeout_do_the_work_once() -> None
             await world.caller.call("p1", request, 0)
         await world.clock.sleep(1_000)
         assert len(part.state.workloads) == 1
-        seq = part.state.facts.seq
+        seq = part.state.info.seq
         again = await world.caller.call("p1", request, 1_000)
         assert (again.status, dict(again.headers)["holdfast-repeated"]) == (201, "true")
-        assert part.state.facts.seq == seq
+        assert part.state.info.seq == seq
 
     in_world(story)
 

@@ -109,22 +109,22 @@ def test_a_watch_that_begins_with_a_large_table_has_a_place_among_the_lists_unti
         part = await a_shop(world)
         for name in "abcde":
             await world.ask("PUT", f"/v1/workloads/shop/{name}", a_workload(name))
-        desk = part.api.ctx
-        monkeypatch.setattr(desk.lists, "_most", 1)
+        ctx = part.api.ctx
+        monkeypatch.setattr(ctx.lists, "_most", 1)
         request = world.request("GET", "/v1/workloads?watch=true&initial=true")
         first, second = await part.api.serve(request), await part.api.serve(request)
         assert isinstance(first, StreamReply)
         assert isinstance(second, Reply)
         assert second.status == 429
-        assert (desk.lists.in_use, desk.watches.in_use) == (1, 1)
+        assert (ctx.lists.in_use, ctx.watches.in_use) == (1, 1)
         for _ in range(6):
             await anext(first.messages)
-        assert (desk.lists.in_use, desk.watches.in_use) == (0, 1)
+        assert (ctx.lists.in_use, ctx.watches.in_use) == (0, 1)
         third = await part.api.serve(request)
         assert isinstance(third, StreamReply)
         for one in (first, third):
             await close_frames(one.messages)  # the one at its end, the other unread
-        assert (desk.lists.in_use, desk.watches.in_use) == (0, 0)
+        assert (ctx.lists.in_use, ctx.watches.in_use) == (0, 0)
         assert not part.ledger.hub._open
 
     in_world(story)

@@ -156,7 +156,7 @@ def test_who_the_other_tenants_are_is_not_looked_for_again_with_each_entry(monke
     asked: list[int] = []
 
     def counted(state: Any) -> set[str]:
-        asked.append(state.facts.seq)
+        asked.append(state.info.seq)
         return tenants_in(state)
 
     async def story(world: World) -> None:
@@ -165,9 +165,9 @@ def test_who_the_other_tenants_are_is_not_looked_for_again_with_each_entry(monke
             await world.ask("PUT", f"/v1/workloads/shop/w{number}", a_workload(f"w{number}"), token="shop")
         await world.clock.sleep(3_000)
         monkeypatch.setattr("holdfast.api.server.redaction._tenants_in", counted)
-        before = platform.state.facts.seq
+        before = platform.state.info.seq
         assert len(await items(world, token="shop")) > 30
-        assert len(asked) <= 1 + platform.state.facts.seq - before
+        assert len(asked) <= 1 + platform.state.info.seq - before
         made = await world.ask("PUT", "/v1/tenants/later", a_tenant("later"))
         assert made.status == 201
         assert "later" in known_tenants(platform.state)
@@ -221,8 +221,8 @@ def test_a_follower_and_an_index_that_begins_anew_tell_the_same_in_the_same_page
         second = await world.part("p2", PLATFORM, store, StartLog("log", "platform", OPERATOR)).start().follows()
         for number in range(3):
             await world.ask("PUT", f"/v1/tenants/t{number}", a_tenant(f"t{number}"))
-        seq = first.state.facts.seq
-        await world.until(lambda: second.state.facts.seq >= seq)
+        seq = first.state.info.seq
+        await world.until(lambda: second.state.info.seq >= seq)
         pages = [(await world.ask("GET", "/v1/audit?limit=2", to=name)).json for name in ("p1", "p2")]
         assert pages[0] == pages[1]
         await first.audit._kept.begin(await MemoryAuditStore().position())  # as after a file that was damaged

@@ -70,7 +70,7 @@ def test_a_slots_decision_is_told_with_everything_it_was_based_on() -> None:
         assert (one["examined"], one["inFlight"], one["plugins"]) == (3, 2, {"packing": "1"})
         assert one["quota"][0]["account"] == "quota/shop"
         assert one["queuedSince"] < one["at"]
-        assert found["metadata"]["upTo"] == deciding.state.facts.seq
+        assert found["metadata"]["upTo"] == deciding.state.info.seq
 
     in_world(story)
 
@@ -288,7 +288,7 @@ def test_a_read_of_any_age_is_told_what_is_kept_and_a_linear_one_waits_for_it() 
         part._tasks.pop().cancel()  # nobody reads the log any more
         await deciding.wait(deciding.state.assignments[102])
         found = await world.ask("GET", "/v1/decisions", **IN_EU)
-        assert found.json["metadata"]["upTo"] < deciding.state.facts.seq
+        assert found.json["metadata"]["upTo"] < deciding.state.info.seq
         late = await world.ask("GET", "/v1/decisions?read=linear", holdfast_timeout_ms="500", **IN_EU)
         assert (late.status, late.json["code"]) == (503, "not-reached")
 

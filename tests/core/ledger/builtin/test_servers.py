@@ -31,7 +31,7 @@ def refusal(bench: Any, actor: str, command: Any) -> Code | None:
 
 
 def a_token(bench: Any, **fields: Any) -> ServerToken:
-    token = ServerToken("server-1", f"{bench.state.facts.ledger}/s1", "0f" * 32, bench.at + SERVER_TOKEN_LIFE)
+    token = ServerToken("server-1", f"{bench.state.info.ledger}/s1", "0f" * 32, bench.at + SERVER_TOKEN_LIFE)
     return replace(token, **fields)
 
 
@@ -108,10 +108,10 @@ def test_a_log_of_the_first_level_has_no_place_for_servers_until_it_is_raised() 
 
 def test_a_region_takes_servers_of_the_platform_only() -> None:
     bench = RegionBench()
-    before = bench.state.place.cursor
+    before = bench.state.region.cursor
     for principal in ("region/eu/s1", "platform", "person/root", "platform/a/b"):
         put = c.ShippedServer(a_token(bench, principal=principal))
-        ship = c.Ship(bench.state.place.platform_log, 1, before, before + 1, (put,))
+        ship = c.Ship(bench.state.region.platform_log, 1, before, before + 1, (put,))
         assert refusal(bench, "controller/link", ship) is Code.WRONG_SCOPE, principal
     assert len(bench.state.platform_servers) == 0
 

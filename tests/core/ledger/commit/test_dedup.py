@@ -40,8 +40,8 @@ class Counting(Table[int, IdempotencyRecord]):
 
 def a_state(most: int = 10_000) -> LedgerState:
     state = LedgerState()
-    state.keys = Counting()
-    state.facts = replace(state.facts, settings=replace(DEFAULTS, keys_per_actor=most))
+    state.idempotency_keys = Counting()
+    state.info = replace(state.info, settings=replace(DEFAULTS, keys_per_actor=most))
     return state
 
 
@@ -67,7 +67,7 @@ def is_full(state: LedgerState, at: int) -> bool:
 
 
 def listed(state: LedgerState) -> list[int]:
-    return [key for (key,) in KEY.iter_unpack(state.keys_of.get(ACTOR) or b"")]
+    return [key for (key,) in KEY.iter_unpack(state.idempotency_keys_by_actor.get(ACTOR) or b"")]
 
 
 def by_rebuild(state: LedgerState) -> list[int]:
@@ -81,7 +81,7 @@ def test_asking_whether_an_actor_has_too_many_keys_costs_the_same_however_many_i
     state = a_state(most)
     for number in range(most):
         use(state, f"k{number}", T0 + number)
-    keys = state.keys
+    keys = state.idempotency_keys
     assert isinstance(keys, Counting)
     keys.asked = 0
     assert is_full(state, T0 + most)
@@ -96,7 +96,7 @@ def test_keeping_another_key_costs_the_same_or_nearly_so_however_many_there_are(
     state = a_state(most)
     for number in range(most):
         use(state, f"k{number}", T0 + number)
-    keys = state.keys
+    keys = state.idempotency_keys
     assert isinstance(keys, Counting)
     keys.asked = 0
     use(state, "late", T0 + WINDOW + 1)  # one of them is over
@@ -138,8 +138,8 @@ def test_a_longer_window_brings_back_what_is_still_kept() -> None:
     state = a_state(1)
     use(state, "now", T0)
     assert not is_full(state, T0 + WINDOW + 1)
-    longer = replace(state.facts.settings, retry_window=WINDOW + HOUR)
-    state.facts = replace(state.facts, settings=longer)
+    longer = replace(state.info.settings, retry_window=WINDOW + HOUR)
+    state.info = replace(state.info, settings=longer)
     assert is_full(state, T0 + WINDOW + 1)
 
 
@@ -151,7 +151,7 @@ def test_two_keys_of_one_number_are_the_later_actors() -> None:
     assert listed(state) == [key_id(ACTOR, "other")] == by_rebuild(state)
     use(state, "next", T0 + 2 * WINDOW)
     assert listed(state) == [key_id(ACTOR, "next")]
-    assert state.keys.get(key_id(ACTOR, "mine")) is not None
+    assert state.idempotency_keys.get(key_id(ACTOR, "mine")) is not None
 
 
 def test_a_key_of_one_number_with_anothers_is_no_repeat_of_it() -> None:

@@ -235,7 +235,7 @@ def test_what_level_1_does_not_keep_is_not_expected_there() -> None:
     fewer = Configure(replace(DEFAULTS, reservation_life=20_000))
     assert bench.refuse(ROOT, fewer, expect=pack_revision(1)).code is Code.MALFORMED
     bench.accept(ROOT, fewer)
-    assert bench.state.facts.configured == 0
+    assert bench.state.info.configured == 0
 
 
 def test_a_key_is_bound_to_what_was_expected_under_it() -> None:

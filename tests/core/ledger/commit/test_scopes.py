@@ -73,7 +73,7 @@ def story(ledger: str, command: type) -> Story:
     if command is RaiseLevel:
         return Story(bench, 0, None, RaiseLevel(9))
     if command is RevokeServer:
-        principal = f"{bench.state.facts.ledger}/s1"
+        principal = f"{bench.state.info.ledger}/s1"
         token = ServerToken("server-1", principal, "0f" * 32, bench.at + HOUR)
         bench.accept("controller/servers", AdmitServer(token))
         return Story(bench, 0, None, RevokeServer(principal))

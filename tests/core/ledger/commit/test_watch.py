@@ -59,10 +59,10 @@ def test_every_stored_table_is_told_of(definition: LedgerDefinition[Any], events
 
 @pytest.mark.parametrize("name", golden_names())
 def test_every_row_that_an_event_of_a_golden_log_changes_is_told_by_its_keys(name: str) -> None:
-    book, batches, _ = read_golden(name)
-    state, previous = book.empty(), b""
+    definition, batches, _ = read_golden(name)
+    state, previous = definition.empty(), b""
     for raw, digest in batches:
-        assert list(untold(book, state, book.batches.read(raw, previous, digest))) == []
+        assert list(untold(definition, state, definition.batches.read(raw, previous, digest))) == []
         previous = digest
 
 

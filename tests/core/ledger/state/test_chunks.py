@@ -29,7 +29,7 @@ def test_replay_gives_an_equal_state_and_digest() -> None:
     bench = a_busy_region()
     replayed = bench.replay()
     assert state_digest(replayed) == state_digest(bench.state)
-    assert replayed.facts == bench.state.facts
+    assert replayed.info == bench.state.info
     assert replayed.slots.items() == bench.state.slots.items()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -70,13 +71,13 @@ def test_an_overlay_has_layers_of_the_tables_that_were_asked_for_and_of_no_other
     overlay = bench.state.overlay()
     overlay.principals.put("person/new", a_principal("person/new"))
     assert overlay.nodes.keys() == bench.state.nodes.keys()
-    assert [name for name, _ in overlay._layers()] == ["principals", "nodes"]
+    assert [name for name, _ in overlay._overlay_tables()] == ["principals", "nodes"]
     assert "person/new" not in bench.state.principals
     bench.state.merge(overlay)
     assert "person/new" in bench.state.principals
     for state in (bench.state, overlay):
         with pytest.raises(AttributeError, match="no_such_table"):
-            state.table("no_such_table")
+            attrgetter("no_such_table")(state)
 
 
 def test_a_row_that_a_promise_needs_and_that_is_gone_is_told_and_ends_nothing() -> None:
@@ -158,9 +159,9 @@ def test_a_look_near_a_batch_costs_the_same_in_a_state_ten_times_as_large(
 ) -> None:
     near, full = [], []
     for size in (SMALL, 10 * SMALL):
-        book, before, after = world(size)
-        near.append(lines_run(lambda: check_batch(before, after, book.invariants)))  # noqa: B023
-        full.append(lines_run(lambda: check(after.fork(), book.invariants)))  # noqa: B023
+        definition, before, after = world(size)
+        near.append(lines_run(lambda: check_batch(before, after, definition.invariants)))  # noqa: B023
+        full.append(lines_run(lambda: check(after.fork(), definition.invariants)))  # noqa: B023
     more = 9 * SMALL
     assert near[1] - near[0] < more, "not one line for each row more"
     assert full[1] - full[0] > 20 * more, "the measure sees a walk through all rows"

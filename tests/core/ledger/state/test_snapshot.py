@@ -55,7 +55,7 @@ class FewShards(RegionState):
 def many_slots(count: int) -> RegionState:
     """Rows alone: enough of them for many chunks."""
     state = RegionState()
-    state.facts = replace(state.facts, log_id="log", ledger="region/eu", seq=9, digest=b"\7" * 32)
+    state.info = replace(state.info, log_id="log", ledger="region/eu", seq=9, digest=b"\7" * 32)
     for number in range(count):
         workload, ordinal = number % 97 + 1, number // 97
         slot = Slot(
@@ -123,7 +123,7 @@ def test_equal_rows_have_equal_chunks_whatever_their_history() -> None:
 def test_a_manifest_says_what_was_written_and_the_digest_of_the_state() -> None:
     bench = a_busy_region()
     manifest, chunks = a_snapshot(bench.state)
-    facts = bench.state.facts
+    facts = bench.state.info
     assert (manifest.log_id, manifest.ledger, manifest.seq) == (facts.log_id, facts.ledger, facts.seq)
     assert (manifest.digest, manifest.term, manifest.level) == (facts.digest, facts.term, facts.level)
     assert [part.name for part in manifest.parts] == [chunk_name(raw) for raw in chunks]

@@ -312,7 +312,7 @@ def test_a_lease_runs_from_the_assignment_and_is_renewed_by_assigning_the_same_a
     bench = a_world()
     db = bench.put(an_exclusive(leased=True))
     uid = bench.hold(db, "eu", 0)
-    lease = bench.state.facts.settings.right_lease
+    lease = bench.state.info.settings.right_lease
     assert bench.state.assignments[uid].right_until == bench.at + lease
     bench.later(lease // 2 - 1)
     bench.refuse(Code.ALREADY, ASSIGNMENT, bench.assignment(db, "eu", ordinals=(0,)))

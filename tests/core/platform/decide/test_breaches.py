@@ -21,7 +21,7 @@ def test_a_lowered_quota_is_owed_with_an_owner_and_a_deadline() -> None:
     bench = a_world()
     bench.offer("eu", cpu(8_000))
     bench.put(a_quota("acme", cpu(5_000)))
-    deadline = bench.at + bench.state.facts.settings.breach_deadline
+    deadline = bench.at + bench.state.info.settings.breach_deadline
     expected = Breach("platform.escrow", "quota/acme/cpu", 3_000, "controller/grant", bench.at, deadline)
     assert bench.state.breaches.values() == [expected]
 

@@ -267,7 +267,7 @@ def test_the_end_of_a_lease_is_told_once_for_all_rights_of_a_region() -> None:
     db = bench.put(an_exclusive(leased=True, **LARGEST))
     settle(bench, db)
     told = bench.state.leases[db]
-    bench.later(bench.state.facts.settings.right_lease // 2 + 1)
+    bench.later(bench.state.info.settings.right_lease // 2 + 1)
     (renewal,) = AssignmentReconciler().reconcile(bench.state, db, bench.at).commands
     draft = BatchDraft(PLATFORM, bench.state)
     draft.add(bench.envelope(ASSIGNMENT, renewal.command), bench.at)

@@ -72,7 +72,7 @@ def test_an_extended_resource_of_which_there_is_none_is_not_named() -> None:
 
 def test_a_grant_ends_after_now_and_within_its_longest_life() -> None:
     bench = a_world()
-    life = bench.state.facts.settings.grant_life
+    life = bench.state.info.settings.grant_life
     for ends in (bench.at, bench.at + life + 1):
         bench.refuse(Code.EXPIRED, GRANT, c.OfferGrant("quota/acme", "eu", cpu(1), ends))
     bench.offer("eu", cpu(1), ends=bench.at + life)
@@ -301,7 +301,7 @@ def test_an_account_that_nothing_was_lent_of_is_charged_and_called_back(account:
     claim(bench, 3, cpu(6_000), account)
     grant = bench.grant("eu", account)
     assert (grant.target, grant.offers, grant.offered) == (cpu(0), (GrantOffer(4, cpu(0)),), cpu(6_000))
-    assert bench.at < grant.ends <= bench.at + bench.state.facts.settings.grant_life
+    assert bench.at < grant.ends <= bench.at + bench.state.info.settings.grant_life
     claim(bench, 4, cpu(0), account)
     assert not bench.state.breaches.items()
 
@@ -342,7 +342,7 @@ def test_a_claim_is_owed_no_more_when_its_budget_or_quota_has_as_much() -> None:
     claim(bench, 3, cpu(11_000), "quota/beta")
     assert len(bench.state.breaches.items()) == 2
     bench.put(a_quota("beta", cpu(11_000)))
-    budget = bench.state.budgets["reserve"]
+    budget = bench.state.recovery_budgets["reserve"]
     bench.put(replace(budget, spec=replace(budget.spec, each=cpu(5_000))))
     assert not bench.state.breaches.items()
 

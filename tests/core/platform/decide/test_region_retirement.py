@@ -127,7 +127,7 @@ def test_a_part_is_found_in_no_more_steps_where_a_region_and_others_have_very_mu
             one = an_assignment(uid=number, workload=number, region=("eu", "us")[number % 2])
             state.assignments.put(number, one)
             state.rights.put((number, 0), HeldRight(number, 0, one.region, number))
-        state.facts = replace(state.facts, level=LEVEL)
+        state.info = replace(state.info, level=LEVEL)
         state.rebuild()
         with StepCounter() as counted:
             part = region_retirement._next_part(state, "eu")

@@ -104,7 +104,7 @@ def test_positions_only_grow() -> None:
 
 def test_nobody_has_applied_what_is_not_in_the_log() -> None:
     bench = a_world()
-    head = bench.state.facts.seq
+    head = bench.state.info.seq
     bench.refuse(Code.MALFORMED, "region/eu", acknowledgement(bench, 1, pack_revision(head + 1)))
     bench.accept("region/eu", acknowledgement(bench, 1, pack_revision(head, 7)))
 

@@ -44,7 +44,7 @@ def test_what_a_region_says_of_a_workload_is_kept_with_its_position() -> None:
     bench, web = serving_in_eu()
     tell(bench, 7, seen(web))
     session = bench.sessions["region/eu"]
-    assert bench.state.observed[web] == (ObservedWorkload("eu", 7, seen(web), session=session),)
+    assert bench.state.workload_reports[web] == (ObservedWorkload("eu", 7, seen(web), session=session),)
 
 
 def test_what_regions_say_was_done_adds_up_to_a_state_that_can_be_written() -> None:
@@ -57,8 +57,8 @@ def test_what_regions_say_was_done_adds_up_to_a_state_that_can_be_written() -> N
             bench.send(f"region/{region}", c.Report(region, 1, (said,)))
     for region in ("eu", "us"):
         bench.retire(region)
-    assert dict(bench.state.done_before[job]).popitem()[1] == 2 * AMOUNT_MAX
-    assert restored(bench.state, PlatformState()).done_before.items() == bench.state.done_before.items()
+    assert dict(bench.state.completed_before[job]).popitem()[1] == 2 * AMOUNT_MAX
+    assert restored(bench.state, PlatformState()).completed_before.items() == bench.state.completed_before.items()
 
 
 def test_of_each_region_there_is_one_word() -> None:
@@ -67,7 +67,7 @@ def test_of_each_region_there_is_one_word() -> None:
     tell(bench, 7, seen(web))
     bench.accept("region/us", c.Report("us", 3, (seen(web, 2),)))
     tell(bench, 9, seen(web, 0))
-    assert [(one.region, one.position) for one in bench.state.observed[web]] == [("eu", 9), ("us", 3)]
+    assert [(one.region, one.position) for one in bench.state.workload_reports[web]] == [("eu", 9), ("us", 3)]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
@@ -84,7 +84,7 @@ def test_reports_merge_in_any_order_with_repeats_and_gaps(order: tuple[int, ...]
     for number in (*order, order[0], order[-1]):
         position, many, summary = told[number]
         tell(bench, position, *many, summary=summary)
-    assert [bench.state.observed[uid][0].position for uid in (web, other)] == [5, 5]
+    assert [bench.state.workload_reports[uid][0].position for uid in (web, other)] == [5, 5]
     assert (bench.state.summaries["eu"].position, bench.state.summaries["eu"].summary) == (8, RegionSummary())
 
 
@@ -104,9 +104,9 @@ def test_what_is_said_later_from_the_same_place_is_news_in_whatever_order_it_com
     bench.accept("region/eu", late)
     bench.refuse(Code.ALREADY, "region/eu", early)
     session = bench.sessions["region/eu"]
-    assert bench.state.observed[web] == (ObservedWorkload("eu", 7, slow, T0 + 5_000, session),)
+    assert bench.state.workload_reports[web] == (ObservedWorkload("eu", 7, slow, T0 + 5_000, session),)
     bench.accept("region/eu", c.Report("eu", 8, (seen(web),), at=T0))
-    assert bench.state.observed[web] == (ObservedWorkload("eu", 8, seen(web), T0, session),)
+    assert bench.state.workload_reports[web] == (ObservedWorkload("eu", 8, seen(web), T0, session),)
 
 
 def test_what_was_said_in_a_former_session_is_not_held_against_the_region() -> None:
@@ -117,7 +117,7 @@ def test_what_was_said_in_a_former_session_is_not_held_against_the_region() -> N
     bench.join("eu")
     uses = RegionSummary(uses=(("quota/acme", bench.charged()),))
     bench.accept("region/eu", c.Report("eu", 8, (seen(web),), uses, T0))
-    assert [one.position for one in bench.state.observed[web]] == [8]
+    assert [one.position for one in bench.state.workload_reports[web]] == [8]
     assert (bench.state.summaries["eu"].position, bench.state.summaries["eu"].summary) == (8, uses)
     bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 7, (seen(web, 0),), RegionSummary(), T0))
 
@@ -128,7 +128,7 @@ def test_below_level_2_the_furthest_position_of_all_sessions_stands() -> None:
     web = bench.put(a_workload(replicas=8))
     bench.assign(web, "eu", 4)
     bench.accept("region/eu", c.Report("eu", 9, (seen(web),), RegionSummary()))
-    assert (bench.state.observed[web][0].session, bench.state.summaries["eu"].session) == (0, 0)
+    assert (bench.state.workload_reports[web][0].session, bench.state.summaries["eu"].session) == (0, 0)
     bench.join("eu")
     bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 8, (seen(web, 0),), RegionSummary()))
 
@@ -145,7 +145,7 @@ def test_with_its_last_assignment_goes_what_a_region_said() -> None:
     (mine,) = bench.assignments(web)
     bench.accept(ASSIGNMENT, c.EndAssignment(mine.uid))
     bench.accept("region/eu", c.RemoveAssignment(mine.uid))
-    assert len(bench.state.observed) == 0
+    assert len(bench.state.workload_reports) == 0
     bench.refuse(Code.ALREADY, "region/eu", c.Report("eu", 9, (seen(web),)))
 
 
@@ -165,7 +165,7 @@ def test_a_retired_region_is_not_quoted_any_more() -> None:
     bench, web = serving_in_eu()
     tell(bench, 7, seen(web), summary=RegionSummary())
     bench.retire("eu")
-    assert (len(bench.state.observed), len(bench.state.summaries)) == (0, 0)
+    assert (len(bench.state.workload_reports), len(bench.state.summaries)) == (0, 0)
 
 
 def test_only_the_joined_region_speaks_for_itself() -> None:
@@ -201,15 +201,15 @@ def test_what_a_region_cannot_place_it_offers_back_for_a_while() -> None:
     bench.accept("region/eu", c.OfferBack(mine.uid, 3, "no node has room"))
     (overflow,) = bench.state.overflows[web]
     assert (overflow.most, overflow.moved) == (1, 3)
-    assert overflow.until == bench.at + bench.state.facts.settings.offer_life
+    assert overflow.until == bench.at + bench.state.info.settings.offer_life
     bench.refuse(Code.ALREADY, "region/eu", c.OfferBack(mine.uid, 3))
-    bench.later(bench.state.facts.settings.offer_life)
+    bench.later(bench.state.info.settings.offer_life)
     bench.accept("region/eu", c.OfferBack(mine.uid, 3))
 
 
 def test_offers_are_bounded_in_each_window() -> None:
     bench, web = serving_in_eu()
-    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, rebalance_max=3)))
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, rebalance_max=3)))
     other = bench.put(a_workload("api"))
     first, second = bench.assignments(web)[0].uid, bench.assign(other, "eu", 3)
     bench.accept("region/eu", c.OfferBack(first, 2))
@@ -223,7 +223,7 @@ def test_offers_are_bounded_in_each_window() -> None:
 
 def test_the_bound_of_a_window_holds_also_for_assignments_that_are_gone() -> None:
     bench, _ = serving_in_eu()
-    bench.accept(ROOT, Configure(replace(bench.state.facts.settings, rebalance_max=4)))
+    bench.accept(ROOT, Configure(replace(bench.state.info.settings, rebalance_max=4)))
     for number in range(3):
         uid = bench.assign(bench.put(a_workload(f"w{number}")), "eu", 2)
         offered = c.OfferBack(uid, 2)

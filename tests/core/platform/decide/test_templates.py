@@ -133,10 +133,10 @@ def test_what_was_done_of_a_template_goes_with_it_and_of_others_it_stays(
 ) -> None:
     state = PlatformState()
     state.templates_of.put(7, ("a", "b", "c"))
-    state.done_before.put(7, (("a", 2), ("b", 3)))
+    state.completed_before.put(7, (("a", 2), ("b", 3)))
     for digest in "abc":
         count_use(state, "acme", digest, 1)
     templates_dropped(state, TemplatesDropped(7, "acme", dropped), Stamp(0, 0, ""))
-    assert state.done_before.get(7) == left
+    assert state.completed_before.get(7) == left
     assert state.templates_of[7] == tuple(one for one in "abc" if one not in dropped)
     assert [digest for digest in "abc" if digest in state.template_uses] == list(state.templates_of[7])

@@ -34,7 +34,7 @@ def test_without_assignments_a_workload_is_gone_at_once_with_its_template_and_ri
 def test_with_assignments_it_keeps_a_finalizer_for_each_region_and_ends_them_all() -> None:
     bench, workload = deleted_in_two_regions()
     meta = bench.state.workloads[workload].meta
-    deadline = bench.at + bench.state.facts.settings.finalizer_deadline
+    deadline = bench.at + bench.state.info.settings.finalizer_deadline
     assert [(f.owner, f.deadline) for f in meta.finalizers] == [("region/eu", deadline), ("region/us", deadline)]
     assert meta.deletion == Deletion(by=ACME, at=bench.at)
     assert [(a.stage, a.shares) for a in bench.assignments(workload)] == [(AssignmentStage.ENDED, ())] * 2

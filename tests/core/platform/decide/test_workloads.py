@@ -53,7 +53,7 @@ def test_scaling_what_is_watched_over_makes_no_new_template_either() -> None:
 
 def test_exclusive_work_takes_no_longer_to_stop_than_its_fence_allows() -> None:
     bench = a_world()
-    most = bench.state.facts.settings.grace
+    most = bench.state.info.settings.grace
     bench.put(a_workload(template=replace(a_template(), grace=10 * most)))
     bench.put(an_exclusive(template=replace(a_template(), grace=most)))
     late = an_exclusive("lock", template=replace(a_template(), grace=most + 1))

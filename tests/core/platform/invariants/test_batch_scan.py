@@ -28,8 +28,8 @@ def lower_a_quota_and_owe_nothing(state: PlatformState) -> None:
 
 
 def lend_recovery_where_there_is_none(state: PlatformState) -> None:
-    budget = state.budgets["reserve"]
-    state.budgets.put("reserve", replace(budget, spec=replace(budget.spec, regions=("us",))))
+    budget = state.recovery_budgets["reserve"]
+    state.recovery_budgets.put("reserve", replace(budget, spec=replace(budget.spec, regions=("us",))))
 
 
 def end_a_workload_that_holds_rights(state: PlatformState) -> None:
@@ -96,8 +96,8 @@ def lose_a_row_of(table: str) -> Wrong:
 
 
 def list_keys_out_of_order(state: PlatformState) -> None:
-    actor, packed = next(row for row in state.keys_of.items() if len(row[1]) > KEY.size)
-    state.keys_of.put(actor, packed[KEY.size :] + packed[: KEY.size])
+    actor, packed = next(row for row in state.idempotency_keys_by_actor.items() if len(row[1]) > KEY.size)
+    state.idempotency_keys_by_actor.put(actor, packed[KEY.size :] + packed[: KEY.size])
 
 
 DERIVED = [spec.name for spec in PlatformState.TABLES if spec.derived]

@@ -179,13 +179,13 @@ def forget_an_index(state: PlatformState) -> None:
 
 
 def hear_of_what_is_not_there(state: PlatformState) -> None:
-    uid, (first, *_) = state.observed.items()[0]
-    state.observed.put(uid, (replace(first, region="us2"),))
+    uid, (first, *_) = state.workload_reports.items()[0]
+    state.workload_reports.put(uid, (replace(first, region="us2"),))
 
 
 def hear_of_another_workload(state: PlatformState) -> None:
-    uid, (first, *_) = state.observed.items()[0]
-    state.observed.put(uid, (replace(first, seen=replace(first.seen, workload=uid + 1)),))
+    uid, (first, *_) = state.workload_reports.items()[0]
+    state.workload_reports.put(uid, (replace(first, seen=replace(first.seen, workload=uid + 1)),))
 
 
 def take_back_what_is_gone(state: PlatformState) -> None:
@@ -410,7 +410,7 @@ def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
 
 def test_the_last_revision_that_there_is_and_an_override_that_ends_later_are_as_promised() -> None:
     state = a_full_platform().state
-    last = pack_revision(state.facts.seq, INDEX_MAX)
+    last = pack_revision(state.info.seq, INDEX_MAX)
     change_meta(state, "quotas", revision=last)
     override_of()(state)
     for table in ("assignments", "grants"):

@@ -42,12 +42,12 @@ def test_a_deletion_waits_for_each_region_that_has_not_released_it() -> None:
         key="workload/acme/web",
         owner="region/eu",
         since=bench.at,
-        deadline=bench.at + bench.state.facts.settings.finalizer_deadline,
+        deadline=bench.at + bench.state.info.settings.finalizer_deadline,
         waits_for="region eu to end and release its replicas",
         todo="`holdfast get replicas --region eu --tenant acme`",
         tenant="acme",
     )
-    bench.later(bench.state.facts.settings.finalizer_deadline)
+    bench.later(bench.state.info.settings.finalizer_deadline)
     assert found(bench, "deletion")[0].overdue
 
 
@@ -88,7 +88,7 @@ def test_a_broken_promise_has_its_owner_and_its_deadline() -> None:
     bench.put(a_quota("acme", cpu(5_000)))
     (one,) = found(bench, "breach")
     assert (one.key, one.owner, one.tenant) == ("platform.escrow/quota/acme/cpu", "controller/grant", "acme")
-    assert one.deadline == bench.at + bench.state.facts.settings.breach_deadline
+    assert one.deadline == bench.at + bench.state.info.settings.breach_deadline
 
 
 def test_a_breach_of_a_workload_is_told_by_its_name() -> None:
@@ -165,7 +165,7 @@ def test_leased_rights_of_work_that_recovers_wait_for_failover() -> None:
 
 def offered(bench: PlatformBench, region: str, account: str = "quota/acme", **fields: int) -> int:
     """An offer as the grant controller makes it: for as long as a grant lasts."""
-    fields.setdefault("ends", bench.at + bench.state.facts.settings.grant_life)
+    fields.setdefault("ends", bench.at + bench.state.info.settings.grant_life)
     return bench.offer(region, cpu(100), account, **fields)
 
 

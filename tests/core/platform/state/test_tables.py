@@ -20,7 +20,7 @@ def test_a_replay_of_the_log_gives_the_same_state() -> None:
     bench = a_full_platform()
     replayed = bench.replayed()
     same_tables(replayed, bench.state)
-    assert replayed.facts == bench.state.facts
+    assert replayed.info == bench.state.info
     assert state_digest(replayed) == state_digest(bench.state)
 
 

@@ -105,7 +105,7 @@ class Story:
     def hears(self, region: str) -> Story:
         """The region has applied all of the platform's log."""
         self.position += 1
-        cursor = pack_revision(self.bench.state.facts.seq, INDEX_MAX)
+        cursor = pack_revision(self.bench.state.info.seq, INDEX_MAX)
         self.bench.later(1)
         command = c.Acknowledge(region, f"log-{region}", pack_revision(self.position, 0), cursor, DIGEST)
         self.bench.accept(f"region/{region}", command)
@@ -378,7 +378,7 @@ def test_more_goes_where_there_is_room_and_is_looked_at_again_by_and_by() -> Non
     story.summarises("eu", nodes(10, cpu(1_000), 0))
     assert story.change(replicas=9).run().counts() == {"eu": 1, "us": 4, "us2": 4}
     story.all_ready()
-    assert story.look() == ReconcileResult((), story.bench.at + story.bench.state.facts.settings.rebalance_window)
+    assert story.look() == ReconcileResult((), story.bench.at + story.bench.state.info.settings.rebalance_window)
     story.summarises("eu", nodes(10, cpu(1_000), 5))
     assert story.run().counts()["eu"] == 3
 
@@ -388,7 +388,7 @@ def test_what_waits_is_looked_at_again_by_and_by_since_no_summary_wakes_it() -> 
     for region in ("eu", "us"):
         story.summarises(region, nodes(10, cpu(1_000), 9))
     assert story.says("eu", 0, waiting=2).look() == ReconcileResult(
-        (), story.bench.at + story.bench.state.facts.settings.rebalance_window
+        (), story.bench.at + story.bench.state.info.settings.rebalance_window
     )
     story.summarises("eu", nodes(10, cpu(400), 10))  # none of its nodes could hold it any more
     assert story.run().counts() == {"us": 4}
@@ -413,13 +413,13 @@ def offered(**fields: Any) -> Story:
 def test_what_a_region_offers_back_goes_elsewhere_in_one_go() -> None:
     story = offered()
     assert story.run().counts() == {"eu": 1, "us": 4, "us2": 4}
-    until = story.bench.at + story.bench.state.facts.settings.offer_life
+    until = story.bench.at + story.bench.state.info.settings.offer_life
     assert story.all_ready().look() == ReconcileResult((), until)
 
 
 def test_of_an_offer_that_ends_and_room_that_may_come_the_first_is_looked_at() -> None:
     story, begun = offered().run(), a_world().at
-    settings = story.bench.state.facts.settings
+    settings = story.bench.state.info.settings
     for region in ("eu", "us", "us2"):
         story.summarises(region, nodes(10, cpu(1_000), 0))
     assert story.look() == ReconcileResult((), begun + settings.rebalance_window)
@@ -429,7 +429,7 @@ def test_of_an_offer_that_ends_and_room_that_may_come_the_first_is_looked_at() -
 
 def test_when_an_offer_is_over_the_region_is_asked_again() -> None:
     story = offered().run().all_ready()
-    story.bench.later(story.bench.state.facts.settings.offer_life)
+    story.bench.later(story.bench.state.info.settings.offer_life)
     assert story.run().counts() == {"eu": 3, "us": 4, "us2": 4}
     assert story.says("eu", 3).run().counts() == {"eu": 3, "us": 3, "us2": 3}
 
@@ -442,7 +442,7 @@ def test_a_region_that_offered_back_all_it_had_is_not_given_it_again_before_the_
     assert ended.stage is AssignmentStage.ENDED
     story.bench.accept("region/eu", c.RemoveAssignment(ended.uid))
     assert "eu" not in story.run().counts()
-    story.all_ready().bench.later(story.bench.state.facts.settings.offer_life)
+    story.all_ready().bench.later(story.bench.state.info.settings.offer_life)
     assert story.run().counts()["eu"] == 1
 
 
@@ -483,7 +483,7 @@ def test_what_is_not_ready_where_it_may_not_be_goes_at_once() -> None:
 
 def test_past_the_deadline_of_its_breach_a_region_is_left_at_once() -> None:
     story = forbidden()
-    deadline = story.bench.at + story.bench.state.facts.settings.breach_deadline
+    deadline = story.bench.at + story.bench.state.info.settings.breach_deadline
     assert story.look() == ReconcileResult((), deadline)
     story.bench.later(deadline - story.bench.at)
     assert story.run().counts() == {"us": 3, "us2": 3}

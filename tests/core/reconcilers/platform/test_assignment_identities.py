@@ -89,7 +89,7 @@ class Story:
     def is_heard(self, region: str) -> Story:
         self.position += 1
         self.bench.later(1)
-        cursor = pack_revision(self.bench.state.facts.seq, INDEX_MAX)
+        cursor = pack_revision(self.bench.state.info.seq, INDEX_MAX)
         command = c.Acknowledge(region, f"log-{region}", pack_revision(self.position, 0), cursor, DIGEST)
         self.bench.accept(f"region/{region}", command)
         return self
@@ -193,7 +193,7 @@ def test_past_the_deadline_all_are_asked_back_at_once() -> None:
     story = Story(replicas=3).run()
     placement = Placement(regions=("us",))
     story.change(placement=placement).run()
-    story.bench.later(story.bench.state.facts.settings.breach_deadline)
+    story.bench.later(story.bench.state.info.settings.breach_deadline)
     story.run()
     assert story.listed().get("eu", ()) == story.listed().get("us2", ()) == ()
 
@@ -305,7 +305,7 @@ def test_what_failover_runs_is_neither_granted_nor_listed_nor_asked_back() -> No
 
 def test_a_lease_is_renewed_when_half_of_it_is_over() -> None:
     story = Story(replicas=1, leased=True, placement=EU_ONLY).run()
-    lease = story.bench.state.facts.settings.right_lease
+    lease = story.bench.state.info.settings.right_lease
     assert story.look() == ReconcileResult((), story.bench.at + lease // 2)
     story.bench.later(lease // 2)
     assert story.run().in_region("eu").right_until == story.bench.at + lease

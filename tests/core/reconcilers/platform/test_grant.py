@@ -362,7 +362,7 @@ def test_an_emergency_everywhere_is_lent_evenly_to_those_who_are_heard() -> None
 def test_a_grant_is_renewed_when_half_of_its_life_is_over() -> None:
     world = World()
     world.rest()
-    life = world.state.facts.settings.grant_life
+    life = world.state.info.settings.grant_life
     again = GrantReconciler().reconcile(world.state, QUOTA, world.bench.at).requeue_at
     ends = world.bench.grant("eu").ends
     assert ends == world.bench.at + life - 1_000
@@ -458,4 +458,4 @@ def test_a_region_that_is_retired_leaves_its_slice_to_the_others() -> None:
 def test_an_offer_names_the_object_that_its_account_is_of() -> None:
     state = the_world().state
     causes = [_cause(state, account) for account in ("quota/acme", "recovery/reserve", "emergency/77", "quota/nobody")]
-    assert causes == [state.quotas["acme"].meta.revision, state.budgets["reserve"].meta.revision, 77, 0]
+    assert causes == [state.quotas["acme"].meta.revision, state.recovery_budgets["reserve"].meta.revision, 77, 0]

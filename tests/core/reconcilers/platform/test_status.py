@@ -409,7 +409,7 @@ def test_what_was_offered_back_waits_for_room() -> None:
         ConditionReason.WAITING_FOR_ROOM,
         "2 of 3 are assigned: no room for more in eu",
     )
-    story.bench.later(story.bench.state.facts.settings.offer_life)
+    story.bench.later(story.bench.state.info.settings.offer_life)
     story.bench.put(a_workload("other"))  # of what happened last the ledger knows the time
     story.report()
     assert story.says_of("Assigned")[1] is ConditionReason.WAITING_FOR_REGION, "its offer has just ended"

@@ -62,7 +62,7 @@ class Rolling:
         self.follower.work()
         for one in self.follower.waits:
             assignment, template = one.entry.key
-            examined = pack_revision(self.bench.state.facts.seq, INDEX_MAX)
+            examined = pack_revision(self.bench.state.info.seq, INDEX_MAX)
             self.bench.accept(SCHEDULER, c.ReportPending(assignment, template, examined, one.reasons))
         return [reason.code for reason in self.follower.reasons()]
 
@@ -132,7 +132,7 @@ def test_while_scheduling_is_paused_nothing_that_serves_is_stopped() -> None:
 def test_for_what_the_end_of_a_replica_cures_not_none_is_stopped(code: str) -> None:
     rolling = Rolling([FULL, FULL], OLD)
     rolling.roll(a_new())
-    seen = pack_revision(rolling.bench.state.facts.seq, INDEX_MAX)
+    seen = pack_revision(rolling.bench.state.info.seq, INDEX_MAX)
     told = c.ReportPending(UID, template_digest(a_new()), seen, (PendingReason(code, 1),))
     rolling.bench.accept(SCHEDULER, told)
     assert rolling.stopped() == []

@@ -52,20 +52,20 @@ def people(bench: RegionBench) -> set[str]:
 
 def test_nothing_is_gone_before_the_last_part_and_what_is_not_named_goes_with_it() -> None:
     bench = a_bench("going", "staying")
-    cursor = bench.state.place.cursor
+    cursor = bench.state.region.cursor
     bench.accept(LINK, part(0, *PLACE, person("new")))
     bench.accept(LINK, part(1, *MACHINES))
     assert people(bench) == {"going", "staying", "new"}
-    assert bench.state.place.cursor == cursor
+    assert bench.state.region.cursor == cursor
     bench.accept(LINK, part(2, person("staying"), last=True))
     assert people(bench) == {"staying", "new"}
-    assert (bench.state.place.cursor, bench.state.place.listing) == (TO, None)
-    assert bench.state.listed.is_empty()
+    assert (bench.state.region.cursor, bench.state.region.listing) == (TO, None)
+    assert bench.state.listed_names.is_empty()
 
 
 def test_while_a_list_is_under_way_steps_are_a_gap() -> None:
     bench = a_bench()
-    cursor = bench.state.place.cursor
+    cursor = bench.state.region.cursor
     bench.accept(LINK, part(0, *PLACE))
     step = c.Ship("log-platform", 1, cursor, cursor + 1, (person("new"),))
     assert bench.refuse(LINK, step).code is Code.GAP
@@ -98,9 +98,9 @@ def test_only_the_next_part_of_this_list_goes_on_with_it(stray: c.Ship, code: Co
     bench = a_bench("there")
     bench.accept(LINK, part(0, *PLACE))
     bench.accept(LINK, part(1, *MACHINES))
-    before = bench.state.place
+    before = bench.state.region
     assert bench.refuse(LINK, stray).code is code
-    assert bench.state.place == before
+    assert bench.state.region == before
     bench.accept(LINK, part(2, person("new"), last=True))
     assert people(bench) == {"new"}
 
@@ -124,7 +124,7 @@ def test_another_list_begins_anew_and_what_the_first_one_named_does_not_count(ot
     bench.accept(LINK, part(0, *PLACE, person("there")))
     bench.accept(LINK, part(1, person("half")))
     bench.accept(LINK, part(0, *PLACE, *MACHINES, **other))
-    assert len(bench.state.listed) == 1
+    assert len(bench.state.listed_names) == 1
     assert people(bench) == {"there", "half"}
     assert bench.refuse(LINK, part(2, last=True)).code in (Code.DIVERGED, Code.STALE)
     bench.accept(LINK, part(1, person("whole"), last=True, **other))
@@ -136,8 +136,8 @@ def test_a_list_in_one_part_ends_one_that_was_under_way() -> None:
     bench.accept(LINK, part(0, *PLACE, person("there")))
     bench.accept(LINK, part(0, *PLACE, *MACHINES, to=TO + 1, last=True))
     assert people(bench) == set()
-    assert bench.state.place.listing is None
-    assert bench.state.listed.is_empty()
+    assert bench.state.region.listing is None
+    assert bench.state.listed_names.is_empty()
 
 
 def test_whoever_leads_next_knows_from_the_log_how_far_the_list_was() -> None:
@@ -156,20 +156,20 @@ def test_whoever_leads_next_knows_from_the_log_how_far_the_list_was() -> None:
 def test_more_than_one_record_holds_goes_by_and_by_with_the_last_part_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(full_list, "REMOVED_MAX", 2)
     bench = a_bench(*"abcde")
-    cursor = bench.state.place.cursor
+    cursor = bench.state.region.cursor
     last = part(1, *MACHINES, person("new"), last=True)
     bench.accept(LINK, part(0, *PLACE))
     assert people(bench) == set("abcde")
     bench.accept(LINK, last)
     assert people(bench) == {*"cde", "new"}
-    assert bench.state.place.cursor == cursor
+    assert bench.state.region.cursor == cursor
     assert bench.refuse(LINK, part(0, *PLACE)).code is Code.ALREADY
     assert bench.refuse(LINK, part(2, last=True)).code is Code.GAP
     bench.accept(LINK, last)
     assert people(bench) == {"e", "new"}
     bench.accept(LINK, last)
     assert people(bench) == {"new"}
-    assert bench.state.place.cursor == TO
+    assert bench.state.region.cursor == TO
     assert bench.refuse(LINK, last).code is Code.ALREADY
 
 
@@ -187,7 +187,7 @@ def test_what_stays_because_something_stands_on_it_does_not_keep_a_list_from_end
     bench.accept(LINK, part(0, *PLACE))
     last = part(1, *MACHINES, last=True)
     taken = 0
-    while bench.state.place.cursor != TO:
+    while bench.state.region.cursor != TO:
         bench.accept(LINK, last)
         taken += 1
     assert taken == 4  # two assignments, a grant, a template
@@ -202,7 +202,7 @@ def test_what_an_assignment_needs_may_have_come_in_an_earlier_part() -> None:
     bench.accept(LINK, part(0, *PLACE, c.ShippedTemplate(digest, template)))
     bench.accept(LINK, part(1, *MACHINES, c.ShippedAssignment(an_assignment(template=template)), last=True))
     assert digest in bench.state.templates
-    assert bench.state.leaving.is_empty()
+    assert bench.state.leaving_templates.is_empty()
 
 
 def test_grants_of_another_log_count_anew_in_every_part() -> None:
@@ -213,9 +213,9 @@ def test_grants_of_another_log_count_anew_in_every_part() -> None:
     grant = c.ShippedGrant("quota/acme", 1, Resources(500), bench.at + 60_000)
     bench.accept(LINK, part(0, *PLACE, **fields))
     bench.accept(LINK, part(1, grant, **fields))
-    assert bench.state.allowances["quota/acme"].target == Resources(500)
+    assert bench.state.accepted_grants["quota/acme"].target == Resources(500)
     bench.accept(LINK, part(2, *MACHINES, last=True, **fields))
-    assert bench.state.allowances["quota/acme"].version == 1
+    assert bench.state.accepted_grants["quota/acme"].version == 1
 
 
 def the_largest_class() -> PriorityClass:
@@ -242,7 +242,7 @@ def test_the_largest_object_that_the_platform_takes_is_taken_by_a_region_in_a_st
     largest, bench = c.ShippedPriorityClass(the_largest_class()), RegionBench(checked=False)
     bench.ship(largest)
     bench.ship_list((*PLACE, *MACHINES), (largest,))
-    assert bench.state.classes["normal"] == largest.priority_class
+    assert bench.state.priority_classes["normal"] == largest.priority_class
 
 
 def test_what_a_list_leaves_out_ends_however_much_is_left_of_it_and_however_large_its_last_part_is() -> None:

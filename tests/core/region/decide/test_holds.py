@@ -138,7 +138,7 @@ def test_what_is_held_on_a_node_that_is_removed_ends_with_it() -> None:
     region.silence()
     region.bench.accept(ROOT, c.RemoveNode(region.node))
     assert region.bench.state.holds.is_empty()
-    charged = region.bench.state.uses.get("quota/acme")
+    charged = region.bench.state.account_usage.get("quota/acme")
     assert charged is None or charged.charged == Resources()
 
 
@@ -204,11 +204,11 @@ def test_a_device_that_is_held_is_nobody_elses_until_the_hold_ends() -> None:
     bench, template = region.bench, a_template(gpus=1)
     work = bench.a_workload(template, 2, uid=200, workload=2)
     uid = region.hold(region.dated(devices=(1,), need=Resources(0, 0, 0, 1000)))
-    assert [room.held for room in bench.state.rooms[region.node].devices] == [0, 1000]
+    assert [room.held for room in bench.state.node_usage[region.node].devices] == [0, 1000]
     assert bench.refuse_place(work, c.SlotPlacement(0, region.node, devices=(1,))).code is Code.DEVICE
     plain = region.hold(region.dated())
-    assert [room.held for room in bench.state.rooms[region.node].devices] == [0, 1000], "this one holds none"
+    assert [room.held for room in bench.state.node_usage[region.node].devices] == [0, 1000], "this one holds none"
     for one in (plain, uid):
         bench.accept(SCHEDULER, c.DropHold(one))
-    assert bench.state.rooms[region.node].devices == ()
+    assert bench.state.node_usage[region.node].devices == ()
     bench.place(work, c.SlotPlacement(0, region.node, devices=(1,)))

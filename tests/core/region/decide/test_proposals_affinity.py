@@ -87,7 +87,7 @@ def test_when_the_last_member_is_gone_the_next_may_go_anywhere() -> None:
 
 
 def members(state: RegionState) -> dict[tuple[str, str, str], int]:
-    return dict(state.members.items())
+    return dict(state.domain_members.items())
 
 
 def test_members_are_counted_the_same_when_the_counts_are_built_anew() -> None:

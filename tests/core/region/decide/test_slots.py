@@ -38,7 +38,7 @@ def test_the_last_number_there_is_can_be_opened() -> None:
 def test_a_look_that_is_not_newer_replaces_nothing_that_was_told_of_a_request() -> None:
     bench, work, template = a_bench()
     bench.a_scheduler()
-    examined = pack_revision(bench.state.facts.seq)
+    examined = pack_revision(bench.state.info.seq)
     bench.accept(SCHEDULER, c.ReportPending(work.uid, template, examined, (PendingReason("capacity", 2),)))
     for older in (examined, examined - 1):
         command = c.ReportPending(work.uid, template, older, (PendingReason("spread", 2),))

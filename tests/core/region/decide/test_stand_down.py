@@ -31,9 +31,9 @@ def test_everything_assigned_ends_and_nothing_new_is_paid_for() -> None:
     bench.accept(LINK, c.StandDown("its log is tombstoned"))
     (assignment,) = bench.state.assignments.values()
     assert (assignment.stage, assignment.shares) == (AssignmentStage.ENDED, ())
-    allowance = bench.state.allowances["quota/acme"]
+    allowance = bench.state.accepted_grants["quota/acme"]
     assert (allowance.target, allowance.ends) == (ZERO, bench.at)
-    assert allowance.limit == bench.state.uses["quota/acme"].charged != Resources()
+    assert allowance.limit == bench.state.account_usage["quota/acme"].charged != Resources()
 
 
 def test_what_runs_is_stopped_as_always() -> None:

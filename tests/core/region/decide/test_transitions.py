@@ -96,7 +96,7 @@ def a_slot_in(phase: Phase, for_: PhaseEdge | tuple[str, str]) -> RegionBench:
     """A bench whose slot 1/0 is in this phase, with all else as the owner and the cause of an edge need it."""
     owner, cause = (for_.owner, for_.cause) if isinstance(for_, PhaseEdge) else for_
     bench = _scene(phase).branch()
-    settings, alive = bench.state.facts.settings, bench.state.nodes[_n1(bench)].session
+    settings, alive = bench.state.info.settings, bench.state.nodes[_n1(bench)].session
     if cause in ("session-ended", "fenced"):
         if alive:
             bench.accept(HEALTH, EndSession(bench.sessions[AGENT], "silent"))

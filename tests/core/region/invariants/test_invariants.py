@@ -95,16 +95,16 @@ def only(state: RegionState, table: str) -> Any:
 
 def list_it_twice(state: RegionState) -> None:
     uid = node(state, "n2")
-    change(state, "rooms", uid, slots=with_key(state.rooms[uid].slots, FIRST))
+    change(state, "rooms", uid, slots=with_key(state.node_usage[uid].slots, FIRST))
 
 
 def list_it_nowhere(state: RegionState) -> None:
     uid = node(state, "n1")
-    change(state, "rooms", uid, slots=without_key(state.rooms[uid].slots, FIRST))
+    change(state, "rooms", uid, slots=without_key(state.node_usage[uid].slots, FIRST))
 
 
 def forget_a_room(state: RegionState) -> None:
-    state.rooms.drop(node(state, "n2"))
+    state.node_usage.drop(node(state, "n2"))
 
 
 def stand_elsewhere(state: RegionState) -> None:
@@ -120,11 +120,11 @@ def give_a_port_twice(state: RegionState) -> None:
 
 
 def forget_what_a_list_named(state: RegionState) -> None:
-    state.place = replace(state.place, listing=FullListProgress("log-platform", 1, 99, 1))
+    state.region = replace(state.region, listing=FullListProgress("log-platform", 1, 99, 1))
 
 
 def keep_names_of_no_list(state: RegionState) -> None:
-    state.listed.put(0, ())
+    state.listed_names.put(0, ())
 
 
 def charge_nobody(state: RegionState) -> None:
@@ -132,8 +132,8 @@ def charge_nobody(state: RegionState) -> None:
 
 
 def charge_twice(state: RegionState) -> None:
-    use = state.uses["quota/acme"]
-    state.uses.put("quota/acme", replace(use, charged=replace(use.charged, cpu=use.charged.cpu + 1000)))
+    use = state.account_usage["quota/acme"]
+    state.account_usage.put("quota/acme", replace(use, charged=replace(use.charged, cpu=use.charged.cpu + 1000)))
 
 
 def forget_to_return_a_charge(state: RegionState) -> None:
@@ -145,7 +145,7 @@ def settle_below_what_is_charged(state: RegionState) -> None:
 
 
 def lose_a_grant(state: RegionState) -> None:
-    state.allowances.drop("quota/acme")
+    state.accepted_grants.drop("quota/acme")
 
 
 def take_too_little(state: RegionState) -> None:
@@ -181,7 +181,7 @@ def report_of_a_node_that_is_gone(state: RegionState) -> None:
 
 
 def lose_an_heir(state: RegionState) -> None:
-    change(state, "slots", HEIR, after=())
+    change(state, "slots", HEIR, waits_for=())
 
 
 def hold_while_waiting(state: RegionState) -> None:
@@ -252,7 +252,7 @@ def allow_other_jurisdictions_only(state: RegionState) -> None:
 
 def lie_elsewhere_by_law(state: RegionState) -> None:
     change(state, "assignments", 100, jurisdictions=("us",))
-    state.place = replace(state.place, jurisdiction="ch")
+    state.region = replace(state.region, jurisdiction="ch")
 
 
 def lose_a_template_that_others_ask_for_now(state: RegionState) -> None:
@@ -294,7 +294,7 @@ def miscount(table: str) -> Wrong:
 
 
 def forget_a_sum(state: RegionState) -> None:
-    state.sums = replace(state.sums, capacity=ZERO)
+    state.totals = replace(state.totals, capacity=ZERO)
 
 
 def owe_protected_tenants_nothing(state: RegionState) -> None:
@@ -391,7 +391,7 @@ def test_a_new_jurisdiction_is_looked_at_in_every_assignment() -> None:
     bench.ship(c.ShippedAssignment(replace(bench.state.assignments[100], jurisdictions=("eu",))))
 
     def move_abroad(state: RegionState) -> None:
-        state.place = replace(state.place, jurisdiction="us")
+        state.region = replace(state.region, jurisdiction="us")
 
     near, full = found_both_ways(REGION, bench.state, move_abroad)
     assert names(near) == names(full) == ["region.residency"]
@@ -412,7 +412,7 @@ def test_what_is_or_is_to_be_of_a_template_that_is_lost_is_looked_at(lost: str) 
 def test_the_scene_has_what_the_plants_need() -> None:
     state = a_scene()
     assert state.slots[VICTIM].successor == HEIR
-    assert slot_keys(state.rooms[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
+    assert slot_keys(state.node_usage[node(state, "n1")]) == [FIRST, SECOND, IDENTITY, (6, 1)]
     assert [key for key, _ in state.breaches.items()] == [("region.capacity", f"node/{node(state, 'n3')}/cpu")]
 
 
@@ -429,7 +429,7 @@ def on_node(name: str, /, **fields: Any) -> Wrong:
 
 def head(state: RegionState) -> int:
     """The first revision that there is not yet, after the batch in which it goes wrong."""
-    return pack_revision(state.facts.seq + 2)
+    return pack_revision(state.info.seq + 2)
 
 
 FUTURE = 1 << 60
@@ -452,8 +452,8 @@ PARTS: dict[str, tuple[str, Wrong]] = {
     "a session that has ended": ("region.epochs", on_node("n1", session=FUTURE)),
     "a template that comes next and is gone": ("region.references", slot(FIRST, next_template="unknown")),
     "a node that is gone": ("region.references", slot(WAITING, node=FUTURE)),
-    "an heir that is gone": ("region.references", slot(VICTIM, heir=(9, 9))),
-    "an heir that does not wait": ("region.references", slot(HEIR, after=())),
+    "an heir that is gone": ("region.references", slot(VICTIM, successor=(9, 9))),
+    "an heir that does not wait": ("region.references", slot(HEIR, waits_for=())),
     "an heir on another node": ("region.references", lambda state: slot(HEIR, node=node(state, "n1"))(state)),
     "an heir of what goes on": ("region.references", slot(VICTIM, phase=Phase.SERVING)),
     "a hold on a node that is gone": (
@@ -463,8 +463,8 @@ PARTS: dict[str, tuple[str, Wrong]] = {
     "what waits with a device": ("region.pending", slot(WAITING, devices=(1,))),
     "what waits with a port": ("region.pending", slot(WAITING, ports=(30_009,))),
     "what waits with an epoch": ("region.pending", slot(WAITING, epoch=1)),
-    "what waits for others": ("region.pending", slot(WAITING, after=(FIRST,))),
-    "what waits with an heir": ("region.pending", slot(WAITING, heir=HEIR)),
+    "what waits for others": ("region.pending", slot(WAITING, waits_for=(FIRST,))),
+    "what waits with an heir": ("region.pending", slot(WAITING, successor=HEIR)),
     "a node for others by its agent's word": ("region.allowed", on_node("n1", tenant="other")),
     "a node for others by an operator's word": ("region.allowed", on_node("n1", tenancy=("other",))),
     "a taint of a value that nobody accepts": (
@@ -486,8 +486,8 @@ def test_each_part_of_a_promise_is_looked_at_by_itself(part: str) -> None:
     [
         on_node("n1", taints=(Taint("kept", "x", TaintEffect.REFUSE),)),
         on_node("n1", tenancy=("acme", "other"), tenant="acme"),
-        lambda state: on_node("n1", revision=pack_revision(state.facts.seq, INDEX_MAX))(state),
-        lambda state: slot(FIRST, revision=pack_revision(state.facts.seq, INDEX_MAX))(state),
+        lambda state: on_node("n1", revision=pack_revision(state.info.seq, INDEX_MAX))(state),
+        lambda state: slot(FIRST, revision=pack_revision(state.info.seq, INDEX_MAX))(state),
     ],
     ids=["a taint that evicts nobody", "a node for its tenant", "the last revision", "the last revision of a slot"],
 )

@@ -59,7 +59,7 @@ def test_an_account_affords_what_is_left_of_its_grant_after_what_it_is_charged_a
 
 def test_an_account_without_a_grant_affords_nothing_and_one_whose_grant_has_ended_says_so() -> None:
     bench = placed("cpu", 20, mine=3)
-    ends = bench.state.allowances[ACME].ends
+    ends = bench.state.accepted_grants[ACME].ends
     assert affordable_count(bench.state, "quota/nobody", bench.at, some("cpu", 1)) == 0
     assert affordable_count(bench.state, ACME, ends - 1, some("cpu", 1)) == 7
     assert affordable_count(bench.state, ACME, ends, some("cpu", 1)) == GRANT_ENDED
@@ -71,7 +71,7 @@ def test_what_others_are_still_owed_is_left_alone(kind: str) -> None:
     """20 there are; 3 and 2 are taken; beta is owed 4 more. Acme is owed 1 more itself, which is its own to take."""
     bench = placed(kind, 20, mine=3, theirs=2, my_protected=4, their_protected=6)
     need = some(kind, 2)
-    assert bench.state.sums.shield == some(kind, 5)
+    assert bench.state.totals.shield == some(kind, 5)
     assert unprotected_count(bench.state, ACME, ZERO, need) == 5
     assert unprotected_count(bench.state, ACME, some(kind, 2), need) == 4
     assert unprotected_count(bench.state, ACME, some(kind, 20), need) == 0

@@ -40,7 +40,7 @@ class Bench(RegionBench):
         return c.PlacementGroup(one.uid, one.shares[0].template, tuple(c.SlotPlacement(*pair) for pair in placed))
 
     def propose(self, *groups: c.PlacementGroup, evidence: bytes = b"") -> Committed:
-        self.view = pack_revision(self.state.facts.seq, INDEX_MAX)
+        self.view = pack_revision(self.state.info.seq, INDEX_MAX)
         return self.accept(SCHEDULER, c.Propose(groups, self.at + 1_000), evidence=evidence, view=self.view)
 
     def decided(self) -> list[DecisionWithParts]:
@@ -139,7 +139,7 @@ def test_what_evidence_says_of_requests_twice_or_in_vain_is_told_once() -> None:
 
 def report(bench: Bench, code: str, *others: Assignment) -> list[DecisionWithParts]:
     reasons = (PendingReason(code, 4, "nearest fit is n1"),)
-    examined = pack_revision(bench.state.facts.seq)
+    examined = pack_revision(bench.state.info.seq)
     command = c.ReportPending(bench.web.uid, bench.web.shares[0].template, examined, reasons)
     bench.accept(SCHEDULER, command, evidence=said(a_pass(bench.web, *others, outcome="waiting")))
     return bench.decided()

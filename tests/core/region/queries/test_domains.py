@@ -65,7 +65,7 @@ class Zones:
         template = self.bench.state.templates[work.shares[0].template]
         for ordinal in range(count):
             for zone, uid in self.nodes.items():
-                node, room = self.bench.state.nodes[uid], self.bench.state.rooms.get(uid) or EMPTY_USAGE
+                node, room = self.bench.state.nodes[uid], self.bench.state.node_usage.get(uid) or EMPTY_USAGE
                 taken = picked(node, room, template, firm=True)
                 answer = self.bench.send(SCHEDULER, self.bench.proposal(work, c.SlotPlacement(ordinal, uid, *taken)))
                 if isinstance(answer, Committed):
@@ -245,7 +245,7 @@ def test_domains_in_reach_are_those_of_the_nodes_that_the_ledger_would_fill_if_t
             node
             for node in state.nodes.values()
             if refuse_node(overrides, node, template, standing.tenant, ()) is None
-            and not (standing.exclusive and why_unfenced(node, state.facts.settings))
+            and not (standing.exclusive and why_unfenced(node, state.info.settings))
             and not fits(node, EMPTY_USAGE, template, *picked(node, EMPTY_USAGE, template, firm=True), firm=True)
         ]
         expected = {key: tuple(sorted({domain_of(node, key) for node in able})) for key in ("zone", "pool")}

@@ -28,7 +28,7 @@ def ready(address: str = HOST, ports: int = 2, batch: bool = False, **fields: An
 
 
 @pytest.mark.parametrize(
-    ("readiness", "asked"),
+    ("readiness", "check"),
     [
         (None, EndpointCheck(HOST, 30_000)),
         (Probe(http=HttpProbe("/healthy", port=1)), EndpointCheck(HOST, 30_001, "/healthy")),

@@ -52,7 +52,7 @@ def a_bench() -> RegionBench:
 
 
 def report(bench: RegionBench, assignment: int, template: str, *reasons: PendingReason) -> None:
-    examined = bench.state.facts.seq << 20
+    examined = bench.state.info.seq << 20
     bench.accept(SCHEDULER, c.ReportPending(assignment, template, examined, reasons))
 
 
@@ -141,7 +141,7 @@ def test_kinds_beyond_the_most_are_told_as_one_that_admits_everything() -> None:
     assert len(found) == KINDS_MAX + 1
     assert (mixed.count, mixed.labels, mixed.taints, mixed.tenancy, mixed.models) == (3, (), (), (), ("h100",))
     whole = total(node.capacity for _, node in bench.state.nodes.items())
-    assert total(nodes.capacity for nodes in found) == whole == bench.state.sums.capacity
+    assert total(nodes.capacity for nodes in found) == whole == bench.state.totals.capacity
 
 
 def test_uses_are_what_accounts_are_charged_in_their_order() -> None:
@@ -322,7 +322,7 @@ def test_of_more_accounts_than_a_report_takes_those_that_are_charged_most_are_to
     """Otherwise a region with so many tenants would be refused its whole summary, for ever."""
     bench = a_bench()
     for number in range(ACCOUNTS_MAX + 10):
-        bench.state.uses.put(f"quota/t{number:05}", AccountUsage(Resources(cpu=1 + number)))
+        bench.state.account_usage.put(f"quota/t{number:05}", AccountUsage(Resources(cpu=1 + number)))
     uses = summary_of(bench.state).uses
     assert [account for account, _ in uses] == [f"quota/t{number:05}" for number in range(10, ACCOUNTS_MAX + 10)]
     assert refuse_excess(Report("eu", 1, summary=RegionSummary(uses=uses))) is None
@@ -340,7 +340,7 @@ def test_no_agent_makes_a_summary_that_is_too_large_to_be_told() -> None:
         models = [f"{number}-{index:0240}" for index in range(64)]
         bench.a_node(f"n{number}", labels=labels, extended=extended, gpus=models)
     for number in range(ACCOUNTS_MAX):
-        bench.state.uses.put(f"quota/t{number:0127}", AccountUsage(Resources(cpu=1 + number)))
+        bench.state.account_usage.put(f"quota/t{number:0127}", AccountUsage(Resources(cpu=1 + number)))
     report = Report("eu", 1, summary=summary_of(bench.state))
     assert refuse_excess(report) is None
     assert len(encode(report)) < RECORD_BYTES_MAX - 4_096

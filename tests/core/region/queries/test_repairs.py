@@ -38,7 +38,7 @@ def test_a_replica_that_ends_is_its_agents_until_its_grace_is_over() -> None:
     bench = running()
     bench.accept(REPLICA, c.Stop(((1, 0),), "scaled-down"))
     (one,) = found(bench, "replica")
-    settings = bench.state.facts.settings
+    settings = bench.state.info.settings
     assert (one.key, one.owner, one.since, one.tenant) == ("replica/acme/w1/eu/0", "agent/n0", bench.at, "acme")
     assert one.waits_for == "n0 to end it (scaled-down)"
     assert (one.deadline, one.overdue) == (bench.at + settings.grace + settings.kill_margin, False)
@@ -54,7 +54,7 @@ def test_a_replica_on_a_silent_node_waits_for_the_node_or_the_fence() -> None:
     (one,) = found(bench, "replica")
     node = bench.state.nodes[bench.slot(1).node]
     assert (one.key, one.owner) == ("replica/acme/w1/eu/1", "controller/repair")
-    assert one.deadline == node.session_ended + bench.state.facts.settings.fence_time
+    assert one.deadline == node.session_ended + bench.state.info.settings.fence_time
 
 
 def _unknown(bench: RegionBench, ordinal: int) -> c.MoveSlot:

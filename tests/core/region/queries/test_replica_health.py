@@ -156,7 +156,7 @@ def test_what_is_fenced_and_waits_anew_does_not_fail() -> None:
     bench.walk(Phase.SERVING)
     bench.accept(HEALTH, EndSession(bench.sessions[AGENT], "silent"))
     bench.move(HEALTH, Phase.UNKNOWN, "session-ended")
-    bench.at += bench.state.facts.settings.fence_time
+    bench.at += bench.state.info.settings.fence_time
     bench.move("controller/repair", Phase.FAILED, "fenced")
     bench.move("controller/repair", Phase.RELEASED, "fenced")
     assert (bench.slot().phase, failing(bench)) == (Phase.PENDING, ())

@@ -236,7 +236,7 @@ def test_filters_and_the_ledgers_gates_agree_on_every_node(
     window = NodeWindow(table, an_ask(template, tenant=tenant, firm=firm), slice(0, table.count))
     passes = apply_filters(SchedulingProfile(BUILT_IN.filters, (), True), window, {})
     for row, node in enumerate(table.nodes):
-        room = bench.state.rooms.get(node.uid) or EMPTY_USAGE
+        room = bench.state.node_usage.get(node.uid) or EMPTY_USAGE
         devices = table.devices.pick(row, template, firm=firm) if template.gpus else ()
         ports = table.devices.pick_ports(node, room, template.ports)
         there = tenants_on(bench.state, node)

@@ -30,7 +30,7 @@ def a_table(bench: RegionBench, uids: list[int] | None = None) -> NodeTable:
 
 
 def refresh(table: NodeTable, bench: RegionBench, *uids: int) -> None:
-    table.refresh(bench.state, uids, pack_revision(bench.state.facts.seq, INDEX_MAX))
+    table.refresh(bench.state, uids, pack_revision(bench.state.info.seq, INDEX_MAX))
 
 
 def free(table: NodeTable, uid: int, name: str = "cpu") -> tuple[int, int]:

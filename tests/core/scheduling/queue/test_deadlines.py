@@ -197,7 +197,7 @@ def test_a_deadline_that_is_raised_hurries_again() -> None:
     template = story.bench.state.templates[story.jobs[1].shares[0].template]
     later = an_assignment(100, 1, template, 1, batch=True, deadline=story.bench.at + MINUTE, fails_late=True)
     story.bench.ship(c.ShippedAssignment(later))
-    seq = pack_revision(story.bench.state.facts.seq, INDEX_MAX)
+    seq = pack_revision(story.bench.state.info.seq, INDEX_MAX)
     story.scheduler.observe(story.bench.state, [("assignment", 100)], seq, story.bench.at)
     attempt = story.look_on()
     assert attempt is not None

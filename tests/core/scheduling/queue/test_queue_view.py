@@ -102,7 +102,7 @@ def looked_at(bench: RegionBench) -> None:
     scheduler.load(bench.state)
     _, waits = scheduler.run_cycle(SchedulerView(bench.state, bench.at))
     for one in waits:
-        examined = pack_revision(bench.state.facts.seq, INDEX_MAX)
+        examined = pack_revision(bench.state.info.seq, INDEX_MAX)
         bench.accept(SCHEDULER, c.ReportPending(*one.entry.key, examined, one.reasons))
 
 

@@ -154,9 +154,7 @@ def test_who_was_refused_is_not_tried_before_its_time_since_its_assignment_has_c
     for _ in range(1 if behind else 5):  # the fifth pause is longer than a doubt
         attempt = follower.look()
         assert attempt is not None
-        follower.scheduler.on_refused(
-            attempt, Code.STALE, [], pack_revision(bench.state.facts.seq + 9) if behind else 0
-        )
+        follower.scheduler.on_refused(attempt, Code.STALE, [], pack_revision(bench.state.info.seq + 9) if behind else 0)
         asleep = follower.asleep()
         assert asleep is not None
         began, bench.at = bench.at, asleep.until

@@ -550,7 +550,7 @@ def test_what_is_taken_anew_in_pieces_is_what_is_taken_at_once(seed: int, monkey
     for piece in pieces:
         assert len(piece) <= 3
         scheduler.load_piece(state, piece)
-    scheduler.loaded(state, pack_revision(state.facts.seq, INDEX_MAX))
+    scheduler.loaded(state, pack_revision(state.info.seq, INDEX_MAX))
     at_once = Scheduler(BUILT_IN)
     at_once.load(state)
     assert scheduler.table.uids.tolist() == at_once.table.uids.tolist()

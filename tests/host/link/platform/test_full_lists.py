@@ -95,9 +95,9 @@ def test_a_region_catches_up_with_five_thousand_principals() -> None:
         await world.same(platform, region)
         assert world.clock.wall() - began < 10_000
         assert steps(region, "list") == -(-len(whole) // server.PART_OBJECTS)
-        assert region.state.place.listing is None
-        assert region.state.listed.is_empty()
-        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.place.cursor, world.clock)
+        assert region.state.region.listing is None
+        assert region.state.listed_names.is_empty()
+        await until(lambda: platform.state.regions["eu"].status.cursor == region.state.region.cursor, world.clock)
 
     linked(story)
 
@@ -114,7 +114,7 @@ def test_more_may_be_gone_than_one_record_holds() -> None:
         await world.same(other, region)
         sizes = [len(record.events) for batch in await batches_in(world.region_store) for record in batch.records]
         assert max(sizes[-6:]) <= limits.REMOVED_MAX + server.PART_OBJECTS + 2
-        assert region.state.place.listing is None
+        assert region.state.region.listing is None
 
     linked(story)
 
@@ -168,8 +168,8 @@ class Watched:
     async def must_end_right(self, platform: PlatformServer, region: RegionServer) -> None:
         self.region.line.is_cut = region.line.is_cut = False
         await self.world.same(platform, region)
-        await until(lambda: region.state.place.listing is None, self.world.clock)
-        assert region.state.listed.is_empty()
+        await until(lambda: region.state.region.listing is None, self.world.clock)
+        assert region.state.listed_names.is_empty()
         await put_people(platform, "last")
         await self.world.same(platform, region, 1_000)
         assert not [name for name in GOING if f"person/{name}" in region.state.principals]
@@ -221,9 +221,9 @@ def test_a_list_cut_off_after_any_part_ends_right(
     async def tell(world: LinkWorld) -> None:
         story = Watched(world, after)
         await story.miss_much()
-        cursor = story.region.state.place.cursor
+        cursor = story.region.state.region.cursor
         await story.begin()
-        place = story.region.state.place
+        place = story.region.state.region
         assert place.cursor == cursor, "the cursor stays until the list has ended"
         assert place.listing is not None
         assert place.listing.parts == after

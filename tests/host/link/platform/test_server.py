@@ -49,7 +49,7 @@ async def joined(platform: PlatformServer) -> int:
 async def asked(
     platform: PlatformServer, session: int, cursor: int = 0, query: Query | None = None
 ) -> Reply | StreamReply:
-    facts = platform.state.facts
+    facts = platform.state.info
     fields = {
         "region": "eu",
         "log": facts.log_id,
@@ -95,7 +95,7 @@ def objects(message: Told) -> list[tuple[str, str]]:
 
 
 def head(platform: PlatformServer) -> int:
-    return pack_revision(platform.state.facts.seq, INDEX_MAX)
+    return pack_revision(platform.state.info.seq, INDEX_MAX)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_follower_ships_nothing() -> None:
         platform = await world.a_platform()
         session = await joined(platform)
         follower = world.platform("p2")
-        await follower.ledger.durable.wait_for(platform.state.facts.seq, 5_000)
+        await follower.ledger.durable.wait_for(platform.state.info.seq, 5_000)
         reply = await asked(follower, session)
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) == (503, "not-leading")
@@ -266,7 +266,7 @@ def test_a_place_that_was_signed_and_is_not_in_this_log_stops_the_server(query: 
     async def story(world: LinkWorld) -> None:
         platform = await world.a_platform()
         await platform.announced()
-        session, cursor, seq = await joined(platform), head(platform), platform.state.facts.seq
+        session, cursor, seq = await joined(platform), head(platform), platform.state.info.seq
         reply = await asked(platform, session, cursor, {**query, "proof": signed(platform, query, cursor)})
         assert isinstance(reply, Reply)
         assert (reply.status, read_problem(reply).code) == (503, "stopped")
@@ -280,7 +280,7 @@ def test_a_place_that_was_signed_and_is_not_in_this_log_stops_the_server(query: 
         assert f"log-platform:1:{seq}:" in str(error), "and what there is"
         assert str(error) in read_problem(reply).detail
         assert platform.ledger.role is Role.STOPPED
-        assert platform.state.facts.seq == seq
+        assert platform.state.info.seq == seq
 
     linked(story)
 
@@ -388,7 +388,7 @@ def test_far_behind_steps_are_cut_at_events_and_each_can_be_gone_on_from(monkeyp
         session, cursor = await joined(platform), head(platform)
         names = [f"person/{number}" for number in range(8)]
         await asyncio.gather(*(platform.put(a_principal(name)) for name in names))
-        assert platform.state.facts.seq <= seq_of(cursor) + 2  # most of them in one batch
+        assert platform.state.info.seq <= seq_of(cursor) + 2  # most of them in one batch
         whole = await first_of(stream(platform, session, cursor), 3)
         told = [key for message in whole for _, key in objects(message)]
         assert told == names
@@ -468,7 +468,7 @@ def test_a_stream_that_falls_behind_the_trimmed_log_goes_on_with_a_full_list() -
         assert objects(first) == [("principal", "person/first")]
         for number in range(5):
             await platform.put(a_principal(f"person/{number}"))
-        await world.platform_store.trim(platform.state.facts.log_id, platform.state.facts.seq)
+        await world.platform_store.trim(platform.state.info.log_id, platform.state.info.seq)
         [found] = await first_of(messages, 1)
         assert isinstance(found, Shipment)
         assert found.ship.full
@@ -510,8 +510,8 @@ def test_a_stream_that_nobody_reads_any_more_leaves_no_subscription() -> None:
         messages = stream(platform, session, head(platform))
         assert isinstance(await anext(messages), LinkHeartbeat)
         await messages.aclose()
-        meters = platform.ledger.metrics
-        assert (meters.gauged("shipping_streams"), meters.gauged("watch_subscribers")) == (0, 0)
+        metrics = platform.ledger.metrics
+        assert (metrics.gauged("shipping_streams"), metrics.gauged("watch_subscribers")) == (0, 0)
 
     linked(story)
 

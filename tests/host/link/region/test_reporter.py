@@ -170,7 +170,7 @@ def test_a_crash_loop_is_told_a_few_times_and_then_twice_a_minute() -> None:
         act, web = await placed(world, template=replace(a_template(), restarts_max=1_000))
         await act.serve(web, 0)
         await act.soon(lambda: (seen := act.seen(web)) and seen.counts[0].serving)
-        before, batches = act.counted("link_reported"), act.platform.state.facts.seq
+        before, batches = act.counted("link_reported"), act.platform.state.info.seq
         for number in range(80):
             await act.says(web, 0, Phase.FAILED, "exit", f"exit code {number}")
             await world.clock.sleep(300)
@@ -181,7 +181,7 @@ def test_a_crash_loop_is_told_a_few_times_and_then_twice_a_minute() -> None:
         assert failing(act, web)[0].code == "exit"
         assert act.counted("link_reported") - before <= 8, "80 crashes in 80 seconds"
         # Beside these there are acknowledgements, every five seconds, and summaries, every second.
-        assert act.platform.state.facts.seq - batches <= 8 + 80 // 5 + 80 + 5
+        assert act.platform.state.info.seq - batches <= 8 + 80 // 5 + 80 + 5
         await world.clock.sleep(2 * STEADY_MS)
         assert failing(act, web) == (), "and in the end that it is well"
 
@@ -207,7 +207,7 @@ def test_that_a_replica_is_not_ready_for_long_is_told_though_nothing_happens_in_
         act, web = await placed(world)
         await act.says(web, 0, Phase.STARTING, "started")
         await act.says(web, 0, Phase.RUNNING, "running", "GET /health: connection refused")
-        seq = act.region.state.facts.seq
+        seq = act.region.state.info.seq
         await world.clock.sleep(500)
         looks = looked(monkeypatch)
         await world.clock.sleep(SLOW_MS - 1_000)
@@ -215,7 +215,7 @@ def test_that_a_replica_is_not_ready_for_long_is_told_though_nothing_happens_in_
         assert looks == [], "until it is due nothing is looked at"
         told = (Failing("probe-not-passed", 1, "n1", "GET /health: connection refused"),)
         await act.soon(lambda: failing(act, web) == told, 1_000)
-        assert act.region.state.facts.seq == seq
+        assert act.region.state.info.seq == seq
         await act.says(web, 0, Phase.READY, "probe-passed")
         await act.soon(lambda: failing(act, web) == (), 200)
 
@@ -349,9 +349,9 @@ def test_a_region_in_which_nothing_changes_says_nothing() -> None:
         uid = await act.assign(await act.put(a_workload()), 1)
         await act.open(uid, 0)
         await world.clock.sleep(10_000)
-        told, seq = len(sent(act, object)), act.platform.state.facts.seq
+        told, seq = len(sent(act, object)), act.platform.state.info.seq
         await world.clock.sleep(200_000)  # more than once everything is looked at again
-        assert (len(sent(act, object)), act.platform.state.facts.seq) == (told, seq)
+        assert (len(sent(act, object)), act.platform.state.info.seq) == (told, seq)
 
     linked(story)
 
@@ -720,7 +720,7 @@ def test_a_retired_region_ends_everything_and_forgets_it_once_nothing_is_left(mo
         await act.soon(
             lambda: act.counted("link_stood_down") and act.assignment(uid).stage is AssignmentStage.ENDED, 20_000
         )
-        assert act.region.state.allowances["quota/acme"].target == ZERO
+        assert act.region.state.accepted_grants["quota/acme"].target == ZERO
         await act.soon(lambda: other not in act.region.state.assignments, 3_000)
         asked = len(act.region.line.asked)
         await world.clock.sleep(2_000)

@@ -26,7 +26,7 @@ class World:
             self.platform.assign(self.web, region, 2)
         counts = (TemplateCounts("t", bound=2, ready=2, serving=2),)
         said = [ObservedWorkload(region, 1, WorkloadReport(self.web, 1, counts), 1, 1) for region in ("eu", "us")]
-        self.state.observed.put(self.web, tuple(said))
+        self.state.workload_reports.put(self.web, tuple(said))
         self.found: list[Finding] = []
         self.now = 10_000
         self.judge = MakeBeforeBreakCheck(self.state, self.found.append, lambda: self.now)

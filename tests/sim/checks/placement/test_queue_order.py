@@ -29,7 +29,7 @@ def judged(bench: RegionBench, *said: Envelope[Any]) -> list[Finding]:
     def past(seq: int) -> RegionState:
         then = RegionState()
         for raw, digest in bench.log[:seq]:
-            fold(REGION, then, REGION.batches.read(raw, then.facts.digest, digest))
+            fold(REGION, then, REGION.batches.read(raw, then.info.digest, digest))
         return then
 
     judge = PlacementCheck("eu", state, found.append, lambda: True, Counter(), lambda: 0, past)
@@ -37,7 +37,7 @@ def judged(bench: RegionBench, *said: Envelope[Any]) -> list[Finding]:
         judge.queue.excused.said(envelope, answered=False)
         judge.queue.excused.said(envelope, answered=True)
     for raw, digest in bench.log:
-        batch = REGION.batches.read(raw, state.facts.digest, digest)
+        batch = REGION.batches.read(raw, state.info.digest, digest)
         fold(REGION, state, batch)
         judge.take(batch, lambda raw=raw: REGION.batches.evidence(raw))  # type: ignore[misc]
     found += [Finding("queue-order", told) for _, told in judge.queue.confirmed()]

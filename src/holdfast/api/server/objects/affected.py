@@ -75,7 +75,7 @@ def _slots(event: Any) -> list[SlotKey]:
 
 def _on_node(state: Any, event: Any) -> list[SlotKey]:
     """What may be reached under the address of a node that has changed, or was."""
-    room = state.rooms.get(event.node.uid) if isinstance(event, e.NodeStored) else None
+    room = state.node_usage.get(event.node.uid) if isinstance(event, e.NodeStored) else None
     return slot_keys(room) if room is not None else []
 
 

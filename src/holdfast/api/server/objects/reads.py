@@ -22,7 +22,7 @@ from holdfast.host.ports.transport import Reply
 
 def require_read_access(ctx: ServerContext, call: ApiRequest, kind: ResourceKind) -> None:
     """Deny what this caller may not read at all, and on a ledger that has no such kind."""
-    ledger = ctx.state.facts.ledger
+    ledger = ctx.state.info.ledger
     if ledger.partition("/")[0] not in kind.ledger:
         hint = "ask a region: holdfast get --region NAME" if "region" in kind.ledger else "ask the platform"
         raise ApiError(problem("no-such-route", f"{kind.plural} are not kept by {ledger}: {hint}"))

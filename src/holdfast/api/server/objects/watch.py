@@ -158,13 +158,13 @@ async def _stream_events(
 
 def _batch_events(ctx: ServerContext, chosen: WatchScope, changes: ChangeBatch, lines: WatchEventCache) -> list[bytes]:
     """The lines of one batch, each object once, at its last change; or a bookmark."""
-    kind, state, token, book = chosen.kind, ctx.state, changes.token, ctx.ledger.definition
+    kind, state, token, definition = chosen.kind, ctx.state, changes.token, ctx.ledger.definition
     known = lines.told(chosen.asked, state, token)
     if known is not None and chosen.has(known[0]):
         return known[1]
     by_key: dict[Any, list[ChangeEvent]] = {}
     for change in changes.changes:
-        for key in affected_keys(kind, book, state, change):
+        for key in affected_keys(kind, definition, state, change):
             by_key.setdefault(key, []).append(change)
     if kind.name == "SchedulingRequest" and changes.changes:
         for key in chosen.gone(state):

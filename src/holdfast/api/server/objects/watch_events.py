@@ -31,13 +31,13 @@ class WatchEventCache:
 
     def told(self, asked: Hashable, state: Any, token: RevisionToken) -> tuple[tuple[Any, ...], list[bytes]] | None:
         """What somebody who asked for the same was told of this batch, if it is the newest."""
-        return self._told.get(asked) if token == self._of and state.facts.seq == token.seq else None
+        return self._told.get(asked) if token == self._of and state.info.seq == token.seq else None
 
     def tell(
         self, asked: Hashable, state: Any, token: RevisionToken, keys: tuple[Any, ...], lines: list[bytes]
     ) -> None:
         """Keep it for the others who asked for the same."""
-        if token == self._of and state.facts.seq == token.seq:
+        if token == self._of and state.info.seq == token.seq:
             self._told[asked] = (keys, lines)
 
     def of(

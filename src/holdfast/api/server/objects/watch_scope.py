@@ -58,7 +58,7 @@ class WatchScope:
 
     def begin(self, state: Any, *, resumes: bool) -> None:
         """Take note of where the watch begins."""
-        self._caught_up_at = state.facts.seq if resumes else 0
+        self._caught_up_at = state.info.seq if resumes else 0
 
     def redaction(self, state: Any) -> Redaction:
         """What this watcher is shown of a state."""
@@ -163,7 +163,7 @@ class WatchScope:
         """What the object was called, where its key says that."""
         kind = self.kind.name
         if kind == "Grant":
-            return str(key).replace("|", "/", 1) if "|" in str(key) else f"{state.place.name}/{key}"
+            return str(key).replace("|", "/", 1) if "|" in str(key) else f"{state.region.name}/{key}"
         if kind == "Breach":
             return "/".join(key)
         if kind in ("Replica", "Endpoint"):

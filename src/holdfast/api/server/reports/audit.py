@@ -40,7 +40,7 @@ NOBODY = "/"
 
 async def audit(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The newest entries that the caller may see and asked for; `continue` goes on further back."""
-    refused = refuse_audit(call.caller, ctx.state.facts.ledger)
+    refused = refuse_audit(call.caller, ctx.state.info.ledger)
     if refused is not None:
         raise ApiError(ctx.deny(call, refused))
     asked = _parse_query(ctx, call)

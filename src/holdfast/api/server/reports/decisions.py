@@ -41,7 +41,7 @@ FRESH_MS = 2_000
 
 async def decisions(ctx: ServerContext, call: ApiRequest) -> Reply:
     """The newest that the caller may see and asked for; `continue` goes on further back."""
-    refused = refuse_reading(call.caller, ctx.state.facts.ledger, "decisions")
+    refused = refuse_reading(call.caller, ctx.state.info.ledger, "decisions")
     if refused is not None:
         raise ApiError(ctx.deny(call, refused))
     asked = _parse_query(ctx, call)
@@ -80,7 +80,7 @@ async def _find_decisions(
 
 
 def _render_page(ctx: ServerContext, call: ApiRequest, page: DecisionPage) -> Reply:
-    nodes, region = sees_everything(call.caller), ctx.state.place.name
+    nodes, region = sees_everything(call.caller), ctx.state.region.name
     redaction = Redaction(call.caller, ctx.state)
     items = [redaction.cleared(render(decision_view(page, one, region, nodes=nodes))) for one in page.items]
     metadata: dict[str, Any] = {"upTo": page.position.seq}
@@ -98,8 +98,8 @@ def _parse_query(ctx: ServerContext, call: ApiRequest) -> DecisionQuery:
     if slot:
         workload, region, number = slot.rsplit("/", 2)
         ordinal = int(number)
-        if "workload" in said or region != ctx.state.place.name:
-            why = "it names its workload itself" if "workload" in said else f"this is region {ctx.state.place.name}"
+        if "workload" in said or region != ctx.state.region.name:
+            why = "it names its workload itself" if "workload" in said else f"this is region {ctx.state.region.name}"
             raise contradictory(f"slot {slot[:80]!r}: {why}")
     tenant, workload = split_workload_name(said.get("tenant", ""), workload)
     before = parse_revision(said["continue"]) if "continue" in said else 0

@@ -34,7 +34,7 @@ class ReportScope(Struct, frozen=True):
 @asynccontextmanager
 async def report_scope(ctx: ServerContext, call: ApiRequest, plural: str, tenant: str) -> AsyncIterator[ReportScope]:
     """The state, as fresh as the caller asks for, if it may read these, and those of this tenant where one is named."""
-    refused = refuse_reading(call.caller, ctx.state.facts.ledger, plural) or refuse_tenant(call.caller, tenant)
+    refused = refuse_reading(call.caller, ctx.state.info.ledger, plural) or refuse_tenant(call.caller, tenant)
     if refused is not None:
         raise ApiError(ctx.deny(call, refused, tenant))
     limit = call.count("limit", ITEMS_MAX, ITEMS_MAX)

@@ -33,7 +33,7 @@ async def status(ctx: ServerContext, call: ApiRequest) -> Reply:
     is_operator = sees_everything(call.caller) or call.caller.has(Permission.OPERATE)
     of_nodes = await node_warnings(ctx.state) if is_operator else []
     ledger, state, now = ctx.ledger, ctx.state, ctx.now()
-    facts, redaction = state.facts, Redaction(call.caller, state)
+    facts, redaction = state.info, Redaction(call.caller, state)
     found: dict[str, Any] = {
         "server": ledger.identity.server,
         "role": ledger.role.value,
@@ -109,6 +109,6 @@ def _region(ctx: ServerContext, region: Region, now: Instant) -> dict[str, Any]:
         "reportedAddress": status.address,
         "heardMsAgo": max(0, now - heard_at) if heard_at else None,
         "summaryMsAgo": max(0, now - told.at) if told is not None else None,
-        "behind": ctx.state.facts.seq - seq_of(status.cursor) if status.cursor else None,
+        "behind": ctx.state.info.seq - seq_of(status.cursor) if status.cursor else None,
         "joined": bool(status.log_id),
     }

@@ -99,8 +99,8 @@ class Configured(Row, frozen=True, tag="configured"):
 
 def start_log(state: LedgerState, command: StartLog, ctx: CommandContext) -> Accepted | Refused:
     """Only an empty log can be started, and only once."""
-    if state.facts.log_id:
-        return Refused(Code.EXISTS, f"the log {state.facts.log_id} is started", {"log_id": state.facts.log_id})
+    if state.info.log_id:
+        return Refused(Code.EXISTS, f"the log {state.info.log_id} is started", {"log_id": state.info.log_id})
     wrong = settings_problems(command.settings)
     if wrong or not command.log_id or not command.operator.startswith("person/"):
         return Refused(Code.CONTRADICTORY, "; ".join(wrong) or "a log needs an id and an operator", {"unsafe": wrong})
@@ -110,20 +110,20 @@ def start_log(state: LedgerState, command: StartLog, ctx: CommandContext) -> Acc
 
 def start_term(state: LedgerState, command: StartTerm, ctx: CommandContext) -> Accepted | Refused:
     """Terms grow. A leader that cannot write the log's level does not stand."""
-    facts = {"term": state.facts.term, "level": state.facts.level}
-    if not state.facts.log_id:
+    facts = {"term": state.info.term, "level": state.info.level}
+    if not state.info.log_id:
         return not_found("log", "here")
-    if command.term <= state.facts.term:
-        return Refused(Code.STALE, f"term {state.facts.term} has started; a new one is higher", facts)
-    if command.level < state.facts.level or command.level > ctx.level:
-        return Refused(Code.CONTRADICTORY, f"this log is of level {state.facts.level}", facts)
-    return Accepted((TermStarted(command.term, command.leader, state.facts.level),))
+    if command.term <= state.info.term:
+        return Refused(Code.STALE, f"term {state.info.term} has started; a new one is higher", facts)
+    if command.level < state.info.level or command.level > ctx.level:
+        return Refused(Code.CONTRADICTORY, f"this log is of level {state.info.level}", facts)
+    return Accepted((TermStarted(command.term, command.leader, state.info.level),))
 
 
 def raise_level(state: LedgerState, command: RaiseLevel, ctx: CommandContext) -> Accepted | Refused:
     """Levels only rise, and never above what this writer knows."""
-    if command.level <= state.facts.level:
-        return Refused(Code.ALREADY, f"the log is of level {state.facts.level}", {"level": state.facts.level})
+    if command.level <= state.info.level:
+        return Refused(Code.ALREADY, f"the log is of level {state.info.level}", {"level": state.info.level})
     if command.level > ctx.level:
         return Refused(Code.CONTRADICTORY, f"this version writes level {ctx.level} at most", {"level": ctx.level})
     return Accepted((LevelRaised(command.level),))
@@ -131,8 +131,8 @@ def raise_level(state: LedgerState, command: RaiseLevel, ctx: CommandContext) ->
 
 def record_digest(state: LedgerState, command: RecordDigest, ctx: CommandContext) -> Accepted | Refused:
     """A digest is of a batch that is in the log."""
-    if not 0 < command.seq <= state.facts.seq:
-        return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.facts.seq})
+    if not 0 < command.seq <= state.info.seq:
+        return Refused(Code.STALE, f"batch {command.seq} is not in the log", {"seq": state.info.seq})
     return Accepted((StateDigested(command.seq, command.digest),))
 
 
@@ -141,26 +141,26 @@ def configure(state: LedgerState, command: Configure, ctx: CommandContext) -> Ac
     wrong = settings_problems(command.settings)
     if wrong:
         return Refused(Code.CONTRADICTORY, "; ".join(wrong), {"unsafe": wrong})
-    if command.settings == state.facts.settings:
+    if command.settings == state.info.settings:
         return Refused(Code.ALREADY, "these are the settings in force", {})
     return Accepted((Configured(command.settings),))
 
 
 def settings_subject(state: LedgerState, command: Configure) -> Subject | None:
     """The settings, at the revision that configured them; below level 2 that is not kept."""
-    return Subject("Settings", settings_revision(state)) if state.facts.level >= 2 else None
+    return Subject("Settings", settings_revision(state)) if state.info.level >= 2 else None
 
 
 def settings_revision(state: LedgerState) -> Revision:
     """The revision that configured the settings; until somebody has, the log's first."""
-    return state.facts.configured or pack_revision(1)
+    return state.info.configured or pack_revision(1)
 
 
 # Evolve
 
 
 def _set_facts(state: LedgerState, **changes: Any) -> None:
-    state.facts = msgspec.structs.replace(state.facts, **changes)
+    state.info = msgspec.structs.replace(state.info, **changes)
 
 
 def log_started(state: LedgerState, event: LogStarted, stamp: Stamp) -> None:
@@ -184,15 +184,15 @@ def state_digested(state: LedgerState, event: StateDigested, stamp: Stamp) -> No
 
 
 def configured(state: LedgerState, event: Configured, stamp: Stamp) -> None:
-    forgotten = max(state.facts.forgotten, stamp.at - state.facts.settings.retry_window)
+    forgotten = max(state.info.forgotten, stamp.at - state.info.settings.retry_window)
     _count_fences(state, event.settings)
-    since = stamp.revision if state.facts.level >= 2 else 0
+    since = stamp.revision if state.info.level >= 2 else 0
     _set_facts(state, settings=event.settings, forgotten=forgotten, configured=since)
 
 
 def _count_fences(state: LedgerState, settings: Settings) -> None:
     """An agent may act by the numbers of before for as long as its session lasts: the longest of its fences counts."""
-    before, after = state.facts.settings.fence_time, settings.fence_time
+    before, after = state.info.settings.fence_time, settings.fence_time
     if before == after:
         return
     for uid, session in list(state.sessions.items()):

@@ -67,10 +67,10 @@ def open_override(state: LedgerState, command: OpenOverride, ctx: CommandContext
     wrong = effect_problem(command.action, command.region, command.target, command.facts)
     if wrong:
         return Refused(Code.MALFORMED, wrong, {"action": command.action.value, "target": command.target})
-    if command.action in OF_THE_PLATFORM and state.facts.ledger != "platform":
+    if command.action in OF_THE_PLATFORM and state.info.ledger != "platform":
         message = f"{command.action} is opened on the platform, which alone can keep it"
-        return Refused(Code.CONTRADICTORY, message, {"action": command.action.value, "ledger": state.facts.ledger})
-    latest = ctx.at + state.facts.settings.override_life
+        return Refused(Code.CONTRADICTORY, message, {"action": command.action.value, "ledger": state.info.ledger})
+    latest = ctx.at + state.info.settings.override_life
     if not ctx.at < command.ends <= latest:
         facts = {"at": ctx.at, "ends": command.ends, "latest": latest}
         return Refused(Code.EXPIRED, "an override ends after now and within its longest life", facts)
@@ -113,7 +113,7 @@ def _refuse_scope(state: LedgerState, ctx: CommandContext, override: OpenOverrid
     A region's own ledger takes overrides of that region only.
     """
     region, target = override.region, override.target
-    here = state.facts.ledger.removeprefix("region/") if state.facts.ledger != "platform" else region
+    here = state.info.ledger.removeprefix("region/") if state.info.ledger != "platform" else region
     scope = ctx.principal.spec.scope if ctx.principal else None
     tenants = {target, *(value for key, value in override.facts if key == "tenant")}
     own = scope is not None and override.action in OF_TENANTS and tenants == {scope.tenant}

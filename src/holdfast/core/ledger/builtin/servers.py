@@ -66,9 +66,9 @@ def admit_server(state: LedgerState, command: AdmitServer, ctx: CommandContext) 
     new = command.server
     if not is_valid_server_token(new):
         return Refused(Code.MALFORMED, "that is no server's token", {"name": new.name, "principal": new.principal})
-    if ledger_of(new.principal) != state.facts.ledger:
-        message = f"{new.principal} is no server of {state.facts.ledger}"
-        return Refused(Code.WRONG_SCOPE, message, {"principal": new.principal, "ledger": state.facts.ledger})
+    if ledger_of(new.principal) != state.info.ledger:
+        message = f"{new.principal} is no server of {state.info.ledger}"
+        return Refused(Code.WRONG_SCOPE, message, {"principal": new.principal, "ledger": state.info.ledger})
     latest = ctx.at + SERVER_TOKEN_LIFE
     if not ctx.at < new.expires <= latest:
         facts = {"at": ctx.at, "ends": new.expires, "latest": latest}

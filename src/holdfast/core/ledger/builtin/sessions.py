@@ -51,7 +51,7 @@ def end_session(state: LedgerState, command: EndSession, ctx: CommandContext) ->
 
 
 def session_opened(state: LedgerState, event: SessionOpened, stamp: Stamp) -> None:
-    fence = state.facts.settings.fence_time if is_fenced(state, event.principal) else 0
+    fence = state.info.settings.fence_time if is_fenced(state, event.principal) else 0
     state.sessions.put(stamp.revision, Session(stamp.revision, event.principal, stamp.at, 0, fence))
     state.session_of.put(event.principal, stamp.revision)
 
@@ -64,4 +64,4 @@ def session_ended(state: LedgerState, event: SessionEnded, stamp: Stamp) -> None
 
 
 def is_fenced(state: LedgerState, principal: str) -> bool:
-    return state.facts.level >= 2 and principal.startswith("agent/")
+    return state.info.level >= 2 and principal.startswith("agent/")

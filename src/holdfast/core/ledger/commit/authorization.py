@@ -76,7 +76,7 @@ def _refuse_scope(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any
     if refused is not None:
         return refused
     assert ctx.principal is not None
-    scope, ledger = ctx.principal.spec.scope, state.facts.ledger
+    scope, ledger = ctx.principal.spec.scope, state.info.ledger
     if scope.node and ledger == "platform":
         facts = {"scope": scope.node, "ledger": ledger}
         return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may act on node {scope.node} only, which is not here", facts)
@@ -89,7 +89,7 @@ def _refuse_scope(state: LedgerState, ctx: CommandContext, rule: CommandRule[Any
 def _outside_region(state: LedgerState, ctx: CommandContext) -> Refused | None:
     """The sender's scope is a region, and this is the ledger of another one: principals are known in all of them."""
     assert ctx.principal is not None
-    region, ledger = ctx.principal.spec.scope.region, state.facts.ledger
+    region, ledger = ctx.principal.spec.scope.region, state.info.ledger
     if not region or ledger in ("platform", f"region/{region}"):
         return None
     facts = {"scope": region, "ledger": ledger}

@@ -24,8 +24,8 @@ WINDOW = 256
 def find_duplicate(state: LedgerState, ctx: CommandContext) -> Repeated | Refused | None:
     """The first answer if this is a repeat; a refusal if it may be one and cannot be told; None if it is new."""
     envelope = ctx.envelope
-    settings = state.facts.settings
-    oldest = max(ctx.at - settings.retry_window, state.facts.forgotten)
+    settings = state.info.settings
+    oldest = max(ctx.at - settings.retry_window, state.info.forgotten)
     if not oldest <= envelope.sent <= ctx.at + settings.sent_ahead:
         return _wrong_time(envelope.sent, ctx.at)
     session = ctx.session
@@ -51,7 +51,7 @@ def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | 
         return Refused(Code.TOO_MANY_IN_FLIGHT, f"at most {WINDOW} commands may be in flight", facts)
     if sequence < 1:
         return Refused(Code.MALFORMED, "sequence numbers begin at 1", {"sequence": sequence})
-    kept = state.answered.get((session.uid, sequence % WINDOW))
+    kept = state.session_answers.get((session.uid, sequence % WINDOW))
     if kept is not None and kept.sequence == sequence:
         return Repeated(kept.revision, kept.answer)
     if sequence <= session.high - WINDOW:
@@ -63,7 +63,7 @@ def _in_ring(state: LedgerState, session: Session, sequence: int) -> Repeated | 
 def forget_session(state: LedgerState, session: Revision) -> None:
     """Drop what was kept for a session that has ended. Part of evolve."""
     for place in range(WINDOW):
-        state.answered.drop((session, place))
+        state.session_answers.drop((session, place))
 
 
 def _in_keys(state: LedgerState, ctx: CommandContext) -> Repeated | Refused | None:
@@ -85,12 +85,12 @@ def is_known_key(state: LedgerState, actor: str, key: str, at: Instant) -> bool:
 
 def _kept_of(state: LedgerState, actor: str, key: str) -> IdempotencyRecord | None:
     """What is kept of an actor's key. Another's may have the same number: it answers for its own commands alone."""
-    kept = state.keys.get(key_id(actor, key))
+    kept = state.idempotency_keys.get(key_id(actor, key))
     return kept if kept is not None and kept.actor == actor else None
 
 
 def _too_many(state: LedgerState, ctx: CommandContext) -> bool:
-    most, mine = state.facts.settings.keys_per_actor, state.keys_of.get(ctx.actor) or b""
+    most, mine = state.info.settings.keys_per_actor, state.idempotency_keys_by_actor.get(ctx.actor) or b""
     # They end in the order in which they are listed: so many are left if the one that many from the end is.
     first = len(mine) - most * KEY.size
     return first >= 0 and not _is_over(state, _kept(state, mine, first), ctx.at)
@@ -98,37 +98,37 @@ def _too_many(state: LedgerState, ctx: CommandContext) -> bool:
 
 def _is_over(state: LedgerState, kept: IdempotencyRecord, at: Instant) -> bool:
     """A key is kept as long as any repeat of its command may still come."""
-    return kept.at + state.facts.settings.retry_window < at
+    return kept.at + state.info.settings.retry_window < at
 
 
 def _kept(state: LedgerState, packed: bytes, place: int) -> IdempotencyRecord:
-    return state.keys[KEY.unpack_from(packed, place)[0]]
+    return state.idempotency_keys[KEY.unpack_from(packed, place)[0]]
 
 
 def _keep(state: LedgerState, key: int, new: IdempotencyRecord, at: Instant) -> None:
     """List a key among its actor's, where it ends, and drop those that are over: they come first, each once."""
-    mine = state.keys_of.get(new.actor) or b""
+    mine = state.idempotency_keys_by_actor.get(new.actor) or b""
     first = 0
     while first < len(mine) and _is_over(state, _kept(state, mine, first), at):
-        state.keys.drop(KEY.unpack_from(mine, first)[0])
+        state.idempotency_keys.drop(KEY.unpack_from(mine, first)[0])
         first += KEY.size
     live = mine[first:]
-    other = state.keys.get(key)
+    other = state.idempotency_keys.get(key)
     if other is not None and other.actor != new.actor:
         _unlist(state, other.actor, key)
     # Mostly the last; but what was sent ahead of its time outlives what comes next.
     place = bisect_right(range(len(live) // KEY.size), new.at, key=lambda n: _kept(state, live, n * KEY.size).at)
-    state.keys.put(key, new)
-    state.keys_of.put(new.actor, live[: place * KEY.size] + KEY.pack(key) + live[place * KEY.size :])
+    state.idempotency_keys.put(key, new)
+    state.idempotency_keys_by_actor.put(new.actor, live[: place * KEY.size] + KEY.pack(key) + live[place * KEY.size :])
 
 
 def _unlist(state: LedgerState, actor: str, key: int) -> None:
     """Another actor's key has the same number, which is theirs from now on: the older one is over."""
-    left = [one for (one,) in KEY.iter_unpack(state.keys_of.get(actor) or b"") if one != key]
+    left = [one for (one,) in KEY.iter_unpack(state.idempotency_keys_by_actor.get(actor) or b"") if one != key]
     if left:
-        state.keys_of.put(actor, b"".join(map(KEY.pack, left)))
+        state.idempotency_keys_by_actor.put(actor, b"".join(map(KEY.pack, left)))
     else:
-        state.keys_of.drop(actor)
+        state.idempotency_keys_by_actor.drop(actor)
 
 
 def remember_answer(state: LedgerState, record: LogRecord[Any], revision: Revision) -> None:
@@ -138,7 +138,7 @@ def remember_answer(state: LedgerState, record: LogRecord[Any], revision: Revisi
         if session is None:
             return
         sequence = record.sequence
-        state.answered.put((session.uid, sequence % WINDOW), SessionAnswer(sequence, revision, record.answer))
+        state.session_answers.put((session.uid, sequence % WINDOW), SessionAnswer(sequence, revision, record.answer))
         if session.high < sequence:
             state.sessions.put(
                 session.uid, Session(session.uid, session.principal, session.opened, sequence, session.fence)

@@ -50,7 +50,7 @@ def decide(
 ) -> Answer:
     """The answer to one command in this state, as if it were the next in the log."""
     return decide_command(
-        definition.rules, state, envelope, at, pack_revision(state.facts.seq + 1) if rev is None else rev
+        definition.rules, state, envelope, at, pack_revision(state.info.seq + 1) if rev is None else rev
     )
 
 

@@ -61,14 +61,14 @@ class BatchDraft(Generic[S]):
         self._definition = definition
         self._base = state
         self.state = state.overlay()
-        self._seq = state.facts.seq + 1
+        self._seq = state.info.seq + 1
         self._next = pack_revision(self._seq)
         self._last = pack_revision(self._seq, INDEX_MAX)
         self._records: list[bytes] = []
         self._accepted: list[LogRecord[Any]] = []
         self._decisions: list[Evidence] = []
         self._audit: list[Evidence] = []
-        self._at = state.facts.at
+        self._at = state.info.at
         self._row: CommandCoalescer | None = None
         self.size_bytes = 0
 
@@ -137,7 +137,7 @@ class BatchDraft(Generic[S]):
 
     def _level(self) -> int:
         """The level of what is written next: the log's, or of a log that begins, this server's."""
-        facts = self.state.facts
+        facts = self.state.info
         return facts.level if facts.log_id else self._definition.level
 
     def _at_level(self, answer: Accepted | Refused) -> Accepted | Refused:
@@ -168,22 +168,22 @@ class BatchDraft(Generic[S]):
     def seal(self) -> tuple[bytes, bytes]:
         """The batch's bytes and its digest. Decisions that do not fit are left out; what people did never is."""
         self._settle()
-        facts = self._base.facts
+        facts = self._base.info
         header = self._header()
         raw = encode_batch(header, self._records, self._fitting_evidence())
         digest = chain(facts.digest, raw)
-        self.state.facts = msgspec.structs.replace(self.state.facts, seq=self._seq, digest=digest, at=self._at)
+        self.state.info = msgspec.structs.replace(self.state.info, seq=self._seq, digest=digest, at=self._at)
         return raw, digest
 
     def _header(self) -> Header:
-        facts, term = self._base.facts, self.state.facts
+        facts, term = self._base.info, self.state.info
         # The first batch of a log is the one that names it.
         return Header(facts.log_id or term.log_id, self._seq, term.term, term.level, facts.digest)
 
     def batch(self) -> Batch[Any]:
         """The sealed batch, as whoever reads it from the log decodes it. To be asked before it lands."""
-        assert self.state.facts.seq == self._seq, "a draft is a batch only after it was sealed"
-        return Batch(self._header(), tuple(self._accepted), self.state.facts.digest)
+        assert self.state.info.seq == self._seq, "a draft is a batch only after it was sealed"
+        return Batch(self._header(), tuple(self._accepted), self.state.info.digest)
 
     def _fitting_evidence(self) -> list[Evidence]:
         """As much as there is room for. What a person did is always there, and first beside its record: so it is told
@@ -198,7 +198,7 @@ class BatchDraft(Generic[S]):
 
     def commit(self) -> None:
         """The sealed batch is durable: make it the state."""
-        assert self.state.facts.seq == self._seq, "a draft lands only after it was sealed"
+        assert self.state.info.seq == self._seq, "a draft lands only after it was sealed"
         self._base.merge(self.state)
 
 
@@ -236,10 +236,10 @@ def apply_record(definition: LedgerDefinition[S], state: S, record: LogRecord[An
 def fold(definition: LedgerDefinition[S], state: S, batch: Batch[Any]) -> None:
     """Apply a batch from the log: what a follower, a restart, a replay and a view do."""
     header = batch.header
-    assert header.seq == state.facts.seq + 1, f"batch {header.seq} after {state.facts.seq}"
+    assert header.seq == state.info.seq + 1, f"batch {header.seq} after {state.info.seq}"
     position = header.seq << INDEX_BITS
-    at = state.facts.at
+    at = state.info.at
     for record in batch.records:
         position = apply_record(definition, state, record, position)
         at = record.at
-    state.facts = msgspec.structs.replace(state.facts, seq=header.seq, digest=batch.digest, at=at)
+    state.info = msgspec.structs.replace(state.info, seq=header.seq, digest=batch.digest, at=at)

@@ -64,7 +64,7 @@ FIELD_LIMITS: dict[str, int] = {
     "OpenOverride.facts": MARKS_MAX,
     "OpenOverride.reason": REASON_MAX,
     "PendingReason.message": MESSAGE_MAX,
-    "SlotPlacement.after": NODE_SLOTS_MAX,
+    "SlotPlacement.waits_for": NODE_SLOTS_MAX,
     "RegionStatus.address": PATH_MAX,
     "RegisterNode.devices": DEVICES_MAX,
     "RegisterNode.labels": MARKS_MAX,

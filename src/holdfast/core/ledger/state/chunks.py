@@ -56,8 +56,8 @@ def chunk_name(raw: bytes) -> str:
 
 def chunk_steps(state: LedgerState) -> Iterator[Chunk | None]:
     """The state in chunks, from durable tables only: take it from a fork, and give way after each step."""
-    level = state.facts.level
-    scalars = [(name, getattr(state, name)) for name in state.SCALARS]
+    level = state.info.level
+    scalars = [(state.STORED_NAMES.get(name, name), getattr(state, name)) for name in state.SCALARS]
     if level < LEVEL:
         scalars = [(name, form(value, level)) for name, value in scalars]
     yield _chunk("", 0, scalars, len(scalars))
@@ -94,7 +94,7 @@ def _pages(state: LedgerState, spec: TableSpec) -> Iterator[tuple[int, bytes]]:
         keys = sorted(found)
         for first in range(0, len(keys), PAGE_ROWS):
             some = keys[first : first + PAGE_ROWS]
-            yield len(some), write(shard, some, found, state.facts.level)
+            yield len(some), write(shard, some, found, state.info.level)
 
 
 def _chunk(table: str, shards: int, content: Any, rows: int) -> Chunk:
@@ -118,7 +118,10 @@ class ChunkReader:
     def __init__(self, state: LedgerState) -> None:
         self._state = state
         self._pool: Pool = {}
-        self._scalars = {name: msgspec.msgpack.Decoder(type(getattr(state, name))) for name in state.SCALARS}
+        self._scalars = {
+            state.STORED_NAMES.get(name, name): (name, msgspec.msgpack.Decoder(type(getattr(state, name))))
+            for name in state.SCALARS
+        }
         self._tables = {spec.name: _table_reader(state, spec) for spec in state.TABLES if not spec.derived}
 
     def read(self, raw: bytes) -> int:
@@ -127,7 +130,8 @@ class ChunkReader:
         if not frame.table:
             scalars = _scalars.decode(frame.content)
             for name, value in scalars:
-                setattr(self._state, name, self._scalars[name].decode(value))
+                attribute, decoder = self._scalars[name]
+                setattr(self._state, attribute, decoder.decode(value))
             return len(scalars)
         table, pages, decoder = self._tables[frame.table]
         count = 0

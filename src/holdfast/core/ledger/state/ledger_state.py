@@ -84,12 +84,22 @@ COMMON_TABLES = (
     TableSpec("principals", str, Principal),
     TableSpec("sessions", int, Session, SOME),
     TableSpec("session_of", str, int, derived=True),
-    TableSpec("answered", tuple[int, int], SessionAnswer, MANY),
-    TableSpec("keys", int, IdempotencyRecord, SOME),
-    TableSpec("keys_of", str, bytes, derived=True),
+    TableSpec("answered", tuple[int, int], SessionAnswer, MANY, attribute="session_answers"),
+    TableSpec("keys", int, IdempotencyRecord, SOME, attribute="idempotency_keys"),
+    TableSpec("keys_of", str, bytes, derived=True, attribute="idempotency_keys_by_actor"),
     TableSpec("overrides", int, Override),
     TableSpec("servers", str, ServerToken, since=2),
 )
+
+
+def attributes_of(specs: Sequence[TableSpec]) -> Mapping[str, str]:
+    """By the stored name of each table: the state's attribute."""
+    return {spec.name: spec.attribute or spec.name for spec in specs}
+
+
+def overlays_of(specs: Sequence[TableSpec]) -> Mapping[str, tuple[str, bool]]:
+    """By the state's attribute: the table's stored name, and whether its overlays keep the rows that were read."""
+    return {spec.attribute or spec.name: (spec.name, spec.kept) for spec in specs}
 
 
 class LedgerState:
@@ -97,42 +107,51 @@ class LedgerState:
 
     TABLES: ClassVar[tuple[TableSpec, ...]] = COMMON_TABLES
     #: Attributes that are not tables; the derived ones are not stored.
-    SCALARS: ClassVar[tuple[str, ...]] = ("facts",)
+    SCALARS: ClassVar[tuple[str, ...]] = ("info",)
     DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ()
     #: Attributes that say in which order rows of tables come: derived, and nothing that an event does.
     ORDERS: ClassVar[tuple[str, ...]] = ()
 
-    #: By table: whether its layers keep the rows that were read.
-    _KEPT: ClassVar[Mapping[str, bool]] = {spec.name: spec.kept for spec in COMMON_TABLES}
+    #: By attribute that is no table: what logs, snapshots and digests call it, where they call it something else.
+    STORED_NAMES: ClassVar[Mapping[str, str]] = {"info": "facts"}
+
+    #: By the name of a table: its attribute.
+    _ATTRIBUTES: ClassVar[Mapping[str, str]] = attributes_of(COMMON_TABLES)
+    #: By attribute: the name of the table, and whether its overlays keep the rows that were read.
+    _OVERLAYS: ClassVar[Mapping[str, tuple[str, bool]]] = overlays_of(COMMON_TABLES)
     #: In an overlay, and nowhere else: the state that it lies on.
     _below: LedgerState
 
-    facts: LedgerInfo
+    info: LedgerInfo
     principals: Table[str, Principal]
     sessions: Table[int, Session]
     session_of: Table[str, int]
     #: By session and number modulo the window: the ring of what a repeat is answered.
-    answered: Table[tuple[int, int], SessionAnswer]
-    keys: Table[int, IdempotencyRecord]
+    session_answers: Table[tuple[int, int], SessionAnswer]
+    idempotency_keys: Table[int, IdempotencyRecord]
     #: By principal: its keys, packed, in the order in which they end.
-    keys_of: Table[str, bytes]
+    idempotency_keys_by_actor: Table[str, bytes]
     overrides: Table[int, Override]
     #: By name: the tokens of this ledger's own servers.
     servers: Table[str, ServerToken]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._KEPT = {spec.name: spec.kept for spec in cls.TABLES}
+        cls._ATTRIBUTES, cls._OVERLAYS = attributes_of(cls.TABLES), overlays_of(cls.TABLES)
 
     def __init__(self) -> None:
-        self.facts = LedgerInfo()
+        self.info = LedgerInfo()
         for spec in self.TABLES:
-            setattr(self, spec.name, Table(spec.shards))
+            self.set_table(spec.name, Table(spec.shards))
 
     def table(self, name: str) -> Table[Any, Any]:
-        """A table by its name."""
-        found: Table[Any, Any] = getattr(self, name)
+        """A table by its stored name."""
+        found: Table[Any, Any] = getattr(self, self._ATTRIBUTES[name])
         return found
+
+    def set_table(self, name: str, table: Any) -> None:
+        """Put another table in the place of the one of this stored name."""
+        setattr(self, self._ATTRIBUTES[name], table)
 
     def has_no_overrides(self) -> bool:
         """Whether no person has taken authority over anything here."""
@@ -156,7 +175,7 @@ class LedgerState:
         """The same state, by reference; from now on neither sees the other's changes."""
         other = self._sibling()
         for spec in self.TABLES:
-            setattr(other, spec.name, self.table(spec.name).fork())
+            other.set_table(spec.name, self.table(spec.name).fork())
         return other
 
     def release(self) -> Iterator[None]:
@@ -179,25 +198,26 @@ class LedgerState:
 
         def __getattr__(self, name: str) -> Any:
             """The layer over a table, from when it is first asked for: most batches touch a few of many tables."""
-            kept = self._KEPT.get(name) if "_below" in self.__dict__ else None
-            if kept is None:
+            found = self._OVERLAYS.get(name) if "_below" in self.__dict__ else None
+            if found is None:
                 raise AttributeError(f"{type(self).__name__} has no {name}")
-            layer = self.__dict__[name] = getattr(self._below, name).layer(kept=kept)
-            return layer
+            overlay = self.__dict__[name] = getattr(self._below, name).layer(kept=found[1])
+            return overlay
 
-    def _layers(self) -> Iterator[tuple[str, OverlayTable[Any, Any]]]:
-        """The tables of this overlay that were asked for, in their order."""
-        assert "_below" in self.__dict__, "only an overlay knows what was written to it"
-        return ((name, self.__dict__[name]) for name in self._KEPT if name in self.__dict__)
+    def _overlay_tables(self) -> Iterator[tuple[str, OverlayTable[Any, Any]]]:
+        """The tables of this overlay that were used, by their stored names, in their order."""
+        written = self.__dict__
+        assert "_below" in written, "only an overlay knows what was written to it"
+        return ((name, written[attribute]) for attribute, (name, _) in self._OVERLAYS.items() if attribute in written)
 
     def changed_keys(self) -> Touched:
         """The rows of this overlay that are not what they are below it. It must not be merged yet."""
-        found = {name: layer.changed_keys() for name, layer in self._layers()}
+        found = {name: layer.changed_keys() for name, layer in self._overlay_tables()}
         return {name: keys for name, keys in found.items() if keys}
 
     def merge(self: S, overlay: S) -> None:
         """Take over what was decided on the overlay."""
-        for name, layer in overlay._layers():
+        for name, layer in overlay._overlay_tables():
             layer.merge_into(self.table(name))
         for name in (*self.SCALARS, *self.DERIVED_SCALARS, *self.ORDERS):
             setattr(self, name, getattr(overlay, name))
@@ -207,6 +227,8 @@ class LedgerState:
         self.session_of = Table()
         for uid, session in self.sessions.unordered():
             self.session_of.put(session.principal, uid)
-        self.keys_of = Table()
-        for key, kept in sorted(self.keys.unordered(), key=lambda row: (row[1].at, row[1].revision)):
-            self.keys_of.put(kept.actor, (self.keys_of.get(kept.actor) or b"") + KEY.pack(key))
+        self.idempotency_keys_by_actor = Table()
+        for key, kept in sorted(self.idempotency_keys.unordered(), key=lambda row: (row[1].at, row[1].revision)):
+            self.idempotency_keys_by_actor.put(
+                kept.actor, (self.idempotency_keys_by_actor.get(kept.actor) or b"") + KEY.pack(key)
+            )

@@ -87,7 +87,7 @@ def manifest_entry(chunk: Chunk) -> ManifestEntry:
 
 def manifest_of(state: LedgerState, parts: Sequence[ManifestEntry]) -> Manifest:
     """The manifest of a state whose chunks are these."""
-    facts = state.facts
+    facts = state.info
     digest = digest_of_chunks(part.name for part in parts)
     return Manifest(facts.log_id, facts.ledger, facts.seq, facts.digest, facts.term, facts.level, digest, tuple(parts))
 
@@ -144,7 +144,7 @@ class SnapshotLoader:
     """A snapshot being read into an empty state, chunk by chunk."""
 
     def __init__(self, state: LedgerState, manifest: Manifest) -> None:
-        assert not state.facts.seq, f"a snapshot is read into an empty state, not after batch {state.facts.seq}"
+        assert not state.info.seq, f"a snapshot is read into an empty state, not after batch {state.info.seq}"
         self._state = state
         self._manifest = manifest
         self._reader = ChunkReader(state)
@@ -165,7 +165,7 @@ class SnapshotLoader:
 
     def finish(self) -> None:
         """See that nothing is missing, and rebuild what is derived."""
-        manifest, facts = self._manifest, self._state.facts
+        manifest, facts = self._manifest, self._state.info
         if self._taken < len(manifest.parts):
             missing = manifest.parts[self._taken].name
             raise Corrupt(f"chunk {self._taken + 1} of {len(manifest.parts)} of {_of(manifest)} is missing: {missing}")

@@ -42,6 +42,8 @@ _NONE: dict[Any, Any] = {}
 class TableSpec(Struct, frozen=True):
     """A table's name, types and size. A derived one can be rebuilt from the others and is not stored.
 
+    `name` is what logs, snapshots and digests call it, for ever; `attribute` is the state's, if that has another name.
+
     Rows that a batch reads once each, and seldom writes, are not kept in its layer (`kept` is false). `since` is the
     level that added it: below that level it is empty, and not written.
     """
@@ -53,6 +55,7 @@ class TableSpec(Struct, frozen=True):
     derived: bool = False
     kept: bool = True
     since: int = 1
+    attribute: str = ""
 
 
 class Table(Generic[K, V]):

@@ -198,7 +198,7 @@ def _raises(old: Assignment, new: Assignment) -> bool:
 
 def _refuse_budget(state: PlatformState, workload: Workload, region: str) -> Refused | None:
     name = workload.spec.recovery.budget
-    budget = state.budgets.get(name)
+    budget = state.recovery_budgets.get(name)
     if budget is None:
         return not_found("RecoveryBudget", name)
     if region not in budget.spec.regions:

@@ -102,5 +102,5 @@ def _recount(
     if known is not None and known.overshoot == overshoot:
         return ()
     opened = known.opened if known else ctx.at
-    deadline = opened + state.facts.settings.breach_deadline
+    deadline = opened + state.info.settings.breach_deadline
     return (BreachStored(Breach(invariant, key, overshoot, owner, opened, deadline)),)

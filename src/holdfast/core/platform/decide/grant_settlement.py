@@ -66,7 +66,7 @@ def _unknown(state: PlatformState, account: str, region: str, ctx: CommandContex
         return Grant(0, 0, account, region, 0, ZERO, ZERO, limit.ends)
     if limit.code is Code.MALFORMED:
         return limit
-    return Grant(0, 0, account, region, 0, ZERO, ZERO, ctx.at + state.facts.settings.grant_life)
+    return Grant(0, 0, account, region, 0, ZERO, ZERO, ctx.at + state.info.settings.grant_life)
 
 
 def _is_news(grant: Grant, command: AcknowledgeGrant, settled: Resources, session: Revision) -> bool:

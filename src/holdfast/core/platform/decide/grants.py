@@ -45,7 +45,7 @@ def offer_grant(state: PlatformState, command: OfferGrant, ctx: CommandContext) 
         if old is None or _raises(new, old) or (new.ends > old.ends and new.target != ZERO):
             return limit
         # What was lent from an account that is gone can still be called back, and is not lent for longer.
-        limit = AccountLimit(ZERO, ZERO, ctx.at + state.facts.settings.grant_life)
+        limit = AccountLimit(ZERO, ZERO, ctx.at + state.info.settings.grant_life)
     refused = (
         _refuse_terms(new, limit, ctx)
         or _refuse_over(state, new, old, limit)
@@ -135,7 +135,7 @@ def forgotten_grant_events(state: PlatformState, grants: Sequence[Grant]) -> tup
 
     Of each region by itself: what one says of versions is no other's concern.
     """
-    if state.facts.level < GrantsForgotten.SINCE:
+    if state.info.level < GrantsForgotten.SINCE:
         return ()
     found: list[GrantsForgotten] = []
     for region in sorted({one.region for one in grants}):

@@ -233,7 +233,7 @@ def uses_of_tenant(state: PlatformState, stored: Tenant, ctx: CommandContext) ->
     count = state.workload_counts.get(name) or 0
     if count:
         return in_use(f"tenant {name} has {count} workloads", workloads=count)
-    budgets = [key for key, budget in state.budgets.items() if name in budget.spec.tenants]
+    budgets = [key for key, budget in state.recovery_budgets.items() if name in budget.spec.tenants]
     return in_use(f"recovery budgets name tenant {name}", budgets=budgets) if budgets else None
 
 
@@ -287,8 +287,8 @@ def uses_of_region(state: PlatformState, stored: Region, ctx: CommandContext) ->
     if stored.status.unreleased:
         left = stored.status.unreleased
         return in_use(f"{left} of what region {name} held are not released yet", unreleased=left)
-    pools = [key for key, pool in state.pools.items() if pool.spec.region == name]
-    budgets = [key for key, budget in state.budgets.items() if name in budget.spec.regions]
+    pools = [key for key, pool in state.node_pools.items() if pool.spec.region == name]
+    budgets = [key for key, budget in state.recovery_budgets.items() if name in budget.spec.regions]
     if pools or budgets:
         return in_use(f"pools or budgets name region {name}", pools=pools, budgets=budgets)
     return _named_by_workloads(state, f"region {name}", lambda workload: _names_region(workload, name))

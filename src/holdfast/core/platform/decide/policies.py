@@ -67,7 +67,7 @@ def publish_policy(state: PlatformState, command: PublishPolicy, ctx: CommandCon
 
 def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
     """Of a policy that is published anew, the last revisions are kept, and those that are valid somewhere."""
-    if state.facts.level < PoliciesDropped.SINCE:
+    if state.info.level < PoliciesDropped.SINCE:
         return ()
     known = sorted(one.revision for one in state.policies.values() if one.name == name)
     valid = {validity.revision for validity in state.validities.values()}
@@ -77,7 +77,7 @@ def _dropped(state: PlatformState, name: str) -> tuple[PoliciesDropped, ...]:
 
 def _taken_back(state: PlatformState) -> tuple[PoliciesDropped, ...]:
     """All revisions of the oldest policy that is taken back in each of them: nothing of it can be valid again."""
-    if state.facts.level < PoliciesDropped.SINCE:
+    if state.info.level < PoliciesDropped.SINCE:
         return ()
     by_name: dict[str, list[SchedulerPolicy]] = {}
     for one in state.policies.values():

@@ -80,7 +80,7 @@ def retire_region(state: PlatformState, command: RetireRegion, ctx: CommandConte
     part = _next_part(state, name)
     retired = RegionRetired(name, status.log_id, command.reason, part.left)
     # Why is said once, with the tombstone: with each workload it would not fit, where there are many.
-    evidence = f"retired: {command.reason}" if state.facts.level < 2 else RETIRED
+    evidence = f"retired: {command.reason}" if state.info.level < 2 else RETIRED
     return Accepted((retired, *_released(state, name, part, evidence, ctx)), rows=part.rows)
 
 
@@ -107,7 +107,7 @@ def _next_part(state: PlatformState, region: str) -> RetirementPart:
     accounts = state.granted_in.get(region) or ()
     every = len(assigned) + (state.right_counts.get(region) or 0) + len(accounts)
     workloads = (uid for uid, _ in groupby(merge((workload for workload, _ in assigned), held)))
-    if state.facts.level < 2:
+    if state.info.level < 2:
         return RetirementPart([*workloads], None, _grants(state, region, accounts), every, 0)
     chosen: list[Revision] = []
     rows = 0
@@ -173,7 +173,7 @@ def _done_by(state: PlatformState, assignments: list[Assignment]) -> dict[Revisi
     found: dict[Revision, Done] = {}
     told: set[Revision] = set()
     for one in assignments:
-        said = [seen for seen in state.observed.get(one.workload) or () if seen.region == one.region]
+        said = [seen for seen in state.workload_reports.get(one.workload) or () if seen.region == one.region]
         if one.workload not in told and said:
             told.add(one.workload)
             counts = [(count.template, count.done) for count in said[0].seen.counts if count.done]

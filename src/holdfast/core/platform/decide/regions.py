@@ -77,7 +77,7 @@ def join_region(state: PlatformState, command: JoinRegion, ctx: CommandContext) 
         return already(f"Region/{command.region}", state.regions[command.region].meta.revision)
     before = (
         format_revision(reporting_session(state, command.region)).encode()
-        if state.facts.level >= SESSIONS_SINCE
+        if state.info.level >= SESSIONS_SINCE
         else b""
     )
     return Accepted((RegionRejoined(command.region, session, command.address, *_times(command)),), before)
@@ -89,7 +89,7 @@ def _times(told: JoinRegion | RegionStatus) -> tuple[Duration, Duration, Duratio
 
 def _refuse_times(state: PlatformState, command: JoinRegion) -> Refused | None:
     """Templates are admitted with the platform's grace: a region that counts with less would end them before it."""
-    least = state.facts.settings.grace
+    least = state.info.settings.grace
     if not command.fence_time or command.grace >= least:
         return None
     message = (
@@ -130,8 +130,8 @@ def acknowledge(state: PlatformState, command: Acknowledge, ctx: CommandContext)
     refused = refuse_unjoined_session(state, command.region, ctx)
     if refused is not None:
         return refused
-    if seq_of(command.cursor) > state.facts.seq:
-        return malformed("the cursor is beyond this log", cursor=command.cursor, seq=state.facts.seq)
+    if seq_of(command.cursor) > state.info.seq:
+        return malformed("the cursor is beyond this log", cursor=command.cursor, seq=state.info.seq)
     if not is_formatted_digest(command.digest):
         return malformed("a digest is shown by its first 16 hexadecimal digits", characters=len(command.digest))
     if command.position <= status.position:

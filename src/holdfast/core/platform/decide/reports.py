@@ -116,7 +116,7 @@ def offer_back(state: PlatformState, command: OfferBack, ctx: CommandContext) ->
     refused = refuse_unjoined_session(state, assignment.region, ctx) or _refuse_offer(assignment, command)
     if refused is not None:
         return refused
-    settings, region = state.facts.settings, assignment.region
+    settings, region = state.info.settings, assignment.region
     known = state.rebalances.get(region)
     goes_on = known is not None and ctx.at < known.since + settings.rebalance_window
     window, used = (known.since, known.moved) if known is not None and goes_on else (ctx.at, 0)

@@ -92,7 +92,7 @@ def grant_right(state: PlatformState, command: GrantRight, ctx: CommandContext) 
 
 
 def _granted(state: PlatformState, workload: Revision, ordinals: Ranges, region: str) -> tuple[object, ...]:
-    if state.facts.level >= 2:
+    if state.info.level >= 2:
         return (RightsGranted(workload, ordinals, region),)
     return tuple(RightGranted(workload, ordinal, region) for ordinal in numbers(ordinals))
 

@@ -128,13 +128,13 @@ def _ending(
     asked: Sequence[Assignment],
     ctx: CommandContext,
 ) -> tuple[object, ...]:
-    deadline = ctx.at + state.facts.settings.finalizer_deadline
+    deadline = ctx.at + state.info.settings.finalizer_deadline
     regions = sorted({assignment.region for assignment in (*assignments, *asked)})
     uid, more = workload.meta.uid, {assignment.uid: assignment for assignment in asked if assignment.uid}
     changed = [
         more.get(one.uid, one) for one in assignments if one.stage is not AssignmentStage.ENDED or one.uid in more
     ]
-    is_whole = state.facts.level < AssignmentsEnded.SINCE
+    is_whole = state.info.level < AssignmentsEnded.SINCE
     named = tuple(_named(one) for one in changed if not is_whole and one.uid not in more)
     stored = [one for one in changed if is_whole or one.uid in more]
     live = [*stored, *(assignment for assignment in asked if not assignment.uid)]
@@ -198,7 +198,7 @@ def freed_right_events(
     state: PlatformState, held: Sequence[tuple[Revision, str, Ranges]], evidence: str
 ) -> tuple[object, ...]:
     """These rights, by workload and region, are nobody's. At level 1 each of them is listed."""
-    if state.facts.level >= 2:
+    if state.info.level >= 2:
         return tuple(RightsFreed(uid, ordinals, region, evidence) for uid, region, ordinals in held if ordinals)
     keys = sorted((uid, ordinal) for uid, _, ordinals in held for ordinal in numbers(ordinals))
     return (RightsReleased(tuple(state.rights[key] for key in keys), evidence),) if keys else ()
@@ -218,7 +218,7 @@ def template_drop_events(
     state: PlatformState, workload: WorkloadOf, newest: str
 ) -> tuple[TemplatesDropped | TemplatesForgotten, ...]:
     """What a workload that names this template now keeps no longer, and what of that nobody else names."""
-    if state.facts.level < TemplatesDropped.SINCE:
+    if state.info.level < TemplatesDropped.SINCE:
         return ()
     named = [*(one for one in state.templates_of.get(workload.workload) or () if one != newest), newest]
     assigned = {share.template for one in assignments_of(state, workload.workload) for share in one.shares}
@@ -236,7 +236,7 @@ def done_of_kept_templates(
     state: PlatformState, workload: Revision, done: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, int], ...]:
     """What was done, of templates that the workload keeps: of others nobody asks any more."""
-    if state.facts.level < TemplatesDropped.SINCE:
+    if state.info.level < TemplatesDropped.SINCE:
         return done
     kept = state.templates_of.get(workload) or ()
     return tuple(row for row in done if row[0] in kept)

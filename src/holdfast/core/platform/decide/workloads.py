@@ -112,7 +112,7 @@ def check_shape(state: PlatformState, new: Workload, stored: Workload | None) ->
 
 def _refuse_grace(state: PlatformState, spec: WorkloadSpec) -> Refused | None:
     """By the fence time an identity must have ended, and that is counted with the grace of the settings (RULES 4)."""
-    grace, most = spec.template.grace, state.facts.settings.grace
+    grace, most = spec.template.grace, state.info.settings.grace
     if not spec.exclusive or grace <= most:
         return None
     message = f"grace of {grace} ms is longer than the {most} ms by which exclusive work is fenced: two could run"
@@ -183,7 +183,7 @@ def check_recovery(state: PlatformState, new: Workload, stored: Workload | None)
     name = new.spec.recovery.budget
     if not name:
         return None
-    budget = state.budgets.get(name)
+    budget = state.recovery_budgets.get(name)
     if budget is None:
         return not_found("RecoveryBudget", name)
     if budget.spec.tenants and new.meta.tenant not in budget.spec.tenants:

@@ -99,7 +99,9 @@ def _asked(state: PlatformState, assignment: Assignment) -> Iterator[tuple[str, 
     """What an assignment asks of the first account that pays for it: replicas, and what they need."""
     if assignment.stage is not AssignmentStage.ACTIVE or not assignment.accounts:
         return
-    said = [one.seen for one in state.observed.get(assignment.workload) or () if one.region == assignment.region]
+    said = [
+        one.seen for one in state.workload_reports.get(assignment.workload) or () if one.region == assignment.region
+    ]
     told = [count for seen in said for count in seen.counts if assignment.batch and assignment.purpose == "serving"]
     for share in assignment.shares:
         template = state.templates.get(share.template)
@@ -164,9 +166,13 @@ def _keys_out_of_order(near: BatchScan[PlatformState]) -> Iterator[str]:
         if new is not None:
             come.setdefault(new.actor, []).append(key)
     for actor, new_keys in come.items():
-        lost, row_of = gone.get(actor, set()), near.state.keys.get
-        old_keys = [key for (key,) in KEY.iter_unpack(near.before.keys_of.get(actor) or b"") if key not in lost]
+        lost, row_of = gone.get(actor, set()), near.state.idempotency_keys.get
+        old_keys = [
+            key
+            for (key,) in KEY.iter_unpack(near.before.idempotency_keys_by_actor.get(actor) or b"")
+            if key not in lost
+        ]
         rows = [(key, row_of(key)) for key in (*old_keys, *new_keys)]
         ends = sorted((row.at, row.revision, key) for key, row in rows if row is not None)
-        if (near.state.keys_of.get(actor) or b"") != b"".join(KEY.pack(key) for _, _, key in ends):
+        if (near.state.idempotency_keys_by_actor.get(actor) or b"") != b"".join(KEY.pack(key) for _, _, key in ends):
             yield f"keys_of {actor} does not list its keys in the order in which they end"

@@ -55,7 +55,7 @@ def limits(state: PlatformState, account: str, where: str) -> Amounts | None:
         quota = state.quotas.get(name)
         return named(quota.spec.hard) if quota is not None else {}
     if kind == "recovery":
-        budget = state.budgets.get(name)
+        budget = state.recovery_budgets.get(name)
         return named(budget.spec.each) if budget is not None and where in budget.spec.regions else {}
     if kind == "reclaimable":
         return None

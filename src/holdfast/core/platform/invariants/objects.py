@@ -124,7 +124,7 @@ def finalizers(at: PlatformScan) -> Found:
 
 
 def revisions(at: PlatformScan) -> Found:
-    last = pack_revision(at.state.facts.seq, INDEX_MAX)
+    last = pack_revision(at.state.info.seq, INDEX_MAX)
     for name in (*TABLE_OF.values(), "workloads"):
         for key, stored in at.rows(name):
             meta = stored.meta

@@ -53,7 +53,7 @@ class AccountLimit(NamedTuple):
 def account_limit(state: PlatformState, account: str, region: str, at: Instant) -> AccountLimit | Refused:
     """The limit of an account as it holds for a region, or why it has none now."""
     kind, _, name = account.partition("/")
-    latest = at + state.facts.settings.grant_life
+    latest = at + state.info.settings.grant_life
     match kind:
         case "quota":
             quota = state.quotas.get(name)
@@ -63,7 +63,7 @@ def account_limit(state: PlatformState, account: str, region: str, at: Instant) 
                 else AccountLimit(quota.spec.hard, quota.spec.protected, latest)
             )
         case "recovery":
-            budget = state.budgets.get(name)
+            budget = state.recovery_budgets.get(name)
             if budget is None:
                 return not_found("RecoveryBudget", name)
             if region not in budget.spec.regions:
@@ -119,7 +119,7 @@ def fixed_limit(state: PlatformState, account: str, region: str) -> Resources | 
         quota = state.quotas.get(name)
         return quota.spec.hard if quota is not None else ZERO
     if kind == "recovery":
-        budget = state.budgets.get(name)
+        budget = state.recovery_budgets.get(name)
         return budget.spec.each if budget is not None and region in budget.spec.regions else ZERO
     added = emergency(state.overrides.get(int(name))) if kind == "emergency" else None
     return added.amount if added is not None else None

@@ -116,7 +116,7 @@ def batch_progress(state: PlatformState, workload: Workload) -> BatchProgress:
     if not workload.spec.batch:
         return NO_PROGRESS
     digest, uid = template_digest(workload.spec.template), workload.meta.uid
-    counts = [c for one in state.observed.get(uid) or () for c in one.seen.counts if c.template == digest]
+    counts = [c for one in state.workload_reports.get(uid) or () for c in one.seen.counts if c.template == digest]
     before = completed_before(state, workload)
     why = next((count.why for count in counts if count.failed), "")
     return BatchProgress(before + sum(c.done for c in counts), sum(c.failed for c in counts), why)
@@ -124,7 +124,7 @@ def batch_progress(state: PlatformState, workload: Workload) -> BatchProgress:
 
 def completed_before(state: PlatformState, workload: Workload) -> int:
     """How many of its present template were done by assignments that are gone."""
-    kept = state.done_before.get(workload.meta.uid)
+    kept = state.completed_before.get(workload.meta.uid)
     return dict(kept).get(template_digest(workload.spec.template), 0) if kept else 0
 
 

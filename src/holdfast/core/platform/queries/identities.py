@@ -79,7 +79,7 @@ def lease_end(state: PlatformState, workload: Workload, assignment: Assignment, 
     if workload.spec.failover is not FailoverMode.LEASED or not (assignment.ordinals or assignment.returning):
         return 0
     if assignment.ordinals and state.regions[assignment.region].status.health is RegionHealth.HEALTHY:
-        return at + state.facts.settings.right_lease
+        return at + state.info.settings.right_lease
     return assignment.right_until
 
 
@@ -103,7 +103,7 @@ def lease_expired_for_sure_at(state: PlatformState, workload: Revision, region: 
     time runs evenly within a term and may leap between two, by as much as the next leader's clock is ahead: so only
     what this term has seen pass counts.
     """
-    settings, term_at = state.facts.settings, state.facts.term_at
+    settings, term_at = state.info.settings, state.info.term_at
     lost_since = state.regions[region].status.since
     # Settings may have been lowered since: the latest end that the region was told counts, too.
     told = max((state.rights[workload, ordinal].latest_lease_end for ordinal in numbers(ordinals)), default=0)

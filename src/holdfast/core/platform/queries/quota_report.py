@@ -134,7 +134,7 @@ def shortages(state: PlatformState) -> Iterator[str | None]:
             shares = add(shares, percent_of(capacity, quota.spec.reclaimable)) if quota.spec.reclaimable else shares
             yield None
     promised = add(total(quota.spec.hard for quota in quotas), shares)
-    held = total(times(budget.spec.each, len(budget.spec.regions)) for budget in state.budgets.values())
+    held = total(times(budget.spec.each, len(budget.spec.regions)) for budget in state.recovery_budgets.values())
     kept = add(total(quota.spec.protected for quota in quotas), held)
     who = "the quotas of all tenants" if shares == ZERO else "the quotas of all tenants and their reclaimable shares"
     yield from _more(promised, whole, who + " promise {}; the regions that have reported have {}")
@@ -149,7 +149,7 @@ def shortages(state: PlatformState) -> Iterator[str | None]:
                 protected[grant.region] = add(protected[grant.region], grant.protected)
     for name, capacity in known.items():
         yield from _more(lent[name], capacity, "tenants were lent {} in region " + name + ", which has {}")
-        held = total(budget.spec.each for budget in state.budgets.values() if name in budget.spec.regions)
+        held = total(budget.spec.each for budget in state.recovery_budgets.values() if name in budget.spec.regions)
         sentence = "{} are protected or held for recovery in region " + name + ", which has {}"
         yield from _more(add(held, protected[name]), capacity, sentence)
 
@@ -162,14 +162,14 @@ def _more(promised: Resources, there: Resources, sentence: str) -> list[str]:
 def _too_small(state: PlatformState, found: dict[str, list[str]]) -> Iterator[None]:
     """By tenant: workloads with replicas that wait where no free piece is large enough for one of them."""
     waiting: list[Revision] = []
-    for uid, seen in state.observed.unordered():
+    for uid, seen in state.workload_reports.unordered():
         yield None
         waiting += [uid] if any(one.seen.waiting for one in seen) else []
     for uid in sorted(waiting):
         yield None
         workload = state.workloads[uid]
         need, name = workload.spec.template.need, workload.meta.name
-        for one in state.observed[uid]:
+        for one in state.workload_reports[uid]:
             told = state.summaries.get(one.region)
             if told is not None and one.seen.waiting:
                 sentence = _misfit(need, told.summary, one.region, name)

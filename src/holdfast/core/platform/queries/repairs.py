@@ -178,7 +178,7 @@ def _offered_at(state: PlatformState, grant: Grant) -> Instant:
     """When it was offered, at the earliest: no grant lasts longer than its life, or begins before its emergency."""
     kind, _, name = grant.account.partition("/")
     override = state.overrides.get(int(name)) if kind == "emergency" else None
-    earliest = grant.ends - state.facts.settings.grant_life
+    earliest = grant.ends - state.info.settings.grant_life
     return max(earliest, override.opened) if override is not None else earliest
 
 

@@ -49,8 +49,8 @@ def assignments_removed(state: PlatformState, event: e.AssignmentsRemoved, stamp
         remove_from_list(state.assigned_in, one.region, (one.workload, one.assignment))
         forget_report(state, one.workload, one.region)
         if one.done:
-            done = Counter(dict(state.done_before.get(one.workload) or ())) + Counter(dict(one.done))
-            state.done_before.put(one.workload, tuple(sorted(done.items())))
+            done = Counter(dict(state.completed_before.get(one.workload) or ())) + Counter(dict(one.done))
+            state.completed_before.put(one.workload, tuple(sorted(done.items())))
 
 
 def grant_stored(state: PlatformState, event: e.GrantStored, stamp: Stamp) -> None:

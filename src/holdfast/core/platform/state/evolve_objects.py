@@ -46,7 +46,7 @@ def workload_stored(state: PlatformState, event: e.WorkloadStored, stamp: Stamp)
     digest = template_digest(stored.spec.template)
     add_template_names(state, stored.meta.uid, stored.meta.tenant, [digest])
     known = state.templates_of[stored.meta.uid]
-    if state.facts.level >= ORDERED_SINCE and known[-1] != digest:
+    if state.info.level >= ORDERED_SINCE and known[-1] != digest:
         state.templates_of.put(stored.meta.uid, (*(one for one in known if one != digest), digest))
 
 
@@ -75,7 +75,7 @@ def workloads_removed(state: PlatformState, event: e.WorkloadsRemoved, stamp: St
         unindex_workload(state, one.workload)
         state.workloads.drop(one.workload)
         state.overflows.drop(one.workload)
-        state.done_before.drop(one.workload)
+        state.completed_before.drop(one.workload)
         state.leases.drop(one.workload)
 
 
@@ -92,14 +92,14 @@ def templates_dropped(state: PlatformState, event: e.TemplatesDropped, stamp: St
     """What was done of a template goes with it."""
     for digest in event.digests:
         count_use(state, event.tenant, digest, -1)
-    known, done = state.templates_of[event.workload], state.done_before.get(event.workload)
+    known, done = state.templates_of[event.workload], state.completed_before.get(event.workload)
     state.templates_of.put(event.workload, tuple(one for one in known if one not in event.digests))
     if done is not None:
         left = tuple(row for row in done if row[0] not in event.digests)
         if left:
-            state.done_before.put(event.workload, left)
+            state.completed_before.put(event.workload, left)
         else:
-            state.done_before.drop(event.workload)
+            state.completed_before.drop(event.workload)
 
 
 def status_reported(state: PlatformState, event: e.StatusReported, stamp: Stamp) -> None:

@@ -23,9 +23,9 @@ def region_reported(state: PlatformState, event: e.RegionReported, stamp: Stamp)
         mine = _assigned(state, seen.workload, event.region)
         for assignment in mine:
             index_demand(state, assignment, -1)
-        others = [one for one in state.observed.get(seen.workload) or () if one.region != event.region]
+        others = [one for one in state.workload_reports.get(seen.workload) or () if one.region != event.region]
         said = ObservedWorkload(event.region, event.position, seen, event.at, session)
-        state.observed.put(seen.workload, tuple(sorted((*others, said), key=lambda one: one.region)))
+        state.workload_reports.put(seen.workload, tuple(sorted((*others, said), key=lambda one: one.region)))
         for assignment in mine:
             index_demand(state, assignment, 1)
     if event.summary is not None:
@@ -51,11 +51,11 @@ def forget_report(state: PlatformState, workload: Revision, region: str) -> None
     """An assignment is no more; with the region's last one of a workload, neither is what it said of it."""
     if any(assignment.region == region for assignment in assignments_of(state, workload)):
         return
-    left = tuple(one for one in state.observed.get(workload) or () if one.region != region)
+    left = tuple(one for one in state.workload_reports.get(workload) or () if one.region != region)
     if left:
-        state.observed.put(workload, left)
+        state.workload_reports.put(workload, left)
     else:
-        state.observed.drop(workload)
+        state.workload_reports.drop(workload)
 
 
 APPLY_OBSERVED: dict[type, Any] = {e.RegionReported: region_reported, e.OfferedBack: offered_back}

@@ -55,7 +55,7 @@ def rights_freed(state: PlatformState, event: e.RightsFreed, stamp: Stamp) -> No
 def record_lease(state: PlatformState, assignment: Assignment) -> None:
     """Its region was told this end of the leases it holds: of each by itself at level 1, of all of them since."""
     workload, until = assignment.workload, assignment.right_until
-    if state.facts.level >= 2:
+    if state.info.level >= 2:
         if latest_lease_end(state, workload, assignment.region) < until:
             _put_lease(state, workload, assignment.region, until)
         return

@@ -22,7 +22,7 @@ def add_template_names(state: PlatformState, workload: Revision, tenant: str, di
     new = [digest for digest in digests if digest not in known]
     if new:
         named = (*known, *new)
-        state.templates_of.put(workload, named if state.facts.level >= ORDERED_SINCE else tuple(sorted(named)))
+        state.templates_of.put(workload, named if state.info.level >= ORDERED_SINCE else tuple(sorted(named)))
         for digest in new:
             count_use(state, tenant, digest, 1)
 
@@ -122,7 +122,7 @@ def index_demand(state: PlatformState, assignment: Assignment, sign: int) -> Non
     key = grant_key(assignment.region, assignment.accounts[0])
     old = state.demand_of.get(key) or AccountDemand()
     count, amount = old.count, old.amount
-    observed = state.observed.get(assignment.workload) or ()
+    observed = state.workload_reports.get(assignment.workload) or ()
     for digest, asked in still_requested(observed, assignment).items():
         template = state.templates.get(digest)
         if template is not None:

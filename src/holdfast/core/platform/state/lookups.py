@@ -22,7 +22,7 @@ def is_left_to_its_region(state: PlatformState, workload: Workload, region: str)
 
 def last_report(state: PlatformState, workload: Revision, region: str) -> ObservedWorkload | None:
     """What a region said last of a workload."""
-    return next((one for one in state.observed.get(workload) or () if one.region == region), None)
+    return next((one for one in state.workload_reports.get(workload) or () if one.region == region), None)
 
 
 def policy_of(state: PlatformState, revision: Revision) -> SchedulerPolicy | None:
@@ -54,7 +54,7 @@ def reporting_session(state: PlatformState, region: str) -> Revision:
     In a session that has joined they are the region's own, in the order of its log. Those of an earlier one are not
     held against it: they may be somebody else's, who had its token. Below level 2 nothing is kept of sessions.
     """
-    return state.regions[region].status.session if state.facts.level >= SESSIONS_SINCE else 0
+    return state.regions[region].status.session if state.info.level >= SESSIONS_SINCE else 0
 
 
 def held_in(state: PlatformState, workload: Revision, region: str) -> Ranges:

@@ -16,7 +16,7 @@ def rebuild(state: PlatformState) -> None:
     """Build every derived table anew."""
     for spec in state.TABLES:
         if spec.derived and spec not in COMMON_TABLES:
-            setattr(state, spec.name, Table(spec.shards))
+            state.set_table(spec.name, Table(spec.shards))
     for uid, workload in state.workloads.unordered():
         index_workload(state, uid, workload)
         for digest in state.templates_of.get(uid) or ():

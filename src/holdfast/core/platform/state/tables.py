@@ -56,8 +56,8 @@ class PlatformState(LedgerState):
         TableSpec("priority_classes", str, PriorityClass),
         TableSpec("tokens", str, Token),
         TableSpec("regions", str, Region),
-        TableSpec("pools", str, NodePool),
-        TableSpec("budgets", str, RecoveryBudget),
+        TableSpec("pools", str, NodePool, attribute="node_pools"),
+        TableSpec("budgets", str, RecoveryBudget, attribute="recovery_budgets"),
         TableSpec("tombstones", str, str),
         TableSpec("workloads", int, Workload, MANY),
         TableSpec("templates", str, Template),
@@ -66,8 +66,8 @@ class PlatformState(LedgerState):
         TableSpec("grants", str, Grant),
         TableSpec("rights", tuple[int, int], HeldRight, MANY),
         TableSpec("leases", int, tuple[tuple[str, int], ...], since=2),
-        TableSpec("observed", int, tuple[ObservedWorkload, ...], MANY),
-        TableSpec("done_before", int, tuple[tuple[str, int], ...]),
+        TableSpec("observed", int, tuple[ObservedWorkload, ...], MANY, attribute="workload_reports"),
+        TableSpec("done_before", int, tuple[tuple[str, int], ...], attribute="completed_before"),
         TableSpec("summaries", str, StoredSummary),
         TableSpec("overflows", int, tuple[Overflow, ...]),
         TableSpec("rebalances", str, Rebalance),
@@ -96,8 +96,8 @@ class PlatformState(LedgerState):
     priority_classes: Table[str, PriorityClass]
     tokens: Table[str, Token]
     regions: Table[str, Region]
-    pools: Table[str, NodePool]
-    budgets: Table[str, RecoveryBudget]
+    node_pools: Table[str, NodePool]
+    recovery_budgets: Table[str, RecoveryBudget]
     #: By log id: the region whose log it was. It outlives the region's object, since the old log may speak at any time.
     tombstones: Table[str, str]
     workloads: Table[Revision, Workload]
@@ -113,9 +113,9 @@ class PlatformState(LedgerState):
     #: By workload: by region, the latest end of its leased rights that it was ever told.
     leases: Table[Revision, tuple[tuple[str, Instant], ...]]
     #: By workload: what each region said of it last, by region. Only of regions that have an assignment of it.
-    observed: Table[Revision, tuple[ObservedWorkload, ...]]
+    workload_reports: Table[Revision, tuple[ObservedWorkload, ...]]
     #: By workload: how many of each template were done by assignments that are gone.
-    done_before: Table[Revision, tuple[tuple[str, int], ...]]
+    completed_before: Table[Revision, tuple[tuple[str, int], ...]]
     #: By region.
     summaries: Table[str, StoredSummary]
     #: By workload: what regions could not place, by region, also once their assignments are gone.

@@ -235,6 +235,6 @@ def _differs(
 
 def _renewals(state: PlatformState, sites: Sequence[CandidateRegion]) -> list[Instant]:
     """When half of a lease is over. Where a region is not heard it is not renewed."""
-    half = state.facts.settings.right_lease // 2
+    half = state.info.settings.right_lease // 2
     leased = [site.old for site in sites if site.old is not None and site.old.right_until and site.is_healthy]
     return [old.right_until - half for old in leased if old.stage is AssignmentStage.ACTIVE]

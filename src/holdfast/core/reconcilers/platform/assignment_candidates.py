@@ -78,7 +78,7 @@ def candidate_regions_of(
     """Every region where the workload may be, has an assignment, or holds a right."""
     spec, uid = workload.spec, workload.meta.uid
     serving = {one.region: one for one in mine if one.purpose is AssignmentPurpose.SERVING}
-    seen = {one.region: one.seen for one in state.observed.get(uid) or ()}
+    seen = {one.region: one.seen for one in state.workload_reports.get(uid) or ()}
     weights, digest = dict(spec.placement.weights), template_digest(spec.template) if spec.batch else ""
     known = state.regions.items()
     first = first_index(uid, len(known))
@@ -174,7 +174,7 @@ def target_counts(
         return {place.name: place.have for place in places}
     is_told = any(site.seen is not None and site.seen.waiting for site in counting)
     if _find_capacity(state, workload, counting) or is_told:
-        sites.again.append(now + state.facts.settings.rebalance_window)
+        sites.again.append(now + state.info.settings.rebalance_window)
     counts = target_split(places, replicas, primary, stays=stays)
     return {place.name: count for place, count in zip(places, counts, strict=True)}
 

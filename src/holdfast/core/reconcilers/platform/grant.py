@@ -46,7 +46,7 @@ class GrantReconciler:
     def keys(self, state: PlatformState) -> Iterable[ReconcileKey]:
         found = {grant.account for grant in state.grants.values()}
         found.update(f"quota/{name}" for name, _ in state.quotas.items())
-        found.update(f"recovery/{name}" for name, _ in state.budgets.items())
+        found.update(f"recovery/{name}" for name, _ in state.recovery_budgets.items())
         found.update(_shares(state))
         found.update(f"emergency/{uid}" for uid, one in state.overrides.items() if emergency(one) is not None)
         return sorted(found)
@@ -145,13 +145,13 @@ def _due(state: PlatformState, one: RegionLoan, until: Instant | None) -> Instan
         return None
     if until is not None and one.grant.ends >= until:
         return None
-    return one.grant.ends - state.facts.settings.grant_life // 2
+    return one.grant.ends - state.info.settings.grant_life // 2
 
 
 def _ends(state: PlatformState, one: RegionLoan, account: str, now: Instant) -> Instant:
     """When an offer ends. What was lent of an emergency that is over ends as soon as it can be told: that stops what it
     paid for. Of anything else that is gone merely nothing is added."""
-    ends = now + state.facts.settings.grant_life - MARGIN_MS
+    ends = now + state.info.settings.grant_life - MARGIN_MS
     if one.limit is not None:
         return min(ends, one.limit.ends)
     return now + MARGIN_MS if account.startswith("emergency/") else ends
@@ -169,5 +169,5 @@ def _cause(state: PlatformState, account: str) -> Revision:
     kind, _, name = account.partition("/")
     if kind == "emergency":
         return int(name)
-    found = state.budgets.get(name) if kind == "recovery" else state.quotas.get(name)
+    found = state.recovery_budgets.get(name) if kind == "recovery" else state.quotas.get(name)
     return found.meta.revision if found is not None else 0

@@ -47,7 +47,7 @@ class RegionHealthReconciler:
         status = region.status
         if status.health is RegionHealth.HEALTHY:
             return _judged(region, RegionHealth.SUSPECT, "silent")
-        lost_at = status.since + state.facts.settings.lost_after
+        lost_at = status.since + state.info.settings.lost_after
         if status.health is not RegionHealth.SUSPECT:
             return NO_CHANGES
         if now < lost_at:

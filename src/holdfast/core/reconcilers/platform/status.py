@@ -91,7 +91,7 @@ def _quiet_until(state: PlatformState, workload: Workload) -> Instant:
     conditions = {one.type: one for one in workload.status.conditions}
     if FITS not in conditions or workload.meta.deletion is not None or _is_under_way(workload):
         return 0
-    created, observed = conditions[FITS].since, state.observed.get(workload.meta.uid) or ()
+    created, observed = conditions[FITS].since, state.workload_reports.get(workload.meta.uid) or ()
     stands = any(count.bound or count.done or count.failed for one in observed for count in one.seen.counts)
     if stands or any(one.seen.failing for one in observed):
         return 0

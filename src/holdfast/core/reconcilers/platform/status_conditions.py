@@ -112,7 +112,7 @@ def _assigned(state: PlatformState, workload: Workload, progress: WorkloadProgre
     fit = fits(state, workload)
     if fit.status is ConditionStatus.FALSE:
         return condition_false(fit.reason, short(f"{share}: {fit.message}"))
-    full = [one.region for one in state.overflows.get(workload.meta.uid) or () if one.until > state.facts.at]
+    full = [one.region for one in state.overflows.get(workload.meta.uid) or () if one.until > state.info.at]
     if full:
         return condition_false(
             ConditionReason.WAITING_FOR_ROOM, short(f"{share}: no room for more in {', '.join(full)}")

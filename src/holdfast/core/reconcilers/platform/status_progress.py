@@ -57,7 +57,7 @@ class WorkloadProgress(NamedTuple):
 def progress_of(state: PlatformState, workload: Workload) -> WorkloadProgress:
     """Sums over regions."""
     assignments = assignments_of(state, workload.meta.uid)
-    observed = state.observed.get(workload.meta.uid) or ()
+    observed = state.workload_reports.get(workload.meta.uid) or ()
     there = [one for one in observed if _health(state, one.region) not in SILENT]
     silent = [one for one in observed if _health(state, one.region) in SILENT]
     unheard = [region for region in _held_by(assignments) if region not in {one.region for one in observed}]

@@ -38,5 +38,5 @@ def skips_the_brake(state: RegionState, slot: Slot) -> bool:
     """Whether a slot is replaced without waiting for its node's turn: it is critical, and another one may run beside
     it."""
     assignment = state.assignments[slot.assignment]
-    cls = state.classes.get(assignment.priority_class)
+    cls = state.priority_classes.get(assignment.priority_class)
     return cls is not None and cls.spec.may_preempt and not assignment.exclusive

@@ -82,6 +82,6 @@ def _is_answered_for(slot: Slot) -> bool:
 
 
 def _may_be_removed(state: RegionState, node: Node) -> bool:
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
+    room = state.node_usage.get(node.uid) or EMPTY_USAGE
     administered = node.cordoned or node.draining or node.taints or node.labels or node.tenancy
     return not (room.slots or administered)

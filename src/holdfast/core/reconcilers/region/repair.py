@@ -98,7 +98,7 @@ def _fenced_at(state: RegionState, node: Node) -> list[tuple[Slot, Instant]]:
         return []
     session = state.sessions.get(state.session_of.get(f"agent/{node.name}") or 0)
     if session is not None:
-        said = session.opened + state.facts.settings.session_lease
+        said = session.opened + state.info.settings.session_lease
         fenced = [(slot, node.session_ended) for slot in slots if _is_fenced(slot)]
         return fenced + [
             (slot, said) for slot in slots if not (_is_fenced(slot) or _may_be_kept(state, node, session, slot))

@@ -68,7 +68,7 @@ def _of_node(state: RegionState, uid: ReconcileKey) -> list[tuple[str, str]]:
     node = state.nodes.get(uid)  # type: ignore[arg-type]
     if node is None:
         return sorted(one for one, _ in state.breaches.unordered() if f"{one[1]}/".startswith(f"node/{uid}/"))
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
+    room = state.node_usage.get(node.uid) or EMPTY_USAGE
     extended = sorted({name for some in (node.capacity, room.all, room.firm, room.held) for name, _ in some.extended})
     devices = [f"device/{index}" for index in range(max(len(node.devices), len(room.devices)))]
     parts = ("cpu", "memory", "disk", "gpu", *extended, *devices)
@@ -97,7 +97,7 @@ def reconcile_breach(state: RegionState, key: ReconcileKey, now: Instant, paused
 def useless_holds(state: RegionState, node: Node, now: Instant) -> list[tuple[Revision, Instant]]:
     """Holds on a node that nothing can come of any more, each with from when on it is given back."""
     found: list[tuple[Revision, Instant]] = []
-    holds = (state.rooms.get(node.uid) or EMPTY_USAGE).holds
+    holds = (state.node_usage.get(node.uid) or EMPTY_USAGE).holds
     kept_by = keeper_of(state, node) if holds else ""
     for uid in holds:
         held = state.holds[uid]
@@ -162,7 +162,7 @@ def _too_much(state: RegionState, node: Node, what: str) -> list[Slot]:
 
 def _taken(state: RegionState, node: Node, what: str) -> tuple[int, int, int]:
     """What of it is taken by all work, what by firm work, and what the node has. What is held there goes first."""
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
+    room = state.node_usage.get(node.uid) or EMPTY_USAGE
     number = _device(what)
     if number is None:
         return amount_of(room.all, what), amount_of(room.firm, what), amount_of(node.capacity, what)
@@ -184,5 +184,5 @@ def _device(what: str) -> int | None:
 
 def _rank(state: RegionState, slot: Slot) -> tuple[bool, int, int, Revision, int]:
     """Who goes first."""
-    cls = state.classes.get(state.assignments[slot.assignment].priority_class)
+    cls = state.priority_classes.get(state.assignments[slot.assignment].priority_class)
     return slot.firm, cls.spec.priority if cls is not None else 0, -slot.epoch, slot.workload, -slot.ordinal

@@ -79,7 +79,7 @@ class _Making:
         self._overrides = active_overrides(state, now)
         self._standing = DomainSubject(template, assignment.workload, assignment.tenant, assignment.exclusive)
         self._reach = reachable_domains(state, self._standing, self._overrides.zones)
-        cls = state.classes.get(assignment.priority_class)
+        cls = state.priority_classes.get(assignment.priority_class)
         self._firm = cls is None or not cls.spec.reclaimable
         self._is_for: dict[Revision, bool] = {}
 
@@ -96,7 +96,7 @@ class _Making:
             if len(found) + len(mine) >= most:
                 continue
             mine.append(slot)
-            room, old = rooms.get(node.uid) or self._state.rooms[node.uid], self._state.templates[slot.template]
+            room, old = rooms.get(node.uid) or self._state.node_usage[node.uid], self._state.templates[slot.template]
             room = rooms[node.uid] = without_slot(room, slot, old.need, old.gpu_milli, room.revision)
             devices, ports = picked(node, room, self._template, firm=self._firm)
             if self._is_shut(node, mine) or fits(node, room, self._template, devices, ports, firm=self._firm):
@@ -122,7 +122,7 @@ class _Making:
             for scope, key in domain_scopes(self._state.templates[slot.template], slot.workload, self._standing.tenant):
                 where = (scope, key, domain_of(node, key))
                 left[where] = left.get(where, 0) + 1
-        members = self._state.members.get
+        members = self._state.domain_members.get
         return (
             check_domains(lambda where: (members(where) or 0) - left.get(where, 0), self._standing, self._reach, node)
             is not None

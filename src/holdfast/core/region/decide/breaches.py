@@ -24,7 +24,7 @@ def breach_events(state: RegionState, found: Overshoots, at: Instant) -> list[Br
         if known is not None and breach_object(key) not in now:
             now[breach_object(key)] = overshoots_of(state, key)
         if known is None or not now[breach_object(key)].get((invariant, key)):
-            deadline = at + state.facts.settings.breach_deadline
+            deadline = at + state.info.settings.breach_deadline
             events.append(BreachOpened(Breach(invariant, key, overshoot, "controller/repair", at, deadline)))
         elif known.overshoot < overshoot:
             events.append(BreachOpened(replace(known, overshoot=overshoot)))

@@ -53,18 +53,18 @@ def _fence_of(state: RegionState, session: Revision, node: Node, ctx: CommandCon
     A session that began in a log of level 1 does not know its own: it has been told those that are in force.
     """
     earlier = 0 if is_past(state, node, ctx.at) else node.fence
-    return max(earlier, state.sessions[session].fence or state.facts.settings.fence_time)
+    return max(earlier, state.sessions[session].fence or state.info.settings.fence_time)
 
 
 def configure(state: RegionState, command: log.Configure, ctx: CommandContext) -> Accepted | Refused:
     """Beside what is unsafe in itself: a grace below the platform's, with which exclusive work is admitted; a lower
     fence time while one runs of which it is not kept how long it is; longer times than the platform waits for where it
     may have to; a lease with which an agent could not keep it."""
-    grace, least = command.settings.grace, state.place.grace
+    grace, least = command.settings.grace, state.region.grace
     if grace < least:
         message = f"a grace of {grace} ms is below the platform's, by which work is admitted here: lower that first"
         return Refused(Code.CONTRADICTORY, message, {"grace": grace, "least": least})
-    if command.settings.fence_time < state.facts.settings.fence_time:
+    if command.settings.fence_time < state.info.settings.fence_time:
         refused = _refuse_shorter(state, ctx)
         if refused is not None:
             return refused
@@ -78,7 +78,7 @@ def configure(state: RegionState, command: log.Configure, ctx: CommandContext) -
 def _refuse_unreported(state: RegionState, settings: Settings) -> Refused | None:
     """The platform gives a leased right away by the times with which this region has joined. Agents go by longer ones
     at once, and a region that is cut off then cannot tell it: it raises them while nothing here runs by a lease."""
-    now, then = outlasting(state.facts.settings), outlasting(settings)
+    now, then = outlasting(state.info.settings), outlasting(settings)
     if then <= now:
         return None
     rows = (row for _, row in state.assignments.unordered() if row.right_until)
@@ -97,13 +97,13 @@ def _refuse_unreported(state: RegionState, settings: Settings) -> Refused | None
 def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
     """With a longer lease an agent that goes by an earlier grace would end what it has after the fence."""
     lease = with_drift(settings.session_lease, settings)
-    if lease <= with_drift(state.facts.settings.session_lease, state.facts.settings):
+    if lease <= with_drift(state.info.settings.session_lease, state.info.settings):
         return None
     for node in state.nodes.values():
         session = state.sessions.get(node.session)
         if session is None or lease + node.overrun <= max(session.fence, settings.fence_time):
             continue
-        slots = (state.slots[key] for key in slot_keys(state.rooms.get(node.uid) or EMPTY_USAGE))
+        slots = (state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE))
         if any(state.assignments[slot.assignment].exclusive for slot in slots):
             message = (
                 f"{node.name} has exclusive work, and its agent ends that {node.overrun} ms after its lease: raise the "
@@ -115,9 +115,9 @@ def _refuse_overrun(state: RegionState, settings: Settings) -> Refused | None:
 
 def _refuse_shorter(state: RegionState, ctx: CommandContext) -> Refused | None:
     """Fences that began at level 1 are as long as the settings say: a lower number would end them before their time."""
-    if state.facts.level < 2:
+    if state.info.level < 2:
         message = "below level 2 it is not kept by which fence time agents act: raise the level of this log first"
-        return Refused(Code.LEVEL, message, {"level": state.facts.level})
+        return Refused(Code.LEVEL, message, {"level": state.info.level})
     running = [fenced_at(state, node) for node in state.nodes.values() if node.session_ended and not node.fence]
     until = max(running, default=0)
     if ctx.at < until:

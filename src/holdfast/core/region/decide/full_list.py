@@ -63,11 +63,11 @@ def apply_part(
     part = e.ListTaken(command.log_id, command.term, command.to, command.part, names)
     if not command.last:
         return [], [part]
-    again = is_resumed_sweep(state.place, command)
+    again = is_resumed_sweep(state.region, command)
     named = set() if again else {*names}
     if again or command.part:
-        named.update(*[row for _, row in state.listed.unordered()])
-    gone = _unlisted(state, named, after=state.place.listing if again else None)
+        named.update(*[row for _, row in state.listed_names.unordered()])
+    gone = _unlisted(state, named, after=state.region.listing if again else None)
     now = _first(state, gone, None if again else command)
     if len(now) == len(gone):
         return gone, [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]

@@ -32,7 +32,7 @@ from holdfast.core.region.state.tables import RegionState
 
 def hold(state: RegionState, command: Hold, ctx: CommandContext) -> Accepted | Refused:
     """Keep room on a node, by the gates of a binding. What is held is paid for like what runs."""
-    latest = ctx.at + state.facts.settings.grant_life
+    latest = ctx.at + state.info.settings.grant_life
     if not ctx.at < command.ends <= latest:
         return Refused(Code.EXPIRED, "a hold ends after now and within its longest life", {"latest": latest})
     node = state.nodes.get(command.node)
@@ -101,11 +101,11 @@ def _misfit(
 ) -> Infeasible | None:
     """Reclaimable work may stand where room is held: only firm work and other holds are counted. Ports are not held:
     so many have to be free."""
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
-    if len(room.holds) >= HOLDS_MAX:
+    usage = state.node_usage.get(node.uid) or EMPTY_USAGE
+    if len(usage.holds) >= HOLDS_MAX:
         return Infeasible(Code.CAPACITY, f"{HOLDS_MAX} holds are as many as a node keeps")
-    kept = replace(room, all=room.firm, devices=tuple(DeviceUsage(d.firm, d.firm, d.held) for d in room.devices))
-    free = (port for port in ports_of(node) if port not in room.ports)
+    kept = replace(usage, all=usage.firm, devices=tuple(DeviceUsage(d.firm, d.firm, d.held) for d in usage.devices))
+    free = (port for port in ports_of(node) if port not in usage.ports)
     ports = tuple(islice(free, template.ports))
     return feasible(node, kept, template, tenant, devices, ports, there=tenants_on(state, node))
 
@@ -131,7 +131,7 @@ def extend_hold(state: RegionState, command: ExtendHold, ctx: CommandContext) ->
     known = _mine(state, command.hold, ctx)
     if isinstance(known, Refused):
         return known
-    if known.ends <= ctx.at or not known.ends < command.ends <= ctx.at + state.facts.settings.grant_life:
+    if known.ends <= ctx.at or not known.ends < command.ends <= ctx.at + state.info.settings.grant_life:
         return Refused(Code.EXPIRED, "it has ended, or the new end is not later, or too late", {"ends": known.ends})
     if affordable_count(state, known.account, ctx.at, ZERO) == GRANT_ENDED:
         return Refused(Code.GRANT_ENDED, f"{known.account} has ended", {"account": known.account})

@@ -53,10 +53,10 @@ def register_node(state: RegionState, command: RegisterNode, ctx: CommandContext
     node = _with_machine(node, known, ctx)
     if replace(node, revision=known.revision) == known:
         return Refused(Code.ALREADY, f"{node.name} is registered so", {"uid": node.uid})
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
-    if (node.zone, node.pool) != (known.zone, known.pool) and room.slots:
+    usage = state.node_usage.get(node.uid) or EMPTY_USAGE
+    if (node.zone, node.pool) != (known.zone, known.pool) and usage.slots:
         return Refused(
-            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(slot_keys(room))}
+            Code.IN_USE, "zone and pool stay as they are while work stands there", {"slots": len(slot_keys(usage))}
         )
     return Accepted((NodeStored(node), *breach_events(state, node_overshoots(state, node), ctx.at)))
 
@@ -173,9 +173,9 @@ def remove_node(state: RegionState, command: RemoveNode, ctx: CommandContext) ->
         return not_found("node", command.node)
     if ctx.outside_node(known.name) or ctx.outside_nodes():
         return Refused(Code.WRONG_SCOPE, f"{ctx.actor} may not operate {known.name}", {"node": known.name})
-    room = state.rooms.get(known.uid) or EMPTY_USAGE
-    if room.slots or known.session:
-        facts = {"slots": len(slot_keys(room)), "session": known.session}
+    usage = state.node_usage.get(known.uid) or EMPTY_USAGE
+    if usage.slots or known.session:
+        facts = {"slots": len(slot_keys(usage)), "session": known.session}
         return Refused(Code.IN_USE, f"{known.name} is not empty, or its agent lives", facts)
-    holds = (hold_ended_event(state.holds[uid], "node-removed") for uid in room.holds)
+    holds = (hold_ended_event(state.holds[uid], "node-removed") for uid in usage.holds)
     return Accepted((*holds, NodeRemoved(known.uid)))

@@ -34,11 +34,11 @@ def place_after(
     hold = _hold(trial, terms, placement)
     if isinstance(hold, Infeasible):
         return hold
-    room = trial.room(node.uid)
+    usage = trial.room(node.uid)
     if hold is not None:
-        room = without_hold(room, hold, room.revision)
+        usage = without_hold(usage, hold, usage.revision)
     misfit = fits(
-        node, _less(trial, room, victims), terms.template, placement.devices, placement.ports, firm=terms.firm
+        node, _less(trial, usage, victims), terms.template, placement.devices, placement.ports, firm=terms.firm
     )
     if misfit is not None:
         return misfit
@@ -54,7 +54,7 @@ def place_after(
         if hold is not None:
             terms.refund(trial, hold.account, subtract(ZERO, hold.need))
         return terms.cannot_pay(trial)
-    _take(trial, terms, slot, node, placement, victims, hold, room, extra)
+    _take(trial, terms, slot, node, placement, victims, hold, usage, extra)
     return account
 
 
@@ -88,7 +88,7 @@ def _may_stop(trial: ProposalScratch, terms: GroupTerms, victim: Slot, lost: int
     if terms.recovery and not victim.firm:
         return None
     assignment = trial.state.assignments[victim.assignment]
-    theirs = trial.state.classes.get(assignment.priority_class)
+    theirs = trial.state.priority_classes.get(assignment.priority_class)
     mine = terms.priority_class.spec
     if not mine.may_preempt or (theirs is not None and theirs.spec.priority >= mine.priority):
         return Infeasible(Code.PRIORITY, f"slot {key} is not of strictly lower priority")

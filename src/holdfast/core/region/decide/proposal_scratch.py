@@ -63,7 +63,7 @@ class ProposalScratch:
         self.case = ctx
         self.slot_of = state.slots.get
         self.node_of = state.nodes.get
-        self.room_of = state.rooms.get
+        self.room_of = state.node_usage.get
         self.rooms: dict[Revision, NodeUsage] = {}
         self.once: dict[Revision, GroupTerms] = {}
         self.taken: set[SlotKey] = set()
@@ -77,13 +77,13 @@ class ProposalScratch:
 
     def room(self, node: Revision) -> NodeUsage:
         """The node's room with what this command has placed there so far."""
-        room = self.rooms.get(node)
-        if room is None:
-            room = self.room_of(node) or EMPTY_USAGE
+        usage = self.rooms.get(node)
+        if usage is None:
+            usage = self.room_of(node) or EMPTY_USAGE
             first = self.once.pop(node, None)
             if first is not None:
-                room = self.rooms[node] = first.added_to(room)
-        return room
+                usage = self.rooms[node] = first.added_to(usage)
+        return usage
 
     def tenants_on(self, node: Node) -> tuple[str, ...]:
         """Whose work is on a node that takes one tenant at a time, with what this command has placed there."""
@@ -104,7 +104,7 @@ class ProposalScratch:
     def close_group(self, terms: GroupTerms, counts: Mapping[str, int]) -> None:
         """Keep what the group took for those after it; `counts` are its placements by the account that pays."""
         terms.settle(self)
-        if terms.firm and self.state.sums.shield != ZERO:
+        if terms.firm and self.state.totals.shield != ZERO:
             self.standing = add(self.standing, times(terms.need, terms.plain))
             placed = self.placed = self.placed or {}
             for account, count in counts.items():
@@ -137,7 +137,7 @@ class ProposalScratch:
     def member_count(self, where: tuple[str, str, str]) -> int:
         """How many slots stand in a domain, those of this command included."""
         mine = self.members.get(where, 0) if self.members else 0
-        return (self.state.members.get(where) or 0) + mine
+        return (self.state.domain_members.get(where) or 0) + mine
 
     def count_members(self, terms: GroupTerms, node: Node) -> None:
         """Count a placement in its domains."""

@@ -49,7 +49,7 @@ class GroupTerms:
         self.simple = not (template.gpus or template.ports or template.need.extended)
         self.priority_class = cls
         self.firm = not cls.spec.reclaimable
-        self.reservation_life = trial.state.facts.settings.reservation_life
+        self.reservation_life = trial.state.info.settings.reservation_life
         self.scattered = has_domain_rules(template)
         if self.scattered:
             self.standing = DomainSubject(template, assignment.workload, assignment.tenant, assignment.exclusive)
@@ -141,7 +141,7 @@ def group_terms(trial: ProposalScratch, group: PlacementGroup) -> GroupTerms | I
     misfit = refuse_group(state, trial.overrides, assignment, group.template, case)
     if misfit is not None:
         return misfit
-    cls = state.classes.get(assignment.priority_class)
+    cls = state.priority_classes.get(assignment.priority_class)
     if cls is None:
         return Infeasible(Code.NOT_FOUND, f"priority class {assignment.priority_class}")
     return GroupTerms(trial, assignment, group, template, cls)

@@ -57,7 +57,7 @@ def propose(state: RegionState, command: Propose, ctx: CommandContext) -> Accept
 
 def refuse_proposal(state: RegionState, command: Propose, ctx: CommandContext) -> Refused | None:
     """Why the proposal as a whole is not judged."""
-    if ctx.at >= command.valid_until or command.valid_until > ctx.at + state.facts.settings.proposal_life:
+    if ctx.at >= command.valid_until or command.valid_until > ctx.at + state.info.settings.proposal_life:
         facts = {"at": ctx.at, "valid_until": command.valid_until}
         return Refused(Code.EXPIRED, "a proposal is valid until a time that is near and has not passed", facts)
     count = 0
@@ -134,7 +134,7 @@ def check_placement(
     if misfit is not None:
         return misfit
     if terms.ordinals is not None:
-        misfit = why_unfenced(node, trial.state.facts.settings)
+        misfit = why_unfenced(node, trial.state.info.settings)
         if misfit is not None:
             return misfit
     if terms.standing is not None:
@@ -145,8 +145,8 @@ def check_placement(
         return place_after(trial, terms, slot, node, placement)
     uid = placement.node
     again = uid in trial.once or uid in trial.rooms
-    room = trial.room(uid) if again else trial.room_of(uid) or EMPTY_USAGE
-    misfit = fits(node, room, terms.template, placement.devices, placement.ports, firm=terms.firm)
+    usage = trial.room(uid) if again else trial.room_of(uid) or EMPTY_USAGE
+    misfit = fits(node, usage, terms.template, placement.devices, placement.ports, firm=terms.firm)
     if misfit is not None:
         return misfit
     if terms.spare <= 0:
@@ -162,7 +162,7 @@ def check_placement(
     if terms.simple and not again:
         trial.once[uid] = terms
     else:
-        _join(trial, terms, slot, placement, room)
+        _join(trial, terms, slot, placement, usage)
     if terms.scattered:
         trial.count_members(terms, node)
     return account
@@ -187,9 +187,9 @@ def _lost(
         slot = trial.slot_of((terms.workload, placement.ordinal))
         if slot is not None and slot.revision > view:
             return RefusedPart(group, index, Code.STALE, f"slot {terms.workload}/{placement.ordinal}", slot.revision)
-        node, room = trial.node_of(placement.node), trial.room_of(placement.node)
+        node, usage = trial.node_of(placement.node), trial.room_of(placement.node)
         if node is not None and node.revision > view:
             return RefusedPart(group, index, Code.STALE, f"node {node.name}", node.revision)
-        if misfit.code in _OF_ROOMS and room is not None and room.revision > view:
-            return RefusedPart(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", room.revision)
+        if misfit.code in _OF_ROOMS and usage is not None and usage.revision > view:
+            return RefusedPart(group, index, Code.STALE, f"node/{placement.node}: {misfit.code}", usage.revision)
     return RefusedPart(group, index, misfit.code, misfit.detail)

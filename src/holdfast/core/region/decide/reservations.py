@@ -83,7 +83,7 @@ def _refuse_binding(
     there = tenants[slot.node]
     misfit = refuse_node(overrides, node, state.templates[slot.template], assignment.tenant, there)
     if misfit is None and assignment.exclusive:
-        misfit = why_unfenced(node, state.facts.settings)
+        misfit = why_unfenced(node, state.info.settings)
     misfit = misfit or refuse_group(state, overrides, assignment, slot.template, ctx)
     if misfit is None and assignment.exclusive and not contains(assignment.ordinals, slot.ordinal):
         return Infeasible(Code.NOT_ASSIGNED, "this region has no right to it any more")

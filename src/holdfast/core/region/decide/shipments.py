@@ -44,8 +44,8 @@ def ship(state: RegionState, command: c.Ship, ctx: CommandContext) -> Accepted |
     if refused is not None:
         return refused
     events: list[Any] = []
-    anew = command.log_id != state.place.platform_log
-    for put in () if is_resumed_sweep(state.place, command) else command.puts:
+    anew = command.log_id != state.region.platform_log
+    for put in () if is_resumed_sweep(state.region, command) else command.puts:
         events.extend(_put(state, put, anew=anew))
     gone, ending = list(command.gone), [e.CursorMoved(command.log_id, command.term, command.to, command.proof)]
     if command.full:
@@ -57,7 +57,7 @@ def ship(state: RegionState, command: c.Ship, ctx: CommandContext) -> Accepted |
 
 
 def _refuse_cursor(state: RegionState, command: c.Ship) -> Refused | None:
-    place = state.place
+    place = state.region
     facts = {"log_id": place.platform_log, "term": place.platform_term, "cursor": place.cursor}
     objects = len(command.puts) + len(command.gone)
     if objects > STEPS_MAX:
@@ -93,7 +93,7 @@ def _refuse_puts(state: RegionState, command: c.Ship) -> Refused | None:
     if len({*named}) != len(named):
         return Refused(Code.MALFORMED, "a step names an object once", {})
     arriving = {put.digest for put in command.puts if isinstance(put, c.ShippedTemplate)}
-    name = state.facts.ledger.removeprefix("region/")
+    name = state.info.ledger.removeprefix("region/")
     for put in command.puts:
         if isinstance(put, c.ShippedTemplate) and template_digest(put.template) != put.digest:
             return Refused(Code.MALFORMED, f"template {put.digest} is not what its digest says", {"digest": put.digest})
@@ -135,13 +135,13 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
         case c.ShippedRegion():
             return [e.RegionReceived(put)]
         case c.ShippedTemplate():
-            stays = put.digest in state.templates and put.digest not in state.leaving
+            stays = put.digest in state.templates and put.digest not in state.leaving_templates
             return [] if stays else [e.TemplateReceived(put.digest, put.template)]
         case c.ShippedAssignment():
-            told_in = state.facts.term if put.assignment.right_until else 0
+            told_in = state.info.term if put.assignment.right_until else 0
             return [e.AssignmentReceived(replace(put.assignment, right_term=told_in))]
         case c.ShippedGrant():
-            known = state.allowances.get(put.account)
+            known = state.accepted_grants.get(put.account)
             if known is not None and not anew and not _is_news(known, put):
                 return []
             limit = elementwise_max(put.target, charged(state, put.account))
@@ -150,7 +150,7 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
             ]
         case c.ShippedPriorityClass():
             # It comes with every assignment that names it, and wakes all that waits.
-            stays = state.classes.get(put.priority_class.meta.name) == put.priority_class
+            stays = state.priority_classes.get(put.priority_class.meta.name) == put.priority_class
             return [] if stays else [e.PriorityClassReceived(put.priority_class)]
         case c.ShippedPrincipal():
             return [e.PrincipalReceived(put.principal)]
@@ -167,7 +167,7 @@ def _put(state: RegionState, put: c.ShippedItem, *, anew: bool) -> list[Any]:
             return [e.OverrideReceived(put.override)]
         case c.ShippedServer():
             # Below level 2 a region has no place for it: it comes again when that server's token is renewed.
-            return [e.PlatformServerReceived(put.server)] if state.facts.level >= 2 else []
+            return [e.PlatformServerReceived(put.server)] if state.info.level >= 2 else []
 
 
 def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
@@ -181,7 +181,7 @@ def _is_news(known: AcceptedGrant, put: c.ShippedGrant) -> bool:
 def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list[Any]:
     """What is gone leaves at once, unless something here still stands on it: then it ends and is released first."""
     if one.kind == "template":
-        stays = one.key in state.templates and one.key not in state.leaving
+        stays = one.key in state.templates and one.key not in state.leaving_templates
         return [e.TemplateLeaving(one.key)] if stays else []
     table, numeric = TABLE_OF_SHIPPED[one.kind]
     key: Any = int(one.key) if numeric else one.key
@@ -189,7 +189,7 @@ def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list
     if stored is None or is_own(one.kind, stored):
         return []
     if one.kind == "grant" and charged(state, key) != ZERO:
-        known = state.allowances[key]
+        known = state.accepted_grants[key]
         left = charged(state, key)
         return [e.GrantReceived(AcceptedGrant(key, known.version, ZERO, left, min(known.ends, ctx.at)))]
     if one.kind == "assignment":
@@ -202,7 +202,7 @@ def _gone(state: RegionState, one: c.RemovedObject, ctx: CommandContext) -> list
 
 def _breached(state: RegionState, events: list[Any], ctx: CommandContext) -> list[Any]:
     """Residency and rights that a new word of the platform has broken for what already stands here."""
-    jurisdiction = state.place.jurisdiction
+    jurisdiction = state.region.jurisdiction
     changed = {event.assignment.uid: event.assignment for event in events if isinstance(event, e.AssignmentReceived)}
     for event in events:
         if isinstance(event, e.RegionReceived) and event.place.jurisdiction != jurisdiction:
@@ -233,7 +233,7 @@ def _endings(state: RegionState, ctx: CommandContext) -> Iterator[object]:
         yield e.AssignmentReceived(
             replace(state.assignments[uid], stage=AssignmentStage.ENDED, shares=(), disruption=0)
         )
-    for account, allowance in state.allowances.items():
+    for account, allowance in state.accepted_grants.items():
         if allowance.ends > ctx.at or allowance.target != ZERO:
             left = charged(state, account)
             paid = replace(allowance, target=ZERO, limit=left, ends=min(allowance.ends, ctx.at), protected=ZERO)

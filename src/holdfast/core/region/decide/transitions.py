@@ -133,7 +133,7 @@ def _refuse_report(
     if edge.cause == "found-again":
         if ctx.at >= deadline:
             return Infeasible(Code.FENCE, f"its fence fell at {deadline}: it may not be kept")
-        misfit = why_unfenced(node, state.facts.settings)
+        misfit = why_unfenced(node, state.info.settings)
         return None if misfit is None else Infeasible(Code.FENCE, misfit.detail)
     if ctx.at < deadline and not is_of_this_machine(node, slot):
         return Infeasible(Code.FENCE, f"another machine, or another life of it, had it: its fence falls at {deadline}")

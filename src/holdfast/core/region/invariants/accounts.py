@@ -24,22 +24,22 @@ def charges_conserved(at: RegionScan) -> Iterator[str]:
         if not slot.account and slot.phase is not Phase.PENDING:
             yield f"slot {key} is {slot.phase} and charged to nobody"
     for account, needed in at.charged().items():
-        charged = amounts((at.state.uses.get(account) or AccountUsage()).charged)
+        charged = amounts((at.state.account_usage.get(account) or AccountUsage()).charged)
         if charged != needed:
             yield f"{account} is charged {charged}, its slots and holds need {needed}"
 
 
 def within_grants(at: RegionScan) -> Iterator[str]:
     for account, use in at.uses():
-        allowance = at.state.allowances.get(account)
+        allowance = at.state.accepted_grants.get(account)
         over = first_exceeded(use.charged, allowance.limit if allowance else ZERO)
         if over:
             yield f"{account} is charged more {over} than it settled on"
 
 
 def rooms_conserved(at: RegionScan) -> Iterator[str]:
-    for uid, room in at.rooms():
-        if recount_usage(at.state, uid, room.revision) != room:
+    for uid, usage in at.rooms():
+        if recount_usage(at.state, uid, usage.revision) != usage:
             yield f"room {uid} is not the sum of what stands there"
 
 
@@ -49,7 +49,7 @@ def counts_agree(at: RegionScan) -> Iterator[str]:
 
 def within_capacity(at: RegionScan) -> Iterator[str]:
     for uid, node in at.nodes():
-        for key, over in capacity_overshoots(node, at.state.rooms.get(uid) or EMPTY_USAGE).items():
+        for key, over in capacity_overshoots(node, at.state.node_usage.get(uid) or EMPTY_USAGE).items():
             yield from _beyond(at.state, key, over)
 
 
@@ -80,7 +80,7 @@ def where_allowed(at: RegionScan) -> Iterator[str]:
 def residency_kept(at: RegionScan) -> Iterator[str]:
     for uid, count in at.placed().items():
         allowed = at.state.assignments[uid].jurisdictions if count else ()
-        if allowed and at.state.place.jurisdiction not in allowed:
+        if allowed and at.state.region.jurisdiction not in allowed:
             yield from _beyond(at.state, (REGION_RESIDENCY, f"assignment/{uid}"), count)
 
 

@@ -52,8 +52,8 @@ def miscounted_anywhere(state: RegionState) -> Iterator[str]:
             theirs = {key: row for key, row in fresh.table(spec.name).unordered() if row != _EMPTY.get(spec.name)}
             if mine != theirs:
                 yield f"{spec.name} is not what its rows add up to"
-    if state.sums != fresh.sums:
-        yield f"sums are {state.sums}, the rows add up to {fresh.sums}"
+    if state.totals != fresh.totals:
+        yield f"sums are {state.totals}, the rows add up to {fresh.totals}"
     if state.silent != fresh.silent:
         yield f"silent nodes are {state.silent}, the rows say {fresh.silent}"
     if state.unended != fresh.unended:
@@ -78,7 +78,7 @@ def miscounted_near(near: BatchScan[RegionState], changed: Counts) -> Iterator[s
             else:
                 _keep(kept, table, key, old, -1)
                 _keep(kept, table, key, new, 1)
-    for sums, sign in ((near.before.sums, -1), (near.state.sums, 1)):
+    for sums, sign in ((near.before.totals, -1), (near.state.totals, 1)):
         _keep_sums(kept, sums, sign)
     _keep_listed(kept, "unended", "", tuple(near.before.unended), tuple(near.state.unended))
     _keep_listed(kept, "silent", "", tuple(near.before.silent), tuple(near.state.silent))
@@ -102,9 +102,9 @@ def changed_counts(near: BatchScan[RegionState]) -> Counts:
             for share in assignment.shares:
                 found["template_uses", share.template] += sign
         for uid, node in present(state, "nodes", near.keys("nodes")):
-            _count_node(found, node, uid, state.rooms.get(node.uid) or EMPTY_USAGE, sign)
+            _count_node(found, node, uid, state.node_usage.get(node.uid) or EMPTY_USAGE, sign)
         for account, allowance in present(state, "allowances", near.keys("uses")):
-            placed = (state.uses.get(account) or AccountUsage()).placed
+            placed = (state.account_usage.get(account) or AccountUsage()).placed
             _count_amounts(found, ("shield",), clamp_zero(subtract(allowance.protected, placed)), sign)
     for (assignment, block), was, now in near.change.rows("kinds"):
         found["blocks", assignment, block] += (now is not None) - (was is not None)

@@ -68,7 +68,7 @@ class RegionFullScan:
         return self.state.node_reports.unordered()
 
     def rooms(self) -> Iterator[tuple[Revision, NodeUsage]]:
-        return self.state.rooms.unordered()
+        return self.state.node_usage.unordered()
 
     def holds(self) -> Iterator[tuple[Revision, Reservation]]:
         return self.state.holds.unordered()
@@ -78,13 +78,13 @@ class RegionFullScan:
         return self.state.finished.unordered()
 
     def uses(self) -> Iterator[tuple[str, AccountUsage]]:
-        return self.state.uses.unordered()
+        return self.state.account_usage.unordered()
 
     def charged(self) -> dict[str, Amounts]:
         """By account: what its slots and holds need."""
         state = self.state
         kinds = Counter((slot.account, slot.template) for _, slot in state.slots.unordered() if slot.account)
-        charged = {account: ZERO for account, _ in state.uses.unordered()}
+        charged = {account: ZERO for account, _ in state.account_usage.unordered()}
         for (account, template), count in kinds.items():
             need = times(state.templates[template].need, count)
             charged[account] = add(charged.get(account, ZERO), need)
@@ -123,9 +123,9 @@ class RegionBatchScan(Near[RegionState]):
                 self.include("slots", self._slots_of(uid))
         for uid, old, new in change.rows("nodes"):
             if old is not None and (new is None or (new.name, new.zone, new.pool) != (old.name, old.zone, old.pool)):
-                room = before.rooms.get(uid) or EMPTY_USAGE
-                self.include("slots", slot_keys(room))
-                self.include("holds", room.holds)
+                usage = before.node_usage.get(uid) or EMPTY_USAGE
+                self.include("slots", slot_keys(usage))
+                self.include("holds", usage.holds)
         for uid, _, _ in change.rows("finished"):
             self.include("slots", (key for key in self._slots_of(uid) if is_finished(self.state, uid, key[1])))
         lost = [digest for digest, old, _ in change.rows("templates") if old is not None and self._used(digest)]
@@ -176,8 +176,8 @@ class RegionBatchScan(Near[RegionState]):
 
     def standing(self) -> Slots:
         keys = dict.fromkeys(self.keys("slots"))
-        for _, room in self.rooms():
-            keys.update(dict.fromkeys(slot_keys(room)))
+        for _, usage in self.rooms():
+            keys.update(dict.fromkeys(slot_keys(usage)))
         return present(self.state, "slots", keys)
 
     def identities(self) -> Slots:
@@ -230,7 +230,7 @@ class RegionBatchScan(Near[RegionState]):
                 change.setdefault(account, {})[resource] = amount
         charged = {}
         for account, more in change.items():
-            was = amounts((self.before.uses.get(account) or AccountUsage()).charged)
+            was = amounts((self.before.account_usage.get(account) or AccountUsage()).charged)
             now = {name: was.get(name, 0) + more.get(name, 0) for name in {**was, **more}}
             charged[account] = {name: amount for name, amount in now.items() if amount}
         return charged
@@ -239,7 +239,7 @@ class RegionBatchScan(Near[RegionState]):
         rows = [slot for state in (self.before, self.state) for _, slot in present(state, "slots", self.keys("slots"))]
         uids = dict.fromkeys((*self.keys("assignments"), *self._breached("assignment")))
         uids.update((slot.assignment, None) for slot in rows)
-        if self.before.place.jurisdiction != self.state.place.jurisdiction:
+        if self.before.region.jurisdiction != self.state.region.jurisdiction:
             uids.update((uid, None) for uid, _ in self.state.assignments.items())
         return {
             uid: sum(phase_count(self.before, uid, p) + self.changed["tallies", uid, p] for p in _ON_NODE)

@@ -22,7 +22,7 @@ from holdfast.core.region.state.tables import RegionState
 
 
 def unique_binding(at: RegionScan) -> Iterator[str]:
-    listed = Counter((key, uid) for uid, room in at.rooms() for key in slot_keys(room))
+    listed = Counter((key, uid) for uid, usage in at.rooms() for key in slot_keys(usage))
     for (key, uid), times in listed.items():
         slot = at.state.slots.get(key)
         if times > 1 or slot is None or slot.node != uid:
@@ -59,7 +59,7 @@ def port_ownership(at: RegionScan) -> Iterator[str]:
 
 
 def epochs_grow(at: RegionScan) -> Iterator[str]:
-    head = pack_revision(at.state.facts.seq + 1)
+    head = pack_revision(at.state.info.seq + 1)
     for key, slot in at.slots():
         bound = slot.phase in ON_NODE and slot.phase is not Phase.RESERVED
         if slot.revision >= head or slot.epoch > slot.revision or (slot.epoch > 0) != bound:
@@ -117,7 +117,7 @@ def finished_stays(at: RegionScan) -> Iterator[str]:
 
 
 def lists_kept(at: RegionScan) -> Iterator[str]:
-    listing = at.state.place.listing
-    kept = sorted(part for part, _ in at.state.listed.unordered())
+    listing = at.state.region.listing
+    kept = sorted(part for part, _ in at.state.listed_names.unordered())
     if kept != list(range(listing.parts if listing is not None else 0)):
         yield f"names of parts {kept} are kept, and of the list under way is known: {listing}"

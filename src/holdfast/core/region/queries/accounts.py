@@ -18,7 +18,7 @@ UNLIMITED = 1 << 30
 
 def charged(state: RegionState, account: str) -> Resources:
     """What the account is charged now."""
-    use = state.uses.get(account)
+    use = state.account_usage.get(account)
     return ZERO if use is None else use.charged
 
 
@@ -29,14 +29,14 @@ def is_emergency(account: str) -> bool:
 
 def has_emergencies(state: RegionState) -> bool:
     """Whether anything is charged to an emergency quota: seldom."""
-    return any(is_emergency(account) for account, _ in state.uses.unordered())
+    return any(is_emergency(account) for account, _ in state.account_usage.unordered())
 
 
 def paid_until(state: RegionState, account: str) -> Instant | None:
     """When what the account has paid for ends with its grant; None: it does not (RULES 7)."""
     if not is_emergency(account):
         return None
-    allowance = state.allowances.get(account)
+    allowance = state.accepted_grants.get(account)
     return allowance.ends if allowance is not None else 0
 
 
@@ -49,12 +49,12 @@ def affordable_count(state: RegionState, account: str, at: Instant, need: Resour
 
     Nothing is added above the target (RULES 7).
     """
-    allowance = state.allowances.get(account)
+    allowance = state.accepted_grants.get(account)
     if allowance is None:
         return 0
     if allowance.ends <= at:
         return GRANT_ENDED
-    use = state.uses.get(account)
+    use = state.account_usage.get(account)
     target, charged = allowance.target, use.charged if use is not None else ZERO
     most = UNLIMITED
     if need.cpu:
@@ -77,7 +77,7 @@ def unprotected_count(
 
     Only resources that somebody else is still owed are asked about. `paid_off` is what others are owed no more.
     """
-    sums = state.sums
+    sums = state.totals
     shield = sums.shield if paid_off is ZERO else subtract(sums.shield, paid_off)
     if shield == ZERO:
         return UNLIMITED

@@ -43,7 +43,7 @@ def why_not_runnable(state: RegionState, assignment: Assignment, template: str, 
 
 def why_not_allowed(state: RegionState, assignment: Assignment) -> Infeasible | None:
     """Whether the law forbids it here."""
-    here, allowed = state.place.jurisdiction, assignment.jurisdictions
+    here, allowed = state.region.jurisdiction, assignment.jurisdictions
     if not allowed or here in allowed:
         return None
     return Infeasible(Code.RESIDENCY, f"{here or 'nowhere'} is not {'/'.join(allowed)}")
@@ -61,13 +61,13 @@ def is_abandoned(assignment: Assignment, at: Instant) -> bool:
 
 def may_start(state: RegionState, assignment: Assignment, at: Instant) -> bool:
     """Whether something may be begun by this region's right: one that is leased was told in this term, and lasts."""
-    is_told = assignment.right_term == state.facts.term
+    is_told = assignment.right_term == state.info.term
     return not assignment.right_until or (is_told and at < assignment.right_until)
 
 
 def may_run_until(state: RegionState, assignment: Assignment) -> Instant | None:
     """Until when what runs may run by this region's right; None: that does not end by itself."""
-    facts = state.facts
+    facts = state.info
     if not assignment.right_until:
         return None
     if assignment.right_term == facts.term:
@@ -80,7 +80,7 @@ def may_run_until(state: RegionState, assignment: Assignment) -> Instant | None:
 def has_stale_lease(state: RegionState) -> bool:
     """Whether a lease here was told in an earlier term: it is to be told again."""
     rows = (assignment for _, assignment in state.assignments.unordered())
-    return any(row.ordinals and row.right_until and row.right_term != state.facts.term for row in rows)
+    return any(row.ordinals and row.right_until and row.right_term != state.info.term for row in rows)
 
 
 def has_lapsed(state: RegionState, assignment: Assignment, now: Instant) -> bool:

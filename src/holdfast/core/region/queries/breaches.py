@@ -75,7 +75,7 @@ def keeper_of(state: RegionState, node: Node) -> str:
 
 def _standing(state: RegionState, node: Node) -> tuple[list[Slot], list[Slot]]:
     """What stands on a node, and what of it may stay: judged once of all that is of one assignment and template."""
-    slots = [state.slots[key] for key in slot_keys(state.rooms.get(node.uid) or EMPTY_USAGE)]
+    slots = [state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE)]
     alike = {(slot.assignment, slot.template): slot for slot in slots}
     staying = {key for key, slot in alike.items() if _may_stay(state, node, slot)}
     return slots, [slot for slot in slots if (slot.assignment, slot.template) in staying]
@@ -100,8 +100,8 @@ def _is_exposed(state: RegionState, node: Node, slot: Slot) -> bool:
 
 def node_overshoots(state: RegionState, node: Node) -> Overshoots:
     """Everything that is wrong with what stands on a node."""
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
-    return {**capacity_overshoots(node, room), **allowed_overshoots(state, node)}
+    usage = state.node_usage.get(node.uid) or EMPTY_USAGE
+    return {**capacity_overshoots(node, usage), **allowed_overshoots(state, node)}
 
 
 def assignment_overshoots(state: RegionState, assignment: Assignment, jurisdiction: str) -> Overshoots:
@@ -136,7 +136,7 @@ def overshoots_of(state: RegionState, key: str) -> Overshoots:
         node = state.nodes.get(int(uid))
         return {} if node is None else node_overshoots(state, node)
     assignment = state.assignments.get(int(uid))
-    return {} if assignment is None else assignment_overshoots(state, assignment, state.place.jurisdiction)
+    return {} if assignment is None else assignment_overshoots(state, assignment, state.region.jurisdiction)
 
 
 def why_displaced(state: RegionState, held: Reservation, at: Instant, kept_by: str | None = None) -> str:
@@ -162,9 +162,9 @@ def why_displaced(state: RegionState, held: Reservation, at: Instant, kept_by: s
         return "not-allowed"
     if takes_one_tenant(node) and (keeper_of(state, node) if kept_by is None else kept_by) != held.tenant:
         return "not-allowed"
-    room = state.rooms.get(node.uid) or EMPTY_USAGE
-    over = bool(first_exceeded(add(room.firm, room.held), node.capacity)) or any(
+    usage = state.node_usage.get(node.uid) or EMPTY_USAGE
+    over = bool(first_exceeded(add(usage.firm, usage.held), node.capacity)) or any(
         taken.firm + taken.held > (node.devices[index].milli if index < len(node.devices) else 0)
-        for index, taken in enumerate(room.devices)
+        for index, taken in enumerate(usage.devices)
     )
     return HOLD_TOO_LARGE if over else ""

@@ -63,7 +63,7 @@ def reachable_domains(
         if key in wanted:
             wanted[key] += 1
     found: dict[str, set[str]] = {key: set() for key in wanted}
-    most = overrun_max(state.facts.settings) if standing.exclusive else None
+    most = overrun_max(state.info.settings) if standing.exclusive else None
     doubtful: list[NodeKind] = []
     for kind, count in state.node_kinds.unordered():
         if _is_found(kind, found) or kind.zone in avoided or not _takes(kind, standing, most):

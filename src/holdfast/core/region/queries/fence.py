@@ -23,7 +23,7 @@ from holdfast.core.region.state.tables import RegionState
 
 def fenced_at(state: RegionState, node: Node, since: Instant = 0) -> Instant:
     """From when on nothing of the node's last ended session runs; `since` is a later time to count from."""
-    return max(node.session_ended, since, state.facts.term_at) + (node.fence or state.facts.settings.fence_time)
+    return max(node.session_ended, since, state.info.term_at) + (node.fence or state.info.settings.fence_time)
 
 
 def is_past(state: RegionState, node: Node, at: Instant) -> bool:
@@ -36,7 +36,7 @@ def longest(state: RegionState, at: Instant) -> Duration:
     waits for all that runs here to have ended waits for that one."""
     sessions = (session.fence for _, session in state.sessions.unordered())
     running = (node.fence for _, node in state.nodes.unordered() if not is_past(state, node, at))
-    return max((state.facts.settings.fence_time, *sessions, *running))
+    return max((state.info.settings.fence_time, *sessions, *running))
 
 
 def is_of_this_machine(node: Node, slot: Slot) -> bool:

@@ -27,8 +27,8 @@ def tenants_on(state: RegionState, node: Node) -> tuple[str, ...]:
     difference."""
     if not takes_one_tenant(node):
         return NO_TENANTS
-    room = state.rooms.get(node.uid)
-    return tenants_in(state, room) if room is not None else NO_TENANTS
+    usage = state.node_usage.get(node.uid)
+    return tenants_in(state, usage) if usage is not None else NO_TENANTS
 
 
 def tenants_in(state: RegionState, usage: NodeUsage) -> tuple[str, ...]:
@@ -51,5 +51,5 @@ def keeping_tenant(state: RegionState, node: Node, staying: Iterable[Slot]) -> s
         counts[state.assignments[assignment].tenant] += count
     if counts:
         return min(counts, key=lambda tenant: (-counts[tenant], tenant))
-    held = (state.rooms.get(node.uid) or EMPTY_USAGE).holds
+    held = (state.node_usage.get(node.uid) or EMPTY_USAGE).holds
     return state.holds[min(held)].tenant if held else ""

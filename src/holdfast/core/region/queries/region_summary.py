@@ -121,7 +121,7 @@ def summary_steps(state: RegionState, known: SummarisedNodes) -> Generator[None,
             known.pop(uid, None)
             missing += [node] if node is not None and node.health is not NodeHealth.READY else []
             continue
-        piece = known[uid] = _piece(node, state.rooms.get(uid) or EMPTY_USAGE, known.get(uid))
+        piece = known[uid] = _piece(node, state.node_usage.get(uid) or EMPTY_USAGE, known.get(uid))
         group = groups.get(piece.kind)
         if group is None:
             group = groups[piece.kind] = _Group()
@@ -138,7 +138,7 @@ def summary_steps(state: RegionState, known: SummarisedNodes) -> Generator[None,
 
 def _uses(state: RegionState) -> tuple[tuple[str, Resources], ...]:
     """What accounts are charged; where they are too many for one report, those that are charged most."""
-    uses = [(account, use.charged) for account, use in state.uses.items() if use.charged != ZERO]
+    uses = [(account, use.charged) for account, use in state.account_usage.items() if use.charged != ZERO]
     if len(uses) > ACCOUNTS_MAX:
         uses.sort(key=lambda one: (-one[1].cpu, -one[1].memory, one[0]))
         uses = sorted(uses[:ACCOUNTS_MAX])

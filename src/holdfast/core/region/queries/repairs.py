@@ -35,7 +35,7 @@ def repair_steps(state: RegionState, now: Instant) -> Iterator[Repair | None]:
 
 def _breaches(state: RegionState, now: Instant) -> Iterator[Repair]:
     for _, breach in state.breaches.unordered():
-        yield breach_repair(breach, *_subject_of(state, breach), now, state.place.name)
+        yield breach_repair(breach, *_subject_of(state, breach), now, state.region.name)
 
 
 def _subject_of(state: RegionState, breach: Breach) -> tuple[str, str]:
@@ -76,7 +76,7 @@ def _replicas(state: RegionState, now: Instant) -> Iterator[Repair | None]:
 
 def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instant) -> Repair:
     """It should be over by its deadline: by then its agent has ended it, or it is fenced."""
-    settings, node = state.facts.settings, state.nodes.get(slot.node)
+    settings, node = state.info.settings, state.nodes.get(slot.node)
     name = node.name if node is not None else "a node that is gone"
     is_silent = node is not None and not node.session
     if is_silent or slot.phase is Phase.UNKNOWN:
@@ -87,12 +87,12 @@ def _replica(state: RegionState, assignment: Assignment, slot: Slot, now: Instan
         owner, waits_for = f"agent/{name}", f"{name} to end it ({slot.cause})"
     return Repair(
         what="replica",
-        key=f"replica/{assignment.tenant}/{assignment.workload_name}/{state.place.name}/{slot.ordinal}",
+        key=f"replica/{assignment.tenant}/{assignment.workload_name}/{state.region.name}/{slot.ordinal}",
         owner=owner,
         since=slot.since,
         deadline=deadline,
         overdue=now >= deadline,
         waits_for=waits_for,
-        todo=f"`holdfast describe node {name} --region {state.place.name}`" if node is not None else "",
+        todo=f"`holdfast describe node {name} --region {state.region.name}`" if node is not None else "",
         tenant=assignment.tenant,
     )

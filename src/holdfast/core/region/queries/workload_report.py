@@ -55,7 +55,7 @@ class TimedReport(NamedTuple):
 
 def workload_report(state: RegionState, workload: Revision) -> WorkloadReport:
     """What this region says of the workload, at the time of its last batch; of one without an assignment, nothing."""
-    return run_to_end(workload_report_steps(state, workload, state.facts.at)).seen
+    return run_to_end(workload_report_steps(state, workload, state.info.at)).seen
 
 
 def workload_report_steps(state: RegionState, workload: Revision, now: Instant) -> Generator[None, None, TimedReport]:

@@ -14,15 +14,15 @@ _NO_USE = AccountUsage()
 
 def change_use(state: RegionState, account: str, charged: Resources, placed: Resources) -> None:
     """Charge an account, and settle what its tenant is still owed of its protected amount."""
-    before = state.uses.get(account) or _NO_USE
+    before = state.account_usage.get(account) or _NO_USE
     total = add(before.charged, charged)
     same = charged is placed and before.charged is before.placed
     after = AccountUsage(total, total if same else add(before.placed, placed))
     if after == _NO_USE:
-        state.uses.drop(account)
+        state.account_usage.drop(account)
     else:
-        state.uses.put(account, after)
-    allowance = state.allowances.get(account)
+        state.account_usage.put(account, after)
+    allowance = state.accepted_grants.get(account)
     if allowance is not None and placed is not ZERO:
         protected = allowance.protected
         if first_exceeded(protected, before.placed) or first_exceeded(protected, after.placed):
@@ -32,8 +32,8 @@ def change_use(state: RegionState, account: str, charged: Resources, placed: Res
 def shift_protected(state: RegionState, before: Resources, after: Resources) -> None:
     """Replace one account's part of what protected tenants are owed."""
     if before != after:
-        shield = add(subtract(state.sums.shield, before), after)
-        state.sums = RegionTotals(state.sums.capacity, state.sums.taken, shield)
+        shield = add(subtract(state.totals.shield, before), after)
+        state.totals = RegionTotals(state.totals.capacity, state.totals.taken, shield)
 
 
 def _owed(protected: Resources, use: AccountUsage) -> Resources:
@@ -50,10 +50,10 @@ def _owed(protected: Resources, use: AccountUsage) -> Resources:
 
 def owed(state: RegionState, account: str, more: Resources = ZERO) -> Resources:
     """What of its protected amount the account does not use yet, once `more` of it stands."""
-    allowance = state.allowances.get(account)
+    allowance = state.accepted_grants.get(account)
     if allowance is None or allowance.protected is ZERO:
         return ZERO
-    use = state.uses.get(account) or _NO_USE
+    use = state.account_usage.get(account) or _NO_USE
     if more is not ZERO:
         use = AccountUsage(use.charged, add(use.placed, more))
     return _owed(allowance.protected, use)

@@ -49,7 +49,7 @@ def node_removed(state: RegionState, event: e.NodeRemoved, stamp: Stamp) -> None
     count_node(state, None, node)
     index_silent(state, None, node)
     state.nodes.drop(node.uid)
-    state.rooms.drop(node.uid)
+    state.node_usage.drop(node.uid)
     state.node_reports.drop(node.uid)
     state.node_names.drop(node.name)
 

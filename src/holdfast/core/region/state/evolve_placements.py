@@ -48,7 +48,7 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
     cause, epoch = ("bound", stamp.revision) if event.bound else ("placed", 0)
     workload, firm = event.workload, event.firm
     slot_of, put = state.slots.get, state.slots.put
-    room_of, put_room_row = state.rooms.get, state.rooms.put
+    room_of, put_room_row = state.node_usage.get, state.node_usage.put
     need = template.need
     plain = not (template.gpus or template.ports or need.extended or has_domain_rules(template))
     at, actor, revision = stamp.at, stamp.actor, stamp.revision
@@ -70,8 +70,8 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
         )  # fmt: skip
         put(key, slot)
         if plain and not placement.waits_for:
-            room = room_of(placement.node) or EMPTY_USAGE
-            put_room_row(placement.node, with_plain_slot(room, key, need, revision, firm=firm))
+            usage = room_of(placement.node) or EMPTY_USAGE
+            put_room_row(placement.node, with_plain_slot(usage, key, need, revision, firm=firm))
         else:
             _stand(state, slot, placement, template, revision)
     return placed
@@ -80,18 +80,18 @@ def place_slots(state: RegionState, event: SlotsPlaced, stamp: Stamp) -> Placed:
 def _stand(state: RegionState, slot: Slot, placement: SlotPlacement, template: Template, revision: Revision) -> None:
     """Put one slot that is not plain on its node; sums are settled by the caller unless it waits for others."""
     uid, need = placement.node, template.need
-    room = state.rooms.get(uid) or EMPTY_USAGE
+    usage = state.node_usage.get(uid) or EMPTY_USAGE
     key = (slot.workload, slot.ordinal)
     if placement.waits_for:
         for victim in placement.waits_for:
             state.slots.put(victim, replace(state.slots[victim], successor=key))
-        state.rooms.put(uid, replace(room, slots=with_key(room.slots, key)))
+        state.node_usage.put(uid, replace(usage, slots=with_key(usage.slots, key)))
         counted = recount_usage(state, uid, revision)
-        state.rooms.put(uid, room)
+        state.node_usage.put(uid, usage)
         put_node_usage(state, uid, counted)
         _untake(state, slot, need)
     else:
-        state.rooms.put(uid, with_slot(room, slot, need, template.gpu_milli, revision))
+        state.node_usage.put(uid, with_slot(usage, slot, need, template.gpu_milli, revision))
     if has_domain_rules(template):
         count_member(state, slot, template, state.nodes[uid], 1)
 
@@ -99,8 +99,8 @@ def _stand(state: RegionState, slot: Slot, placement: SlotPlacement, template: T
 def _untake(state: RegionState, slot: Slot, need: Resources) -> None:
     """A waiting slot's room was settled by the recount: leave it out of what the caller settles for the whole event."""
     if slot.firm:
-        sums = state.sums
-        state.sums = RegionTotals(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
+        sums = state.totals
+        state.totals = RegionTotals(sums.capacity, add(sums.taken, times(need, -1)), sums.shield)
 
 
 def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: Stamp) -> None:
@@ -123,8 +123,8 @@ def count_placed(state: RegionState, event: SlotsPlaced, placed: Placed, stamp: 
     if event.firm:
         for account, number in sorted(kept.items()):
             change_use(state, account, ZERO, times(need, number))
-        sums = state.sums
-        state.sums = RegionTotals(sums.capacity, add(sums.taken, taken), sums.shield)
+        sums = state.totals
+        state.totals = RegionTotals(sums.capacity, add(sums.taken, taken), sums.shield)
 
 
 def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
@@ -134,14 +134,14 @@ def put_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     if known is None:
         if hold.assignment:
             add_to_list(state.holds_of, hold.assignment, hold.uid)
-        room = state.rooms.get(hold.node) or EMPTY_USAGE
-        put_node_usage(state, hold.node, with_hold(room, hold, revision))
+        usage = state.node_usage.get(hold.node) or EMPTY_USAGE
+        put_node_usage(state, hold.node, with_hold(usage, hold, revision))
         change_use(state, hold.account, hold.need, ZERO)
 
 
 def drop_hold(state: RegionState, hold: Reservation, revision: Revision) -> None:
     """End a reservation standing alone and return its charge."""
-    put_node_usage(state, hold.node, without_hold(state.rooms[hold.node], hold, revision))
+    put_node_usage(state, hold.node, without_hold(state.node_usage[hold.node], hold, revision))
     change_use(state, hold.account, subtract(ZERO, hold.need), ZERO)
     if hold.assignment:
         remove_from_list(state.holds_of, hold.assignment, hold.uid)

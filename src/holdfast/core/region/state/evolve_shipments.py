@@ -19,48 +19,48 @@ from holdfast.core.region.state.tables import FullListProgress, RegionState
 
 def cursor_moved(state: RegionState, event: e.CursorMoved, stamp: Stamp) -> None:
     _forget_list(state)
-    place = state.place
+    place = state.region
     # The newest proof of that log, be it of an earlier cursor: not every server can sign at any time.
     proof = event.proof or (place.proof if event.log_id == place.platform_log else "")
     moved = {"platform_log": event.log_id, "platform_term": event.term, "cursor": event.cursor, "proof": proof}
-    state.place = replace(place, **moved)
+    state.region = replace(place, **moved)
 
 
 def list_taken(state: RegionState, event: e.ListTaken, stamp: Stamp) -> None:
     if event.part == 0:
         _forget_list(state)
-    state.listed.put(event.part, event.names)
+    state.listed_names.put(event.part, event.names)
     listing = FullListProgress(event.log_id, event.term, event.to, event.part + 1)
-    state.place = replace(state.place, listing=listing)
+    state.region = replace(state.region, listing=listing)
 
 
 def list_swept(state: RegionState, event: e.ListSwept, stamp: Stamp) -> None:
-    listing = state.place.listing
+    listing = state.region.listing
     assert listing is not None, "only a list is swept"
-    state.place = replace(state.place, listing=replace(listing, swept=(event.last.kind, event.last.key)))
+    state.region = replace(state.region, listing=replace(listing, swept=(event.last.kind, event.last.key)))
 
 
 def _forget_list(state: RegionState) -> None:
-    listing = state.place.listing
+    listing = state.region.listing
     if listing is not None:
         for part in range(listing.parts):
-            state.listed.drop(part)
-        state.place = replace(state.place, listing=None)
+            state.listed_names.drop(part)
+        state.region = replace(state.region, listing=None)
 
 
 def place_stored(state: RegionState, event: e.RegionReceived, stamp: Stamp) -> None:
     place = event.place
-    state.place = replace(state.place, name=place.name, jurisdiction=place.jurisdiction, grace=place.grace)
+    state.region = replace(state.region, name=place.name, jurisdiction=place.jurisdiction, grace=place.grace)
 
 
 def template_stored(state: RegionState, event: e.TemplateReceived, stamp: Stamp) -> None:
     state.templates.put(event.digest, event.template)
-    state.leaving.drop(event.digest)
+    state.leaving_templates.drop(event.digest)
 
 
 def template_leaving(state: RegionState, event: e.TemplateLeaving, stamp: Stamp) -> None:
     if event.digest in state.template_uses:
-        state.leaving.put(event.digest, True)
+        state.leaving_templates.put(event.digest, True)
     else:
         state.templates.drop(event.digest)
 
@@ -95,13 +95,13 @@ def _keep_finished(state: RegionState, assignment: Assignment) -> None:
 def allowance_stored(state: RegionState, event: e.GrantReceived, stamp: Stamp) -> None:
     allowance = event.allowance
     before = owed(state, allowance.account)
-    state.allowances.put(allowance.account, allowance)
-    use = state.uses.get(allowance.account) or AccountUsage()
+    state.accepted_grants.put(allowance.account, allowance)
+    use = state.account_usage.get(allowance.account) or AccountUsage()
     shift_protected(state, before, clamp_zero(subtract(allowance.protected, use.placed)))
 
 
 def class_stored(state: RegionState, event: e.PriorityClassReceived, stamp: Stamp) -> None:
-    state.classes.put(event.priority_class.meta.name, event.priority_class)
+    state.priority_classes.put(event.priority_class.meta.name, event.priority_class)
 
 
 def principal_stored(state: RegionState, event: e.PrincipalReceived, stamp: Stamp) -> None:
@@ -113,7 +113,7 @@ def token_stored(state: RegionState, event: e.TokenReceived, stamp: Stamp) -> No
 
 
 def pool_stored(state: RegionState, event: e.PoolReceived, stamp: Stamp) -> None:
-    state.pools.put(event.name, event.cost)
+    state.pool_costs.put(event.name, event.cost)
 
 
 def policy_stored(state: RegionState, event: e.PolicyReceived, stamp: Stamp) -> None:

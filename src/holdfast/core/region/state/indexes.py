@@ -34,21 +34,21 @@ from holdfast.core.region.state.tables import NO_PHASE_COUNTS, PHASE_INDEX, Regi
 
 def count_phases(state: RegionState, assignment: Revision, changes: dict[Phase, int]) -> None:
     """Add to the number of slots per phase of an assignment."""
-    tally = list(state.tallies.get(assignment) or NO_PHASE_COUNTS)
+    tally = list(state.phase_counts.get(assignment) or NO_PHASE_COUNTS)
     for phase, change in changes.items():
         tally[PHASE_INDEX[phase]] += change
     if any(tally):
-        state.tallies.put(assignment, tuple(tally))
+        state.phase_counts.put(assignment, tuple(tally))
     else:
-        state.tallies.drop(assignment)
+        state.phase_counts.drop(assignment)
 
 
 def shift_phase(state: RegionState, assignment: Revision, source: Phase, target: Phase, count: int) -> None:
     """Move a number of slots of an assignment from one phase to another."""
-    tally = list(state.tallies.get(assignment) or NO_PHASE_COUNTS)
+    tally = list(state.phase_counts.get(assignment) or NO_PHASE_COUNTS)
     tally[PHASE_INDEX[source]] -= count
     tally[PHASE_INDEX[target]] += count
-    state.tallies.put(assignment, tuple(tally))
+    state.phase_counts.put(assignment, tuple(tally))
 
 
 def count_open(
@@ -121,8 +121,8 @@ def count_template(state: RegionState, digest: str, change: int) -> None:
         state.template_uses.put(digest, left)
     else:
         state.template_uses.drop(digest)
-        if digest in state.leaving:
-            state.leaving.drop(digest)
+        if digest in state.leaving_templates:
+            state.leaving_templates.drop(digest)
             state.templates.drop(digest)
 
 
@@ -136,8 +136,8 @@ def count_templates(state: RegionState, old: Slot | None, new: Slot | None) -> N
 
 def _arrive(state: RegionState, slot: Slot, revision: Revision) -> None:
     template = state.templates[slot.template]
-    room = state.rooms.get(slot.node) or EMPTY_USAGE
-    put_node_usage(state, slot.node, with_slot(room, slot, template.need, template.gpu_milli, revision))
+    usage = state.node_usage.get(slot.node) or EMPTY_USAGE
+    put_node_usage(state, slot.node, with_slot(usage, slot, template.need, template.gpu_milli, revision))
     if has_domain_rules(template):
         count_member(state, slot, template, state.nodes[slot.node], 1)
 
@@ -152,8 +152,8 @@ def _leave(state: RegionState, slot: Slot, revision: Revision) -> None:
         state.slots.put(key, _without_heir(slot))
         put_node_usage(state, slot.node, recount_usage(state, slot.node, revision, frozenset((key,))))
     else:
-        room = state.rooms[slot.node]
-        put_node_usage(state, slot.node, without_slot(room, slot, template.need, template.gpu_milli, revision))
+        usage = state.node_usage[slot.node]
+        put_node_usage(state, slot.node, without_slot(usage, slot, template.need, template.gpu_milli, revision))
     if has_domain_rules(template):
         count_member(state, slot, template, state.nodes[slot.node], -1)
 
@@ -167,11 +167,11 @@ def count_member(state: RegionState, slot: Slot, template: Template, node: Node,
     tenant = state.assignments[slot.assignment].tenant
     for scope, key in domain_scopes(template, slot.workload, tenant):
         where = (scope, key, domain_of(node, key))
-        left = (state.members.get(where) or 0) + change
+        left = (state.domain_members.get(where) or 0) + change
         if left:
-            state.members.put(where, left)
+            state.domain_members.put(where, left)
         else:
-            state.members.drop(where)
+            state.domain_members.drop(where)
 
 
 def index_assignment(state: RegionState, uid: Revision, assignment: Assignment) -> None:

@@ -15,7 +15,7 @@ from holdfast.core.region.state.tables import NO_PHASE_COUNTS, PHASE_INDEX, Regi
 
 def slots_on(state: RegionState, node: Node) -> list[Slot]:
     """What stands on a node."""
-    return [state.slots[key] for key in slot_keys(state.rooms.get(node.uid) or EMPTY_USAGE)]
+    return [state.slots[key] for key in slot_keys(state.node_usage.get(node.uid) or EMPTY_USAGE)]
 
 
 def valid_policy(state: RegionState, tenant: str) -> Revision:
@@ -28,7 +28,7 @@ def valid_policy(state: RegionState, tenant: str) -> Revision:
 
 def phase_count(state: RegionState, assignment: Revision, phase: Phase) -> int:
     """How many slots of the assignment are in this phase."""
-    return (state.tallies.get(assignment) or NO_PHASE_COUNTS)[PHASE_INDEX[phase]]
+    return (state.phase_counts.get(assignment) or NO_PHASE_COUNTS)[PHASE_INDEX[phase]]
 
 
 def is_finished(state: RegionState, assignment: Revision, ordinal: int) -> bool:

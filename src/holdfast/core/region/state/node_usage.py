@@ -41,8 +41,8 @@ def _devices(
     for index in indexes:
         while len(rooms) <= index:
             rooms.append(DeviceUsage())
-        room = rooms[index]
-        rooms[index] = DeviceUsage(room.firm + firm, room.all + all_, room.held + held)
+        usage = rooms[index]
+        rooms[index] = DeviceUsage(usage.firm + firm, usage.all + all_, usage.held + held)
     while rooms and rooms[-1] == _FREE:
         rooms.pop()
     return tuple(rooms)
@@ -184,10 +184,10 @@ def recount_usage(
     state: RegionState, node: Revision, revision: Revision, leaving: frozenset[tuple[int, int]] = frozenset()
 ) -> NodeUsage:
     """The node's room, counted anew from who stands there; `leaving` are counted no more."""
-    before = state.rooms.get(node) or EMPTY_USAGE
-    room = NodeUsage(revision=revision)
+    before = state.node_usage.get(node) or EMPTY_USAGE
+    usage = NodeUsage(revision=revision)
     for uid in before.holds:
-        room = with_hold(room, state.holds[uid], revision)
+        usage = with_hold(usage, state.holds[uid], revision)
     slots = before.slots
     for key in sorted(leaving):
         slots = without_key(slots, key)
@@ -200,22 +200,22 @@ def recount_usage(
         template = state.templates[slot.template]
         victims = remaining_victims(state, slot) if slot.waits_for else []
         if victims:
-            room = with_preemption(state, room, slot, victims)
+            usage = with_preemption(state, usage, slot, victims)
         else:
-            room = with_slot(room, slot, template.need, template.gpu_milli, revision)
+            usage = with_slot(usage, slot, template.need, template.gpu_milli, revision)
     return NodeUsage(
-        room.firm, room.all, room.held, room.devices, room.ports, room.waiting, revision, slots, before.holds
+        usage.firm, usage.all, usage.held, usage.devices, usage.ports, usage.waiting, revision, slots, before.holds
     )
 
 
 def put_node_usage(state: RegionState, node: Revision, usage: NodeUsage) -> None:
     """Replace a node's room and settle the region's sums."""
-    before = state.rooms.get(node) or EMPTY_USAGE
-    state.rooms.put(node, usage)
+    before = state.node_usage.get(node) or EMPTY_USAGE
+    state.node_usage.put(node, usage)
     if usable(state.nodes[node]):
         change = subtract(add(usage.firm, usage.held), add(before.firm, before.held))
         if change != ZERO:
-            state.sums = RegionTotals(state.sums.capacity, add(state.sums.taken, change), state.sums.shield)
+            state.totals = RegionTotals(state.totals.capacity, add(state.totals.taken, change), state.totals.shield)
 
 
 def count_node(state: RegionState, node: Node | None, before: Node | None) -> None:
@@ -223,11 +223,11 @@ def count_node(state: RegionState, node: Node | None, before: Node | None) -> No
     for one, sign in ((before, -1), (node, 1)):
         if one is None or not usable(one):
             continue
-        room = state.rooms.get(one.uid) or EMPTY_USAGE
-        taken = add(room.firm, room.held)
+        usage = state.node_usage.get(one.uid) or EMPTY_USAGE
+        taken = add(usage.firm, usage.held)
         change = add if sign > 0 else subtract
-        sums = state.sums
-        state.sums = RegionTotals(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
+        sums = state.totals
+        state.totals = RegionTotals(change(sums.capacity, one.capacity), change(sums.taken, taken), sums.shield)
         _count(state.domains, ("zone", one.zone), sign)
         _count(state.domains, ("pool", one.pool), sign)
         kind = node_kind(one)

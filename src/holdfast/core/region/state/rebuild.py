@@ -28,8 +28,8 @@ def rebuild(state: RegionState) -> None:
     """Every derived table and sum, from the stored tables alone."""
     for spec in state.TABLES:
         if spec.derived and spec.name not in ("session_of", "keys_of"):
-            setattr(state, spec.name, Table(spec.shards))
-    state.sums = RegionTotals()
+            state.set_table(spec.name, Table(spec.shards))
+    state.totals = RegionTotals()
     state.silent = SortedList((node.session_ended, uid) for uid, node in state.nodes.unordered() if not node.session)
     state.unended = SortedList(
         uid for uid, one in state.assignments.unordered() if one.stage is not AssignmentStage.ENDED
@@ -95,11 +95,11 @@ def _rebuild_members(state: RegionState, scattered: set[str]) -> None:
                 where = scope, key, place
                 members[where] = members.get(where, 0) + count
     for where, count in members.items():
-        state.members.put(where, count)
+        state.domain_members.put(where, count)
 
 
 def _settle(state: RegionState, charges: dict[tuple[str, str, bool], int], templates: dict[str, int]) -> None:
-    for _, allowance in state.allowances.unordered():
+    for _, allowance in state.accepted_grants.unordered():
         shift_protected(state, ZERO, allowance.protected)
     for (account, template, stands), count in charges.items():
         charged = times(state.templates[template].need, count)

@@ -81,43 +81,44 @@ class RegionState(LedgerState):
         TableSpec("nodes", int, Node, SOME, kept=False),
         TableSpec("node_reports", int, NodeReport, SOME, kept=False),
         TableSpec("slots", tuple[int, int], Slot, MANY),
-        TableSpec("rooms", int, NodeUsage, SOME),
+        TableSpec("rooms", int, NodeUsage, SOME, attribute="node_usage"),
         TableSpec("requests", int, tuple[SchedulingRequest, ...], SOME),
         TableSpec("finished", int, tuple[FinishedOrdinals, ...], SOME),
         TableSpec("holds", int, Reservation, SOME),
         TableSpec("assignments", int, Assignment, SOME),
         TableSpec("templates", str, Template),
-        TableSpec("allowances", str, AcceptedGrant),
-        TableSpec("classes", str, PriorityClass),
+        TableSpec("allowances", str, AcceptedGrant, attribute="accepted_grants"),
+        TableSpec("classes", str, PriorityClass, attribute="priority_classes"),
         TableSpec("tokens", str, Token),
-        TableSpec("pools", str, int),
+        TableSpec("pools", str, int, attribute="pool_costs"),
         TableSpec("policies", int, SchedulerPolicy),
         TableSpec("validities", str, int),
         TableSpec("breaches", tuple[str, str], Breach),
         TableSpec("platform_overrides", int, Override),
         TableSpec("platform_servers", str, ServerToken, since=2),
-        TableSpec("leaving", str, bool),
-        TableSpec("listed", int, tuple[ObjectName, ...]),
+        TableSpec("leaving", str, bool, attribute="leaving_templates"),
+        TableSpec("listed", int, tuple[ObjectName, ...], attribute="listed_names"),
         TableSpec("node_names", str, int, derived=True),
         TableSpec("assignments_of", int, tuple[int, ...], SOME, derived=True),
         TableSpec("blocks", int, tuple[int, ...], SOME, derived=True),
         TableSpec("kinds", tuple[int, int], BlockKinds, SOME, derived=True),
         TableSpec("holds_of", int, SortedList, SOME, derived=True),
-        TableSpec("tallies", int, tuple[int, ...], SOME, derived=True),
-        TableSpec("uses", str, AccountUsage, derived=True),
+        TableSpec("tallies", int, tuple[int, ...], SOME, derived=True, attribute="phase_counts"),
+        TableSpec("uses", str, AccountUsage, derived=True, attribute="account_usage"),
         TableSpec("template_uses", str, int, derived=True),
         TableSpec("domains", tuple[str, str], int, derived=True),
         TableSpec("node_kinds", tuple[Any, ...], int, derived=True),
         TableSpec("node_labels", tuple[Any, ...], int, derived=True),
         TableSpec("node_amounts", tuple[Any, ...], tuple[Any, ...], derived=True),
-        TableSpec("members", tuple[str, str, str], int, derived=True),
+        TableSpec("members", tuple[str, str, str], int, derived=True, attribute="domain_members"),
     )
-    SCALARS: ClassVar[tuple[str, ...]] = ("facts", "place")
-    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("sums",)
+    SCALARS: ClassVar[tuple[str, ...]] = ("info", "region")
+    DERIVED_SCALARS: ClassVar[tuple[str, ...]] = ("totals",)
+    STORED_NAMES: ClassVar[Mapping[str, str]] = {"info": "facts", "region": "place", "totals": "sums"}
     ORDERS: ClassVar[tuple[str, ...]] = ("silent", "unended")
 
-    place: RegionInfo
-    sums: RegionTotals
+    region: RegionInfo
+    totals: RegionTotals
     #: Nodes without a session, with when that ended, in this order.
     silent: SortedList[tuple[Instant, Revision]]
     #: Assignments that have not ended.
@@ -133,11 +134,11 @@ class RegionState(LedgerState):
     holds: Table[Revision, Reservation]
     assignments: Table[Revision, Assignment]
     templates: Table[str, Template]
-    allowances: Table[str, AcceptedGrant]
-    classes: Table[str, PriorityClass]
+    accepted_grants: Table[str, AcceptedGrant]
+    priority_classes: Table[str, PriorityClass]
     tokens: Table[str, Token]
     #: By node pool: what a node of it costs.
-    pools: Table[str, int]
+    pool_costs: Table[str, int]
     policies: Table[Revision, SchedulerPolicy]
     #: By scope (a tenant, or everywhere): the one valid policy revision.
     validities: Table[str, Revision]
@@ -147,14 +148,14 @@ class RegionState(LedgerState):
     #: By name: the tokens of the platform's servers; this region's own are in `servers`.
     platform_servers: Table[str, ServerToken]
     #: Templates that the platform no longer ships and that are still in use here.
-    leaving: Table[str, bool]
+    leaving_templates: Table[str, bool]
     #: By part of the full list under way: what it named.
-    listed: Table[int, tuple[ObjectName, ...]]
+    listed_names: Table[int, tuple[ObjectName, ...]]
     node_names: Table[str, Revision]
     #: By workload: its assignments here, oldest first.
     assignments_of: Table[Revision, tuple[Revision, ...]]
     #: What stands on each node. Stored, though it is a sum, for its revision: by it a stale proposal is told apart.
-    rooms: Table[Revision, NodeUsage]
+    node_usage: Table[Revision, NodeUsage]
     #: By assignment: the blocks of ordinals in which it has slots, in order.
     blocks: Table[Revision, tuple[int, ...]]
     #: By assignment and block of ordinals: the kinds of the slots in it, and which of them are of each.
@@ -162,8 +163,8 @@ class RegionState(LedgerState):
     #: By assignment: the reservations that stand alone for it. Those for none are not listed.
     holds_of: Table[Revision, SortedList[Revision]]
     #: By assignment: how many slots are in each phase, in the order of `PHASES`.
-    tallies: Table[Revision, tuple[int, ...]]
-    uses: Table[str, AccountUsage]
+    phase_counts: Table[Revision, tuple[int, ...]]
+    account_usage: Table[str, AccountUsage]
     #: By template: how many assignments ask for it and slots are, or will be, of it.
     template_uses: Table[str, int]
     #: By (zone or pool, its name): how many usable nodes it has.
@@ -175,12 +176,12 @@ class RegionState(LedgerState):
     #: By resource and kind: how many usable nodes of the kind have how much of it.
     node_amounts: Table[AmountOf, Amounts]
     #: By (spread or apart scope, topology key, domain): how many slots stand there.
-    members: Table[tuple[str, str, str], int]
+    domain_members: Table[tuple[str, str, str], int]
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = RegionInfo()
-        self.sums = RegionTotals()
+        self.region = RegionInfo()
+        self.totals = RegionTotals()
         self.silent = SortedList()
         self.unended = SortedList()
 

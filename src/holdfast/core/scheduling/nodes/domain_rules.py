@@ -37,7 +37,7 @@ class DomainRules:
         search: DomainSearch | None = None,
     ) -> None:
         self._ask = ask
-        self._known = state.members.get
+        self._known = state.domain_members.get
         self._mine = mine
         self._chosen: dict[DomainKey, int] = {}
         self._scopes = domain_scopes(ask.template, ask.workload, ask.tenant)

@@ -109,8 +109,8 @@ class NodeTable:
         `at` is up to where in the log these are all that have changed; the state may be newer.
         """
         self.revision = max(self.revision, at)
-        self.costs = dict(state.pools.items())
-        self.overrun_most = overrun_max(state.facts.settings)
+        self.costs = dict(state.pool_costs.items())
+        self.overrun_most = overrun_max(state.info.settings)
         found = [(uid, state.nodes.get(uid)) for uid in dict.fromkeys(uids)]
         gone = [self.rows[uid] for uid, node in found if node is None and uid in self.rows]
         if gone:
@@ -124,7 +124,7 @@ class NodeTable:
         for row, node in zip(rows, there, strict=True):
             if self.nodes[row] is not node:
                 self._describe(row, node)
-            self.usages[row] = state.rooms.get(node.uid) or EMPTY_USAGE
+            self.usages[row] = state.node_usage.get(node.uid) or EMPTY_USAGE
             self.hints.take(row, state.node_reports.get(node.uid))
             if self.occupants.refresh(row, node, state):
                 self.change(row)

@@ -46,15 +46,15 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         #: Those whom something may cure that may cure anything, and who were not woken for it yet.
         self._called: Iterator[GroupKey] = iter(())
 
-    def __setitem__(self, key: GroupKey, asleep: BlockedGroup) -> None:
+    def __setitem__(self, key: GroupKey, blocked: BlockedGroup) -> None:
         self._unlist(key)
-        super().__setitem__(key, asleep)
+        super().__setitem__(key, blocked)
         self._number += 1
-        heappush(self._times, (asleep.until, self._number, key, asleep))
+        heappush(self._times, (blocked.until, self._number, key, blocked))
         self._compact()
-        if asleep.why.value in _ASKED:
+        if blocked.why.value in _ASKED:
             self._line[key] = self._round
-        elif asleep.why.value == _REFUSED:
+        elif blocked.why.value == _REFUSED:
             for account in _accounts(key):
                 self._refused.setdefault(account, {})[key] = None
 
@@ -100,9 +100,9 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         due = self.next_due()
         if due is None or due > now:
             return None
-        _, _, key, asleep = heappop(self._times)
+        _, _, key, blocked = heappop(self._times)
         self.pop(key)
-        return key, asleep
+        return key, blocked
 
     def refused_by(self, account: str) -> Iterable[GroupKey]:
         """Those who were refused and for whom this account pays, among others."""

@@ -167,7 +167,7 @@ def _later(level: Level) -> Level:
 def urgency(state: RegionState, assignment: int, now: Instant) -> tuple[int, Instant]:
     """What of the order does not depend on others: the priority, highest first, and the deadline, if one is near."""
     known = state.assignments[assignment]
-    cls = state.classes.get(known.priority_class)
+    cls = state.priority_classes.get(known.priority_class)
     hurries = known.deadline and known.deadline - HURRY_MS <= now and not is_late(known, now)
     return -(cls.spec.priority if cls is not None else 0), known.deadline if hurries else NEVER
 
@@ -192,5 +192,5 @@ def dominant_share(sums: RegionTotals, used: Resources) -> int:
 
 def tenant_usage(state: RegionState, tenant: str, more: Resources = ZERO) -> Resources:
     """What a tenant is charged here on its own account, and what is on its way."""
-    use: AccountUsage | None = state.uses.get(f"quota/{tenant}")
+    use: AccountUsage | None = state.account_usage.get(f"quota/{tenant}")
     return add(use.charged, more) if use is not None else more

@@ -51,7 +51,7 @@ class Queued(Struct, frozen=True, rename="camel"):
 def queue_view(state: RegionState) -> Generator[None, None, list[Queued]]:
     """Everything that waits, bit by bit: there may be very much."""
     queue = SchedulingQueue()
-    queue.pass_time(state, state.facts.at)
+    queue.pass_time(state, state.info.at)
     for number, (uid, _) in enumerate(state.requests.items()):
         if number % BIT == 0:
             yield
@@ -67,7 +67,7 @@ def queue_view(state: RegionState) -> Generator[None, None, list[Queued]]:
 
 def _queued(state: RegionState, entry: QueuedRequest, position: int) -> Queued:
     request, assignment = entry.request, state.assignments[entry.key[0]]
-    cls = state.classes.get(assignment.priority_class)
+    cls = state.priority_classes.get(assignment.priority_class)
     reasons = request.reasons
     return Queued(
         position=position,

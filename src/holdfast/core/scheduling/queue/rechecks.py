@@ -37,12 +37,12 @@ class Rechecks:
     def note(self, key: GroupKey, now: Instant) -> None:
         """What is told of a group that sleeps may not be so. Of one that was refused nothing is told: it waits for its
         pause to end, or for a newer view, whatever else is so."""
-        asleep = self._queue.blocked.get(key)
-        if asleep is not None and asleep.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
+        blocked = self._queue.blocked.get(key)
+        if blocked is not None and blocked.why not in (BlockReason.REFUSED, BlockReason.BEHIND):
             known = self._doubted.get(key)
-            if known is None or known[0] is not asleep:
+            if known is None or known[0] is not blocked:
                 self._doubted.pop(key, None)
-                self._doubted[key] = asleep, now
+                self._doubted[key] = blocked, now
                 if len(self._doubted) > 2 * len(self._queue.blocked) + STALE_MAX:
                     self._let_go()
 
@@ -57,11 +57,11 @@ class Rechecks:
         """Let those be looked at who were doubted long enough ago."""
         if now < self._next:
             return
-        for key, (asleep, since) in list(islice(self._doubted.items(), RECHECKED_MAX)):
+        for key, (blocked, since) in list(islice(self._doubted.items(), RECHECKED_MAX)):
             if since + RECHECK_MS > now:
                 break
             del self._doubted[key]
-            if self._queue.blocked.get(key) is asleep:
+            if self._queue.blocked.get(key) is blocked:
                 self._queue.look_again(key)
                 self._next = now + RECHECK_MS
 

@@ -117,7 +117,7 @@ class SchedulingQueue:
 
     def begin_load(self, state: RegionState) -> None:
         """From now on deadlines are judged by the time of a state."""
-        self._now = max(self._now, state.facts.at)
+        self._now = max(self._now, state.info.at)
 
     def update(self, state: RegionState, assignment: Revision) -> None:
         """Take the requests of an assignment as they are now."""
@@ -185,11 +185,11 @@ class SchedulingQueue:
     def go_back(self, state: RegionState, step: Duration) -> None:
         """Time is lower by so much than it was said to be: deadlines are judged by it again, and whoever sleeps is
         looked at, but for those who pause after a refusal, for as long as they were to."""
-        self._now = max(self._now - step, state.facts.at)
+        self._now = max(self._now - step, state.info.at)
         self.backoff.go_back(step)
-        for key, asleep in list(self.blocked.items()):
-            if asleep.why in (BlockReason.REFUSED, BlockReason.BEHIND):
-                self.blocked[key] = replace(asleep, until=asleep.until - step)
+        for key, blocked in list(self.blocked.items()):
+            if blocked.why in (BlockReason.REFUSED, BlockReason.BEHIND):
+                self.blocked[key] = replace(blocked, until=blocked.until - step)
             else:
                 self.unblock(key)
         self.load(state)
@@ -250,8 +250,8 @@ class SchedulingQueue:
                     self.blocked[key] = BlockedGroup(BlockReason.REFUSED, 0, left.until)
         group.add(entry)
         self._group_of[entry.key] = group
-        asleep = self.blocked.get(key)
-        if asleep is not None and asleep.why is not BlockReason.REFUSED:
+        blocked = self.blocked.get(key)
+        if blocked is not None and blocked.why is not BlockReason.REFUSED:
             self.unblock(key)
 
     def _drop(self, key: RequestKey) -> QueuedRequest | None:
@@ -261,32 +261,32 @@ class SchedulingQueue:
         entry = group.remove(key)
         if not group:
             self.groups.pop(group.key, None)
-            asleep = self.blocked.pop(group.key, None)
+            blocked = self.blocked.pop(group.key, None)
             if group.attempts:
-                pauses = asleep is not None and asleep.why is BlockReason.REFUSED
-                self.backoff.leave(group.key, group.attempts, asleep.until if pauses else 0)
+                pauses = blocked is not None and blocked.why is BlockReason.REFUSED
+                self.backoff.leave(group.key, group.attempts, blocked.until if pauses else 0)
         return entry
 
     # Awake and asleep
 
-    def block(self, group: RequestGroup, asleep: BlockedGroup) -> None:
+    def block(self, group: RequestGroup, blocked: BlockedGroup) -> None:
         """Do not look at a group until it is woken, or until its time."""
         if group.key in self.groups:
-            self.blocked[group.key] = asleep
+            self.blocked[group.key] = blocked
 
     def attempts(self, key: GroupKey) -> int:
         """How often in a row what was proposed of a group was in vain, wherever it is now."""
         group = self.groups.get(key)
         return group.attempts if group is not None else self.backoff.attempts(key)
 
-    def back_off(self, key: GroupKey, asleep: BlockedGroup) -> None:
+    def back_off(self, key: GroupKey, blocked: BlockedGroup) -> None:
         """A group was refused once more: leave it alone for a while, also if it has left and comes back."""
         group, tries = self.groups.get(key), self.attempts(key) + 1
         if group is not None:
             group.attempts = tries
-            self.block(group, asleep)
+            self.block(group, blocked)
         else:
-            self.backoff.leave(key, tries, asleep.until)
+            self.backoff.leave(key, tries, blocked.until)
 
     def come_through(self, key: GroupKey) -> None:
         """What was proposed of a group was not in vain."""
@@ -310,9 +310,9 @@ class SchedulingQueue:
         """Wake those whose time has come, and not too many at once; how many."""
         count = 0
         while count < DUE_MAX and (due := self.blocked.take_due(now)) is not None:
-            key, asleep = due
+            key, blocked = due
             self._unblocked(key)
-            if asleep.resync and asleep.until <= now:
+            if blocked.resync and blocked.until <= now:
                 self._unprompt(key)
             count += 1
         return count
@@ -380,7 +380,7 @@ class SchedulingQueue:
 
 
 def _share(state: RegionState, tenant: str, spent: Mapping[str, Resources]) -> int:
-    return dominant_share(state.sums, tenant_usage(state, tenant, spent.get(f"quota/{tenant}", ZERO)))
+    return dominant_share(state.totals, tenant_usage(state, tenant, spent.get(f"quota/{tenant}", ZERO)))
 
 
 def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> tuple[GroupKey, SlotAsk] | None:
@@ -389,7 +389,7 @@ def _group_key(state: RegionState, request: SchedulingRequest, now: Instant) -> 
     template = state.templates.get(request.template)
     if assignment is None or template is None:
         return None
-    cls = state.classes.get(assignment.priority_class)
+    cls = state.priority_classes.get(assignment.priority_class)
     ask = ask_of(assignment, request.template, template, firm=cls is None or not cls.spec.reclaimable)
     priority, deadline = urgency(state, assignment.uid, now)
     return (priority, deadline, assignment.tenant, ask.kind, assignment.accounts, assignment.priority_class), ask

@@ -52,7 +52,7 @@ def domain_counts(
     # With all of the region: a member counts that stands where nothing may be placed.
     names = [(REGION_WIDE, ""), *(where for where, _ in state.domains.items())]
     found = [
-        (state.members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
+        (state.domain_members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
         for scope, key in domain_scopes(ask.template, ask.workload, ask.tenant)
         for kind, name in names
         if kind == key
@@ -103,8 +103,8 @@ class Unblocker:
     def assigned(self, assignment: Revision) -> None:
         """What is asked for is another thing than before, or other slots of it wait."""
         for group in self._queue.groups_of(assignment):
-            asleep = self._queue.blocked.get(group.key)
-            if asleep is not None and asleep.why is BlockReason.ASSIGNMENT:
+            blocked = self._queue.blocked.get(group.key)
+            if blocked is not None and blocked.why is BlockReason.ASSIGNMENT:
                 self._queue.unblock(group.key)
 
     def doubt(self, assignment: Revision, now: Instant) -> None:
@@ -161,42 +161,42 @@ class Unblocker:
             key = self._queue.blocked.next_asked()
             if key is None:
                 break
-            group, asleep = self._queue.groups[key], self._queue.blocked[key]
-            if self._is_cured(asking, group, asleep):
+            group, blocked = self._queue.groups[key], self._queue.blocked[key]
+            if self._is_cured(asking, group, blocked):
                 self._queue.unblock(key)
-            elif self._is_doubtful(asking, group, asleep):
+            elif self._is_doubtful(asking, group, blocked):
                 self._doubts.note(key, now)
 
     def _rows(self, nodes: dict[Revision, None]) -> Numbers:
         rows = self._table.rows
         return np.array(sorted([rows[uid] for uid in nodes if uid in rows]), np.int64)
 
-    def _is_cured(self, asking: _Asking, group: RequestGroup, asleep: BlockedGroup) -> bool:
+    def _is_cured(self, asking: _Asking, group: RequestGroup, blocked: BlockedGroup) -> bool:
         state, rules, avoided = asking.state, asking.rules, asking.avoided
-        if asleep.why is BlockReason.BEHIND:
-            return asleep.examined <= self._table.revision
-        if asleep.why is BlockReason.GATE:
+        if blocked.why is BlockReason.BEHIND:
+            return blocked.examined <= self._table.revision
+        if blocked.why is BlockReason.GATE:
             asking.shut = self._shut(state, group, asking.now)
             return not asking.shut
-        if asleep.why is not BlockReason.NODES:
+        if blocked.why is not BlockReason.NODES:
             return False
         kind = group.ask.kind
         if kind not in asking.would:
             asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
         return (
             asking.would[kind]
-            or asleep.counts != domain_counts(state, self._table, group.ask, self._flight.members, avoided)
+            or blocked.counts != domain_counts(state, self._table, group.ask, self._flight.members, avoided)
             or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
         )
 
-    def _is_doubtful(self, asking: _Asking, group: RequestGroup, asleep: BlockedGroup) -> bool:
+    def _is_doubtful(self, asking: _Asking, group: RequestGroup, blocked: BlockedGroup) -> bool:
         """Whether what is told of it, which was just asked whether it is cured, may not be so any more."""
-        if asleep.why is BlockReason.GATE:
-            return asleep.reason not in asking.shut
-        if asleep.why is not BlockReason.NODES:
+        if blocked.why is BlockReason.GATE:
+            return blocked.reason not in asking.shut
+        if blocked.why is not BlockReason.NODES:
             return False
-        if asleep.reason != NEVER_FITS:
-            return self._table.stirs - asleep.stirs >= asleep.kept
+        if blocked.reason != NEVER_FITS:
+            return self._table.stirs - blocked.stirs >= blocked.kept
         if len(asking.changed) > ROWS_MAX or not self._table.count:
             return True
         kind = group.ask.kind
@@ -224,7 +224,7 @@ class Unblocker:
         """
         groups = [f"{ask.tenant}/{rule.group}" for rule in ask.template.near if rule.required and rule.key == "node"]
         names = [(row, self._table.nodes[row].name) for row in rows.tolist()] if groups else []
-        found = [row for row, name in names if any(state.members.get((group, "node", name)) for group in groups)]
+        found = [row for row, name in names if any(state.domain_members.get((group, "node", name)) for group in groups)]
         return np.array(found, np.int64)
 
     def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:

@@ -107,7 +107,7 @@ def _names(state: PlatformState, region: str, assignments: list[Revision]) -> li
     names += [(PRINCIPAL, name) for name, _ in state.principals.items()]
     names += [(k.TOKEN, name) for name, _ in state.tokens.items()]
     names += [(SERVER, name) for name, _ in state.servers.items()]
-    names += [(k.NODE_POOL, name) for name, one in state.pools.items() if one.spec.region == region]
+    names += [(k.NODE_POOL, name) for name, one in state.node_pools.items() if one.spec.region == region]
     names += [(k.POLICY, str(revision)) for revision, _ in state.policies.items()]
     names += [(k.VALIDITY, one.scope) for one in state.validities.values() if one.region == region]
     names += [(OVERRIDE, str(uid)) for uid, _ in state.overrides.items()]
@@ -191,10 +191,10 @@ def _copy_of_its_own(state: PlatformState, region: str, name: Name) -> c.Shipped
     kind, key = name
     if kind == k.REGION:
         place = state.regions.get(region)
-        grace = state.facts.settings.grace
+        grace = state.info.settings.grace
         return c.ShippedRegion(region, place.spec.jurisdiction, grace) if place is not None else None
     if kind == k.NODE_POOL:
-        pool = state.pools.get(key)
+        pool = state.node_pools.get(key)
         return c.ShippedPool(key, pool.spec.cost) if pool and pool.spec.region == region else None
     if kind == k.VALIDITY:
         validity = state.validities.get(validity_key(region, key))

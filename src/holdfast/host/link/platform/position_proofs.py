@@ -64,7 +64,7 @@ def read_position_proof(state: LedgerState, log_id: str, proof: str) -> LogPosit
     """
     term, cursor, name, signature = [*proof.split(" "), "", "", ""][:4] if len(proof) <= PROOF_MAX else [""] * 4
     token, at = state.servers.get(name), parse_revision(cursor)
-    if token is None or at is None or ledger_of(token.principal) != state.facts.ledger:
+    if token is None or at is None or ledger_of(token.principal) != state.info.ledger:
         return None
     if not (term.isascii() and term.isdecimal() and len(term) < DIGITS_MAX):
         return None

@@ -81,7 +81,7 @@ async def resume_after(
     ledger: Ledger[PlatformState], asked: ShipmentRequest, evidence: PositionProofs
 ) -> RevisionToken | Reply | None:
     """The batch after which the region has not heard everything; None: it needs a full list. Or why it gets nothing."""
-    facts, leader = ledger.durable.state.facts, proven_leader(ledger)
+    facts, leader = ledger.durable.state.info, proven_leader(ledger)
     seq = seq_of(asked.cursor)
     if asked.log_id != facts.log_id or seq == 0:
         return None
@@ -124,8 +124,8 @@ async def _not_here(
         "server of it has signed: it is shipped nothing; revoke its token unless this store was restored"
     )
     ledger.metrics.count("shipping_unproven")
-    journal = Logger("shipping", server=ledger.identity.server, region=asked.region)
-    journal.warning("unproven-place", claimed=claimed, here=here)
+    logger = Logger("shipping", server=ledger.identity.server, region=asked.region)
+    logger.warning("unproven-place", claimed=claimed, here=here)
     return problem_reply(
         409, Code.DIVERGED, f"{claimed} is not in this log, and no server of it has signed that it was"
     )

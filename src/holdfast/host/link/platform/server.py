@@ -107,8 +107,8 @@ class _Stream:
             self._count_streams(-1)
 
     def _count_streams(self, by: int) -> None:
-        meters = self._ledger.metrics
-        meters.gauge("shipping_streams", meters.gauged("shipping_streams") + by)
+        metrics = self._ledger.metrics
+        metrics.gauge("shipping_streams", metrics.gauged("shipping_streams") + by)
 
     async def _messages(self) -> AsyncGenerator[Message, None]:
         try:
@@ -133,7 +133,7 @@ class _Stream:
                     self._since = None
         except (NotLeading, NotProven) as error:
             self._logger.info("leads-no-more", why=error)
-            facts = self._ledger.durable.state.facts
+            facts = self._ledger.durable.state.info
             yield LinkHeartbeat(facts.at, self._ledger.durable.token(), complete=False, leads=False)
 
     async def _next(self, subscription: Subscription) -> list[Message]:

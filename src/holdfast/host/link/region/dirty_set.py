@@ -70,7 +70,7 @@ class DirtyObjects:
         """Look at everything, and keep of what nobody had noticed that it may be other than it was told. Accounts that
         are charged above their target are looked at whatever changes."""
         workloads = {*self._fresh, *self._calm, *self._due}
-        accounts = [one for one, _ in state.allowances.items() if one not in self.accounts and one not in above]
+        accounts = [one for one, _ in state.accepted_grants.items() if one not in self.accounts and one not in above]
         unprompted: dict[WatchKey, None] = dict.fromkeys((GRANT, account) for account in accounts)
         unprompted.update({(WORKLOAD, uid): None for uid, _ in state.assignments_of.items() if uid not in workloads})
         if not self.is_summary_old:
@@ -97,7 +97,7 @@ class DirtyObjects:
         self._unprompted = {}
         self._fresh = OrderedDict.fromkeys(state.assignments_of.keys(), 0)
         self._calm = {}
-        self.accounts = dict.fromkeys(account for account, _ in state.allowances.items())
+        self.accounts = dict.fromkeys(account for account, _ in state.accepted_grants.items())
         self.is_summary_old = True
 
     def rested_at(self) -> int | None:

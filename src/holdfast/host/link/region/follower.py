@@ -135,7 +135,7 @@ class ShipmentFollower:
 
     def _request(self) -> Request:
         state = self._leader.term.durable.state
-        place = state.place
+        place = state.region
         wants_list = self._wants_list or place.listing is not None or has_stale_lease(state)
         query = (
             ("region", self._speaker.region),
@@ -185,7 +185,7 @@ class ShipmentFollower:
         """`RegionLogMismatch` unless this region's log has the batch that the platform knows or has trimmed it."""
         durable, seq = self._leader.term.durable, seq_of(known.position)
         if known.position:
-            held = RevisionToken(durable.state.facts.log_id, 0, seq, bytes.fromhex(known.digest))
+            held = RevisionToken(durable.state.info.log_id, 0, seq, bytes.fromhex(known.digest))
             try:
                 await durable.verify(held, self._leader.term.store)
             except LogTrimmed:
@@ -194,7 +194,7 @@ class ShipmentFollower:
                 self._outlook.last_error = f"this region cannot look up its own batch {seq}: {error}"
                 raise _Broken("not-compared") from error
             except Diverged as error:
-                head = durable.state.facts.seq
+                head = durable.state.info.seq
                 here = f"ends at batch {head}" if head < seq else "has another batch there"
                 raise RegionLogMismatch(f"it acknowledged batch {seq} ({known.digest}), and {here}") from error
         self._is_known = True
@@ -203,7 +203,7 @@ class ShipmentFollower:
         """Make a step part of the region's log, with its cursor; or break, and begin again where that is.
 
         A lease that comes with it is waited for by the times that this region has joined with (RULES 24)."""
-        if agent_times(self._leader.term.durable.state.facts.settings) != self._speaker.times:
+        if agent_times(self._leader.term.durable.state.info.settings) != self._speaker.times:
             raise SessionLost(OTHER_TIMES)
         ship, offset = shipment.ship, self._speaker.offset
         step = replace(ship, puts=tuple([offset.in_our_time(put) for put in ship.puts]))
@@ -225,7 +225,7 @@ class ShipmentFollower:
             raise _Broken(error.code) from error
 
     def _is_listing(self) -> bool:
-        return self._leader.term.durable.state.place.listing is not None
+        return self._leader.term.durable.state.region.listing is not None
 
     def _refused(self, server: str, answer: Refused, shipment: Shipment) -> None:
         """A later term was heard of: somebody else leads there. All else is mended by a full list, if by anything."""

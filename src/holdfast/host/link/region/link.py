@@ -120,7 +120,7 @@ class Link:
             answered = await speaker.open()
             if speaker.session:
                 state, now = leader.term.durable.state, leader.term.now()
-                answered = await speaker.join(state.facts.log_id, state.facts.settings, longest(state, now))
+                answered = await speaker.join(state.info.log_id, state.info.settings, longest(state, now))
                 if answered.said is CommandOutcome.LANDED or answered.code == Code.ALREADY:
                     is_other = self._is_others(answered)
                     self._own.append(speaker.session)
@@ -164,7 +164,7 @@ class Link:
                 continue
             attempt = 0
             self._ledger.metrics.gauge("link_offset_ms", speaker.offset.high)
-            settings = leader.term.durable.state.facts.settings
+            settings = leader.term.durable.state.info.settings
             if agent_times(settings) != speaker.times:
                 raise SessionLost(OTHER_TIMES)
             await self._clock.sleep(min(settings.session_lease, renewed.worth_ms) // 4)

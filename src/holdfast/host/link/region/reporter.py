@@ -135,7 +135,7 @@ class Reporter:
     def _may_speak(self) -> bool:
         """Whether the platform was heard in this session, in the log that this region has a copy of."""
         heard = self._outlook.last_contact
-        if heard is None or heard is self._before or heard.token.log_id != self._state.place.platform_log:
+        if heard is None or heard is self._before or heard.token.log_id != self._state.region.platform_log:
             return False
         if self._told.on_change(heard.token):
             self._everything()
@@ -193,10 +193,10 @@ class Reporter:
             released = list(reports.released(self._state, workload, reported))
             words += released
             self._note_crowded(workload)
-            sight = await run_in_steps(workload_report_steps(self._state, workload, at))
-            if sight.until:
-                self._noticed.look_again(workload, self._clock.boot() + sight.until - at)
-            sighting = reports.workload_report(self._state, sight.seen, reported)
+            view = await run_in_steps(workload_report_steps(self._state, workload, at))
+            if view.until:
+                self._noticed.look_again(workload, self._clock.boot() + view.until - at)
+            sighting = reports.workload_report(self._state, view.seen, reported)
             self._noticed.looked_at(WORKLOAD, workload, began, is_news=bool(released or sighting))
             is_recent = self._clock.boot() < since + CALM_MS
             if sighting is not None and is_recent and not reports.is_progress(sighting, reported):
@@ -248,16 +248,16 @@ class Reporter:
         if place == self._told_place() or now < self._acknowledge_at():
             return []
         self._acknowledged_at, self._stepped_at = now, None
-        own = self._state.facts
+        own = self._state.info
         command = p.Acknowledge(self._region, own.log_id, *place, format_digest(own.digest))
         return [ReportCommand(command, ((reports.PLACE, place),))]
 
     def _place(self) -> tuple[Revision, Revision]:
-        return self._position(), self._state.place.cursor
+        return self._position(), self._state.region.cursor
 
     def _told_place(self) -> tuple[Revision, Revision]:
         found: tuple[Revision, Revision] = self._told.of.get(reports.PLACE, (0, 0))
         return found
 
     def _position(self) -> Revision:
-        return pack_revision(self._state.facts.seq, INDEX_MAX)
+        return pack_revision(self._state.info.seq, INDEX_MAX)

@@ -72,9 +72,9 @@ class ReportedState:
 
 def settled_grants(state: RegionState, accounts: Iterable[str], reported: dict[Name, Any]) -> Iterator[ReportCommand]:
     """What each account settled on: version, and the larger of target and charge, as this region's log has it now."""
-    position = pack_revision(state.facts.seq, INDEX_MAX)
+    position = pack_revision(state.info.seq, INDEX_MAX)
     for account in accounts:
-        allowance, name = state.allowances.get(account), ("grant", account)
+        allowance, name = state.accepted_grants.get(account), ("grant", account)
         if allowance is None:
             reported.pop(name, None)
             continue
@@ -86,7 +86,7 @@ def settled_grants(state: RegionState, accounts: Iterable[str], reported: dict[N
 
 def is_above_target(state: RegionState, account: str) -> bool:
     """Whether the account is charged more than it should be: then it settles lower when charges fall."""
-    allowance = state.allowances.get(account)
+    allowance = state.accepted_grants.get(account)
     return allowance is not None and elementwise_max(allowance.target, charged(state, account)) != allowance.target
 
 
@@ -145,7 +145,7 @@ def waiting_for_room(state: RegionState, assignment: Assignment) -> list[Schedul
 
 def offered_back(state: RegionState, uid: Revision, now: Instant, reported: dict[Name, Any]) -> ReportCommand | None:
     """What of an assignment has waited for room so long that it is offered back, if that was not said lately."""
-    assignment, settings, name = state.assignments.get(uid), state.facts.settings, ("offer", uid)
+    assignment, settings, name = state.assignments.get(uid), state.info.settings, ("offer", uid)
     if assignment is None or max(reported.get(name, 0), reported.get(OFFERS, 0)) > now:
         return None
     late = [r for r in waiting_for_room(state, assignment) if r.since + settings.overflow_after <= now]

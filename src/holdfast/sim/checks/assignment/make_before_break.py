@@ -68,7 +68,7 @@ class MakeBeforeBreakCheck:
                     self._judge_counts(workload, said, batch.header.seq)
 
     def _hear(self, uid: Revision, workload: Workload) -> list[_Said]:
-        seen = [(one.region, one.seen) for one in self._state.observed.get(uid) or ()]
+        seen = [(one.region, one.seen) for one in self._state.workload_reports.get(uid) or ()]
         ready = {region: sum(count.ready for count in what.counts) for region, what in seen}
         unpaid = [one.count for _, what in seen for one in what.waiting if one.code == Code.OVER_GRANT]
         known, now = self._said.setdefault(uid, deque()), self._now()

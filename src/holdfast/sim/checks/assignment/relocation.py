@@ -42,7 +42,7 @@ def unrelocated_work(platform: PlatformState, regions: Mapping[str, RegionState]
                 there = regions[other.region]
                 if other.uid not in there.assignments or slot.template not in there.templates:
                     continue
-                oracle = oracles.setdefault(other.region, PlacementOracle(there, there.facts.at))
+                oracle = oracles.setdefault(other.region, PlacementOracle(there, there.info.at))
                 node = oracle.verdict(replace(slot, assignment=other.uid, account="")).node
                 if node:
                     subject = f"{name} slot {slot.workload}/{slot.ordinal}"
@@ -87,7 +87,7 @@ def _waits_for_room(state: RegionState, slot: Slot) -> bool:
 
 def _others(platform: PlatformState, slot: Slot, name: str) -> list[Assignment]:
     """The same workload in other regions that take more of it."""
-    now, overflows = platform.facts.at, platform.overflows.get(slot.workload) or ()
+    now, overflows = platform.info.at, platform.overflows.get(slot.workload) or ()
     strained = {one.region for one in overflows if one.until > now}
     mine = [one for one in platform.assignments.values() if one.workload == slot.workload and one.region != name]
     return [one for one in mine if serves(one) and one.region not in strained]

@@ -41,7 +41,7 @@ def overdue_breaches(where: str, state: RegionState) -> Iterator[Unconverged]:
     """What the world has broken in a region, and is not mended by its deadline; or is over, and nobody says so."""
     for (invariant, key), breach in state.breaches.items():
         subject = f"{where} {invariant} {key}"
-        if breach.deadline <= state.facts.at:
+        if breach.deadline <= state.info.at:
             yield Unconverged("mended", subject, f"should have been mended by {breach.deadline}", ENDING_MS)
         elif invariant == ALLOWED and not any(_may_not_stay(state, int(key.removeprefix("node/")))):
             yield Unconverged("mended", subject, "is over, and said to be broken", PROMPT_MS)
@@ -75,7 +75,7 @@ def _late(platform: PlatformState, workload: Workload, there: int) -> Iterator[U
     spec = workload.spec
     if not spec.deadline or spec.on_deadline is not OnDeadline.FAIL or workload.status.succeeded >= spec.replicas:
         return
-    late = platform.facts.at - workload.meta.created - spec.deadline
+    late = platform.info.at - workload.meta.created - spec.deadline
     assigned = [one for one in platform.assignments.values() if one.workload == workload.meta.uid]
     active = sum(one.stage is ACTIVE for one in assigned)
     if late >= 0 and (there or active):

@@ -53,7 +53,7 @@ def _offered_back(platform: PlatformState, regions: Regions, workload: Workload)
     """How many of its replicas serve in regions that have offered them back, and are assigned there still."""
     found = 0
     for one in platform.overflows.get(workload.meta.uid) or ():
-        if one.until > platform.facts.at:
+        if one.until > platform.info.at:
             mine = [a for a in platform.assignments.values() if (a.workload, a.region) == (one.workload, one.region)]
             assigned = sum(share.count for assignment in mine if serves(assignment) for share in assignment.shares)
             serving = phases_of({one.region: regions[one.region]}, workload)[Phase.SERVING]

@@ -46,12 +46,12 @@ class FairShareCheck:
     def look(self) -> None:
         """After a batch."""
         state = self._state
-        self._seq = state.facts.seq
+        self._seq = state.info.seq
         self._since = {(uid, one.template): one.since for uid, some in state.requests.items() for one in some}
-        self._whole = amounts(state.sums.capacity)
+        self._whole = amounts(state.totals.capacity)
         self._charged = {
             account.removeprefix("quota/"): amounts(use.charged)
-            for account, use in state.uses.items()
+            for account, use in state.account_usage.items()
             if account.startswith("quota/")
         }
 

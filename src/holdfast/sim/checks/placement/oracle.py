@@ -85,11 +85,11 @@ class PlacementOracle:
             yield Code.NOT_ASSIGNED
         if assignment.fails_late and 0 < assignment.deadline <= self._at:
             yield Code.DEADLINE_MISSED
-        if assignment.jurisdictions and self._state.place.jurisdiction not in assignment.jurisdictions:
+        if assignment.jurisdictions and self._state.region.jurisdiction not in assignment.jurisdictions:
             yield Code.RESIDENCY
         if {one.target for one in self._in_force(OverrideAction.PAUSE_SCHEDULING)} & {"", assignment.tenant}:
             yield Code.PAUSED
-        if assignment.priority_class not in self._state.classes:
+        if assignment.priority_class not in self._state.priority_classes:
             yield Code.NOT_FOUND
         yield from self._unpaid(slot, assignment, amounts(template.need))
         if self._is_firm(assignment) and self._crowds_out(assignment.tenant, amounts(template.need)):
@@ -102,10 +102,10 @@ class PlacementOracle:
         if assignment.exclusive and not any(first <= slot.ordinal < after for first, after in assignment.ordinals):
             return False
         until, told = assignment.right_until, assignment.right_term
-        return until == 0 or (told == self._state.facts.term and self._at < until)
+        return until == 0 or (told == self._state.info.term and self._at < until)
 
     def _is_firm(self, assignment: Assignment) -> bool:
-        known = self._state.classes.get(assignment.priority_class)
+        known = self._state.priority_classes.get(assignment.priority_class)
         return known is None or not known.spec.reclaimable
 
     def _unpaid(self, slot: Slot, assignment: Assignment, need: Amounts) -> Iterator[str]:
@@ -115,7 +115,7 @@ class PlacementOracle:
             return
         if slot.account:
             return
-        granted = [self._state.allowances.get(account) for account in assignment.accounts]
+        granted = [self._state.accepted_grants.get(account) for account in assignment.accounts]
         alive = [one for one in granted if one is not None and one.ends > self._at]
         if any(self._pays(one, need) for one in alive):
             return
@@ -129,7 +129,7 @@ class PlacementOracle:
     def _crowds_out(self, tenant: str, need: Amounts) -> bool:
         """Whether one more would take of what is kept for others on all open nodes together."""
         kept: Amounts = {}
-        for account, allowance in self._state.allowances.items():
+        for account, allowance in self._state.accepted_grants.items():
             if account != f"quota/{tenant}":
                 stands = self.counted.placed.get(account, {})
                 for name, amount in amounts(allowance.protected).items():
@@ -151,7 +151,7 @@ class PlacementOracle:
         assignment, template = self._state.assignments[slot.assignment], self.counted.template(slot)
         if not is_open(node) or node.zone in self._avoided:
             yield Code.NODE_UNAVAILABLE
-        if assignment.exclusive and outlives_its_fence(node, self._state.facts.settings):
+        if assignment.exclusive and outlives_its_fence(node, self._state.info.settings):
             yield Code.NODE_UNAVAILABLE
         yield from self._not_meant(template, assignment.tenant, node)
         yield from self._badly_placed(slot, template, assignment.tenant, node)
@@ -208,7 +208,7 @@ class PlacementOracle:
         assignment = self._state.assignments[slot.assignment]
         if not is_open(node) or node.zone in self._avoided:
             return False
-        fenced = not (assignment.exclusive and outlives_its_fence(node, self._state.facts.settings))
+        fenced = not (assignment.exclusive and outlives_its_fence(node, self._state.info.settings))
         return fenced and not self._never(slot, node)
 
     def _members(self, group: str, tenant: str) -> list[Node]:

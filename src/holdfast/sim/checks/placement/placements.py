@@ -104,7 +104,7 @@ class PlacementCheck:
                 self._tell(promise, position, f"slot {slot}: {why}")
             for rule in template.spread:
                 counts = self._log.spread(placed.workload, rule.key)
-                domains = self._log.domains(placed, rule.key, at, self._state.facts.settings)
+                domains = self._log.domains(placed, rule.key, at, self._state.info.settings)
                 here = counts[place_of(self._log.nodes[one.node], rule.key)]
                 least = min((counts.get(where, 0) for where in domains), default=here)
                 if here - least > rule.max_skew:

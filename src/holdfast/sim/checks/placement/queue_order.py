@@ -139,7 +139,7 @@ class QueueOrderCheck:
         found: list[SlotsPlaced] = []
         for group in groups:
             known = known_here[group.assignment]
-            cls, account = self._state.classes.get(known.priority_class), next(iter(known.accounts), "")
+            cls, account = self._state.priority_classes.get(known.priority_class), next(iter(known.accounts), "")
             firm = cls is None or not cls.spec.reclaimable
             found.append(
                 SlotsPlaced(
@@ -164,7 +164,7 @@ class QueueOrderCheck:
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
         if order != sorted(order, reverse=True):
             return f"in one proposal requests of priorities {order} were served in turn"
-        made = self.excused.made(by, record.sent, self._state.facts.settings.proposal_life)
+        made = self.excused.made(by, record.sent, self._state.info.settings.proposal_life)
         landed = self._landed.setdefault(record.actor, [])
         if placed and decision.passes:
             under_way = landed[-len(decision.in_flight) :] if decision.in_flight else []
@@ -177,7 +177,7 @@ class QueueOrderCheck:
     def look(self, at: Instant) -> None:
         """After a batch: who seems to be passed over, and who waits now and could be placed."""
         proposed, self._proposed = self._proposed, []
-        self._written[self._state.facts.seq] = at
+        self._written[self._state.info.seq] = at
         waiting = [slot for slot in self._state.slots.values() if slot.phase is Phase.PENDING]
         several = len({self.priority(slot.assignment) for slot in waiting}) > 1
         if not proposed and not several:
@@ -185,7 +185,7 @@ class QueueOrderCheck:
             return
         for one in proposed:
             self._passed += self._passed_by(one, waiting, at)
-        oracle, seq, could = PlacementOracle(self._state, at), self._state.facts.seq, {}
+        oracle, seq, could = PlacementOracle(self._state, at), self._state.info.seq, {}
         for slot in waiting:
             key = slot.workload, slot.ordinal
             if oracle.verdict(slot).node:

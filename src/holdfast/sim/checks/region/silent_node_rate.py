@@ -59,7 +59,7 @@ class SilentNodeRateCheck:
             self._judge(at, seq)
 
     def _judge(self, at: Instant, seq: int) -> None:
-        facts, nodes = self._state.facts, self._state.nodes
+        facts, nodes = self._state.info, self._state.nodes
         since = max(facts.term_at + facts.settings.fence_time, self._paused) + WINDOW_MS
         gone = [
             nodes[uid].name
@@ -73,5 +73,5 @@ class SilentNodeRateCheck:
 
     def _is_pressing(self, slot: Slot) -> bool:
         assignment = self._state.assignments[slot.assignment]
-        known = self._state.classes.get(assignment.priority_class)
+        known = self._state.priority_classes.get(assignment.priority_class)
         return known is not None and known.spec.may_preempt and not assignment.exclusive
