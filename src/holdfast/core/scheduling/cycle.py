@@ -122,7 +122,7 @@ class SchedulingCycle:
                 reason = PendingReason(
                     ConditionReason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error)
                 )
-                self._sleep(group, entries, BlockReason.PLUGIN, (reason,))
+                self._sleep(group, entries, BlockReason.PLUGIN, (reason,), self._now + RESYNC_MS)
 
     def _is_enough(self) -> bool:
         """Whether whoever comes now is left for the next look."""

@@ -1,4 +1,4 @@
-"""What counts in domains cures those who wait for it, whoever put it there.
+"""What counts in domains, on nodes or by the region's times cures those who wait for it, whoever put it there.
 
 What a scheduler proposes counts before anybody has answered. So it is an event like any other to who sleeps.
 """
@@ -11,15 +11,18 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code
+from holdfast.core.ledger.builtin.log import Configure
 from holdfast.core.ledger.codec import template_digest
 from holdfast.core.model.objects.workloads import Apart, Near, Spread, Template
 from holdfast.core.model.records.assignments import Share
+from holdfast.core.model.records.lifecycle import Phase
+from holdfast.core.model.values.settings import DEFAULTS
 from holdfast.core.region import commands as c
 from holdfast.core.scheduling.cycle import RESYNC_MS
 from holdfast.core.scheduling.queue import unblocker
 from holdfast.core.scheduling.queue.domain_cures import domain_counts
 from holdfast.core.scheduling.queue.scheduling_queue import BlockReason
-from tests.support.ledgers.region import REPLICA, RegionBench, a_template
+from tests.support.ledgers.region import REPLICA, ROOT, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region, nodes_of, placed_on
 
 #: Of so little memory that no node is full of it.
@@ -32,6 +35,12 @@ def a_member(bench: RegionBench, node: str, number: int, template: Template, cpu
         replace(template, need=a_template(cpu, LITTLE).need), count=1, uid=900 + number, workload=900 + number
     )
     bench.place(work, c.SlotPlacement(0, bench.state.node_names[node]))
+
+
+def leave(bench: RegionBench, node: str, number: int) -> None:
+    """It is not wanted any more, and ends."""
+    bench.accept(REPLICA, c.WithdrawSlots(900 + number, (0,)))
+    bench.move(f"agent/{node}", Phase.RELEASED, "declined", 0, 900 + number)
 
 
 def sleeps(follower: Follower, code: Code, assignment: int = 100) -> None:
@@ -112,3 +121,56 @@ def test_what_is_proposed_asks_nobody_whose_rules_do_not_count_it() -> None:
     with patch.object(unblocker, "domain_counts", wraps=domain_counts) as counted:
         follower.look()
     assert [call.args[2].template.need.cpu for call in counted.call_args_list] == [2000]
+
+
+# What happens at once
+
+
+def test_a_member_that_gives_way_to_others_wakes_who_must_be_apart_from_it_though_no_room_is_free_for_that() -> None:
+    """It moves within its zone, and what it took is taken: no domain and no node has less of anything."""
+    bench, follower = a_region(nodes=2)
+    a_member(bench, "n1", 1, MEMBER)
+    a_member(bench, "n2", 2, MEMBER)
+    a_member(bench, "n2", 3, a_template(), cpu=7000)
+    bench.a_workload(a_template(cpu=2000, apart=(Apart("db", "node"),)), count=1)
+    sleeps(follower, Code.CAPACITY)
+    leave(bench, "n1", 1)
+    a_member(bench, "n1", 4, a_template())
+    leave(bench, "n2", 3)
+    a_member(bench, "n2", 5, MEMBER, cpu=7000)
+    follower.catch_up_at_once()
+    assert follower.work() == 1
+    assert placed_on(bench)[1, 0] == "n1"
+
+
+def test_a_zone_that_comes_for_another_wakes_who_must_be_near_members_that_are_elsewhere_now() -> None:
+    """As many zones as before, with as many members; the new one has no room."""
+    bench, follower = a_region(nodes=0)
+    bench.a_node("a1", cpu=1500, zone="a")
+    bench.a_node("b1", cpu=8000, zone="b")
+    a_member(bench, "a1", 1, MEMBER)
+    bench.a_workload(a_template(cpu=2000, near=(Near("db", "zone", required=True),)), count=1)
+    sleeps(follower, Code.NEAR)
+    leave(bench, "a1", 1)
+    bench.accept(ROOT, c.AdministerNode(bench.state.node_names["a1"], cordoned=True, note="old"))
+    a_member(bench, "b1", 2, MEMBER)
+    bench.a_node("c1", cpu=500, zone="c")
+    follower.catch_up_at_once()
+    assert follower.work() == 1
+    assert placed_on(bench)[1, 0] == "b1"
+
+
+# Times of the region, and plugins
+
+
+def test_a_longer_fence_wakes_exclusive_work_that_would_have_outlived_it() -> None:
+    bench, follower = a_region(nodes=0)
+    short = replace(DEFAULTS, session_lease=3_000, grace=2_000, kill_margin=1_000, fence_time=6_100)
+    bench.accept(ROOT, Configure(short))
+    bench.a_node("n1", overrun=5_000)
+    work = bench.a_workload(count=1, ordinals=0, exclusive=True)
+    bench.ship(c.ShippedAssignment(replace(work, revision=200, generation=2, ordinals=(0,))))
+    bench.accept(REPLICA, c.OpenSlots(100, work.shares[0].template, (0,)))
+    sleeps(follower, Code.NODE_UNAVAILABLE)
+    bench.accept(ROOT, Configure(replace(short, fence_time=9_000)))
+    assert follower.work() == 1

@@ -24,7 +24,7 @@ from holdfast.core.scheduling.pending_reasons import domains_that_hold
 def domain_counts(
     state: RegionState, table: NodeTable, ask: SlotAsk, mine: Mapping[DomainKey, int], avoided: Collection[str]
 ) -> tuple[object, ...]:
-    """What an ask's rules count over domains, over how many, and which of them count for spread rules."""
+    """What an ask's rules count over domains, over which, and which of them count for spread rules."""
     if not has_domain_rules(ask.template):
         return ()
     # With all of the region: a member counts that stands where nothing may be placed.
@@ -36,7 +36,8 @@ def domain_counts(
         if kind == key
     ]
     reach = reach_of(state, ask, avoided, partial(domains_that_hold, table, ask, avoided))
-    return (len(names), *reach.values(), *found)
+    # By name: one domain may have come for another, so that the same numbers are of others.
+    return (tuple(names), *reach.values(), *found)
 
 
 def scopes_that_cure(ask: SlotAsk) -> tuple[str, ...]:

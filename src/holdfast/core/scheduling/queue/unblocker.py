@@ -1,7 +1,7 @@
 """Who is woken by what: a group that sleeps is looked at again when something has changed that can cure why it waits.
 
-    nodes    a node came, changed, or has more free than before, and by the filters it would take such a slot;
-             or what its rules count over domains is another number, what this scheduler proposes included;
+    nodes    a node came, changed, lost a slot, or has more free than before, and by the filters it would take such a
+             slot; or what its rules count over domains is another number, what this scheduler proposes included;
              or a member that it must share a node with stands where something changed, and there is room beside it
     gate     its payers can pay for one more, or less is kept for others; or a slot of it is charged already
     assignment    what the platform asks for has changed, or other slots of it wait
