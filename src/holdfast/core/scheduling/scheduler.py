@@ -189,6 +189,7 @@ class Scheduler:
         self.waking.look_again(sight.now)
         look = SchedulingCycle(self._plugins, self.table, self.queue, self.flight, sight)
         look.run()
+        self.waking.proposed(look.draft.parts, sight.state, self._filters, sight.now)
         self.has_more = look.is_cut or self.waking.has_unasked or woken == DUE_MAX
         self._caught += look.caught
         if not look.draft.groups:
