@@ -15,9 +15,9 @@ from holdfast.core.region.watch import NODE
 from holdfast.core.scheduling.fill import NOTHING_CHANGES, Worth, _best, _Lane
 from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder, _paid
+from holdfast.core.scheduling.queue.domain_cures import shared_rows
 from holdfast.core.scheduling.queue.rechecks import RECHECK_MS, Rechecks
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
-from holdfast.core.scheduling.queue.unblocker import Unblocker
 from tests.support.ledgers.region import RegionBench, a_template
 from tests.support.ledgers.scheduler_world import a_region
 
@@ -96,9 +96,9 @@ def test_a_node_is_shared_with_a_member_of_any_group_that_must_be_near() -> None
     ask: Any = SimpleNamespace(tenant="acme", template=SimpleNamespace(near=near))
     members = {("acme/db", "node", "n0"): 1, ("acme/other", "node", "n1"): 1, ("acme/far", "node", "n2"): 1}
     state: Any = SimpleNamespace(domain_members=members)
-    waking: Any = Unblocker.__new__(Unblocker)
-    waking._table = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
-    assert waking._shared(state, ask, np.arange(4)).tolist() == [0]
+    table: Any = SimpleNamespace(nodes=[SimpleNamespace(name=f"n{number}") for number in range(4)])
+    mine = {("acme/cache", "node", "n3"): 1, ("acme/other", "node", "n2"): 1}
+    assert shared_rows(state, table, ask, np.arange(4), mine).tolist() == [0, 3]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ Size: a look is one story, from the first group to the proposal.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from msgspec import Struct
@@ -34,11 +35,11 @@ from holdfast.core.scheduling.nodes.table import NodeTable
 from holdfast.core.scheduling.nodes.tie_break import seed_of
 from holdfast.core.scheduling.pending_reasons import domains_that_hold, nearest_fit, never_fits, pending_reasons
 from holdfast.core.scheduling.proposal_builder import ProposalBuilder
-from holdfast.core.scheduling.queue.in_flight import InFlight
+from holdfast.core.scheduling.queue.domain_cures import domain_counts, scopes_that_cure
+from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
 from holdfast.core.scheduling.queue.quota_gates import QuotaGate, pause_gate, payer_gate, protected_gate
 from holdfast.core.scheduling.queue.request_groups import QueuedRequest, RequestGroup
 from holdfast.core.scheduling.queue.scheduling_queue import BlockedGroup, BlockReason, SchedulingQueue
-from holdfast.core.scheduling.queue.unblocker import domain_counts
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from holdfast.core.scheduling.shortlist import Shortlists
 
@@ -121,7 +122,7 @@ class SchedulingCycle:
                 reason = PendingReason(
                     ConditionReason.PLUGIN_FAILED.value, sum(one.open for one in entries), str(error)
                 )
-                self._block(group, entries, BlockReason.PLUGIN, (reason,))
+                self._block(group, entries, BlockReason.PLUGIN, (reason,), self._now + RESYNC_MS)
 
     def _is_enough(self) -> bool:
         """Whether whoever comes now is left for the next look."""
@@ -220,7 +221,7 @@ class SchedulingCycle:
         if not placed:
             self._block_unplaced(group, entries, choice, seed, len(slots) > 0, pay if pay.most < kept.most else kept)
             return False
-        if group.resynced:
+        if group.resynced and not self._is_cured_by(self.draft.parts[:-1], ask):
             self.resync_hits += placed
         if self._searched:
             self._walks.update(self._searched & {_searched_as(ask)})
@@ -230,6 +231,11 @@ class SchedulingCycle:
             pass_evidence(self._state, group, [one for one in entries if one.key in mine], outcome, choice, seed)
         )
         return True
+
+    def _is_cured_by(self, parts: Collection[ProposedPart], ask: SlotAsk) -> bool:
+        """Whether it may be placed for what was proposed before it in this very look."""
+        scopes = scopes_that_cure(ask)
+        return any(scope in scopes for part in parts for scope, _, _ in part.stands)
 
     def _choose(self, group: RequestGroup, count: int, seed: int) -> NodeSelection:
         assert self.rules is not None
@@ -282,13 +288,14 @@ class SchedulingCycle:
         self._rested += 1
         anew = self._now + RESYNC_MS
         resync = not until or until > anew
-        counts: tuple[object, ...] = ()
+        counts, scopes = tuple[object, ...](), tuple[str, ...]()
         table, first = self._table, reasons[0]
         if why is BlockReason.NODES:
             counts = domain_counts(self._state, table, group.ask, self._flight.members, self._overrides.zones)
+            scopes = scopes_that_cure(group.ask)
         kept = max(1, min(first.count, table.count))
         blocked = BlockedGroup(
-            why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs
+            why, table.revision, anew if resync else until, counts, resync, first.code, kept, table.stirs, scopes
         )
         self._queue.block(group, blocked)
         found = found or pass_evidence(self._state, group, entries, "waiting")

@@ -189,6 +189,7 @@ class Scheduler:
         self.waking.look_again(view.now)
         look = SchedulingCycle(self._plugins, self.table, self.queue, self.flight, view)
         look.run()
+        self.waking.proposed(look.draft.parts, view.state, self._filters, view.now)
         self.has_more = look.is_cut or self.waking.has_unasked or woken == DUE_MAX
         self._resync_hits += look.resync_hits
         if not look.draft.groups:

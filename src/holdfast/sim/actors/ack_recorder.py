@@ -1,7 +1,7 @@
 """A machine's way to a ledger, with a witness: what the machine is told to have landed there is noted, and which of its
-heartbeats were answered.
+heartbeats were answered. And a leader as the scheduler beside it speaks to it, with a witness of what that sends.
 
-It carries everything as it is. What was promised to a link or an agent is held against the log as what was promised to
+Both carry everything as it is. What was promised to a link or an agent is held against the log as what was promised to
 anybody.
 """
 
@@ -11,12 +11,15 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Refused
 from holdfast.core.ledger.commit.definition import LedgerDefinition
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.revision import parse_revision
 from holdfast.core.model.values.structs import Revision
+from holdfast.host.leader.group_commit import CommandAnswer
+from holdfast.host.leader.leader import Leader
 from holdfast.host.ports.transport import Reply, Request, RequestHandler
 from holdfast.host.protocol.commands import (
     ENVELOPES,
@@ -120,3 +123,23 @@ class AckRecorder:
         for body, answered in zip(sent, answers, strict=True):
             if answered.said is CommandOutcome.LANDED:
                 heard.landed(self._read(peer, body), answered.revision)
+
+
+class SubmitRecorder:
+    """A leader for the scheduler beside it, which has no session: what it sends is told as if its life were one, and it
+    numbered there what it sends."""
+
+    def __init__(self, leader: Leader[Any], life: int, said: SendListener) -> None:
+        self.term = leader.term
+        self._leader = leader
+        self._life = life
+        self._said = said
+        self._count = 0
+
+    async def submit(self, envelope: Envelope[Any]) -> CommandAnswer:
+        self._count += 1
+        told = replace(envelope, session=self._life, sequence=self._count)
+        self._said(told, answered=False)
+        answer = await self._leader.submit(envelope)
+        self._said(told, answered=True)
+        return answer

@@ -7,7 +7,8 @@ Its reconcilers, link, endpoints, scheduler, indexes and API are put together in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -22,13 +23,14 @@ from holdfast.core.model.values.settings import DEFAULTS, Settings
 from holdfast.core.model.values.structs import Instant
 from holdfast.core.platform.definition import PLATFORM
 from holdfast.host.controllers.controller import ControllerOptions
+from holdfast.host.leader.leader import Leader
 from holdfast.host.ledger.ledger import Ledger, ServerIdentity
 from holdfast.host.ledger.server_token import DrawSecret
 from holdfast.host.ports.endpoint_prober import EndpointOptions
 from holdfast.host.ports.store import Store
 from holdfast.host.runtime.telemetry import Metrics
 from holdfast.host.storage.snapshots import SnapshotPolicy
-from holdfast.sim.actors.ack_recorder import AckRecorder, AckSink
+from holdfast.sim.actors.ack_recorder import AckRecorder, AckSink, SendListener, SubmitRecorder
 from holdfast.sim.actors.failover_stub import FailoverStub
 from holdfast.sim.actors.node_processes import IsAlive, SimEndpointProber
 from holdfast.sim.actors.reserve_then_bind import with_reserve_then_bind
@@ -107,6 +109,10 @@ class ServerPrograms:
         self.heard: dict[str, int] = {}
         #: By region: told of every command that it refuses as a whole.
         self.on_refused: dict[str, OnRefused] = {}
+        #: By region: told of everything that its schedulers send, apart or beside its leader.
+        self.on_said: dict[str, SendListener] = {}
+        #: Lives of schedulers beside leaders, each of which numbers its proposals anew.
+        self._scheduler_lives = count(1)
         self.watch_faults: dict[str, WatchFaults] = {}
         #: What machines keep for their servers through all their lives.
         self._files: dict[str, ServerFiles] = {}
@@ -193,6 +199,9 @@ class ServerPrograms:
         told = self.on_refused.get(settings.region)
         if told is not None:
             self.listen(server.ledger, told)
+        said = self.on_said.get(settings.region)
+        if said is not None:
+            self.overhear(server.ledger, said)
 
     def listen(self, ledger: Ledger[Any], told: OnRefused) -> None:
         """Tell somebody of all that a ledger refuses from now on."""
@@ -204,6 +213,17 @@ class ServerPrograms:
             told(envelope, answer, leader.term.now() if leader is not None else ledger.durable.state.info.at)
 
         denials.refused = refused  # type: ignore[method-assign]
+
+    def overhear(self, ledger: Ledger[Any], said: SendListener) -> None:
+        """Tell somebody of all that a scheduler beside the leader sends, if there is one."""
+        run = ledger.leader_tasks.get("scheduler")
+        if run is None:
+            return
+
+        def heard(leader: Leader[Any]) -> Coroutine[Any, Any, None]:
+            return run(SubmitRecorder(leader, next(self._scheduler_lives), said))  # type: ignore[arg-type]
+
+        ledger.leader_tasks["scheduler"] = heard
 
 
 def _named(settings: ServerSettings, machine: str) -> ServerSettings:

@@ -104,8 +104,6 @@ class SimulatedCluster:
         self.chronicle = History()
         #: What schedulers apart see, by machine.
         self.mirrors: dict[str, Mirror] = {}
-        #: By region: told of everything that a scheduler apart sends to it.
-        self.on_said: dict[str, SendListener] = {}
         self._clocks = self.world.chance.stream("clocks")
         self._watch(PLATFORM, PLATFORM_NAME)
         for name in scenario.topology.regions:
@@ -118,8 +116,8 @@ class SimulatedCluster:
 
     def _said(self, region: str) -> SendListener:
         def say(envelope: Envelope[Any], *, answered: bool) -> None:
-            if region in self.on_said:
-                self.on_said[region](envelope, answered=answered)
+            if region in self.servers.on_said:
+                self.servers.on_said[region](envelope, answered=answered)
 
         return say
 

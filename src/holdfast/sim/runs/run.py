@@ -144,7 +144,7 @@ class SimulationRun:
         placements = PlacementCheck(
             name, audit.state, self.findings.append, hears, self.scene.acted, clock, lambda seq: as_of(REGION, log, seq)
         )
-        self.scene.on_said[name] = placements.queue.excused.said
+        self.scene.servers.on_said[name] = placements.queue.excused.said
         self.scene.servers.on_refused[name] = placements.queue.excused.refused
         others = region_checks(name, audit.state, self.findings.append, hears)
 

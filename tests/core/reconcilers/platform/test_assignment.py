@@ -417,6 +417,23 @@ def test_what_a_region_offers_back_goes_elsewhere_in_one_go() -> None:
     assert story.all_ready().look() == ReconcileResult((), until)
 
 
+def test_what_a_region_offers_back_goes_to_who_has_room_though_another_has_less() -> None:
+    """Found by partition-skew 54310: that other one was full, and what waited was left where it was for all it took."""
+    story = Story(replicas=6).run().all_ready()
+    story.summarises("us2", nodes(2, cpu(500), 0))
+    counts = story.change(replicas=12).run().counts()
+    assert counts == {"eu": 5, "us": 5, "us2": 2}
+    story.says("us", 5).says("eu", 4, waiting=1, code="capacity")
+    story.bench.accept("region/eu", c.OfferBack(story.in_region("eu").uid, 1))
+    assert story.run().counts() == {"eu": 4, "us": 6, "us2": 2}
+    story.says("eu", 4).says("us", 6)
+    story.bench.later(story.bench.state.info.settings.offer_life)
+    assert story.run().counts() == {"eu": 4, "us": 6, "us2": 2}, "it has its share, and is asked for no more"
+    story.summarises("us2", nodes(4, cpu(500), 2))
+    assert story.run().counts() == {"eu": 4, "us": 6, "us2": 4}, "made before it is broken"
+    assert story.says("us2", 4).run().counts() == {"eu": 4, "us": 4, "us2": 4}
+
+
 def test_of_an_offer_that_ends_and_room_that_may_come_the_first_is_looked_at() -> None:
     story, begun = offered().run(), a_world().at
     settings = story.bench.state.info.settings

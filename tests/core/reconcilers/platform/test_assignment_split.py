@@ -223,6 +223,73 @@ def test_what_a_region_has_offered_back_goes_to_the_others() -> None:
     assert target_split([strained, a_place("b", 3), a_place("c", 3)], 9) == [1, 4, 4]
 
 
+def test_what_was_offered_back_goes_above_the_share_of_who_has_room_if_those_below_theirs_have_none() -> None:
+    """Found by partition-skew 54310: us offered one back, eu was below its share and full, ap had more and room."""
+    ap, eu = a_place("a", 5, room=3), a_place("b", 2, room=0)
+    assert target_split([ap, eu, a_place("c", 5, cap=4, strained=True)], 12) == [6, 2, 4]
+    half = [a_place("a", 6, room=2), eu, a_place("c", 5, cap=4, strained=True)]
+    assert target_split(half, 12) == [6, 2, 4], "half a move has the same target"
+    assert target_split([a_place("a", 6, room=2), eu, a_place("c", 4, cap=4, strained=True)], 12) == [6, 2, 4]
+    assert target_split([a_place("a", 6, room=2), eu, a_place("c", 4)], 12) == [6, 2, 4], "nor is it brought back"
+
+
+def test_no_more_goes_above_a_share_than_there_is_room_for_and_first_it_goes_below() -> None:
+    strained = a_place("c", 6, cap=3, strained=True)
+    assert target_split([a_place("a", 5, room=1), a_place("b", 1, room=1), strained], 12) == [6, 2, 4]
+    assert target_split([a_place("a", 5, room=9), a_place("b", 1, room=9), strained], 12) == [5, 4, 3]
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        silent(a_place("a", 5)),
+        a_place("a", 5, weight=0),
+        a_place("a", 5, strained=True),
+        a_place("a", 5, cap=5),
+        a_place("a", 5, room=0),
+    ],
+    ids=["silent", "no weight", "offered some back", "capped", "no room"],
+)
+def test_nothing_goes_above_a_share_where_no_more_is_taken(full: SplitRegion) -> None:
+    places = [full, a_place("b", 2, room=0), a_place("c", 5, cap=4, strained=True)]
+    assert target_split(places, 12) == [5, 2, 5]
+
+
+def test_what_a_silent_region_had_offered_back_stays_with_it() -> None:
+    places = [a_place("a", 5, room=3), a_place("b", 2, room=0), silent(a_place("c", 5, cap=4, strained=True))]
+    assert target_split(places, 12) == [5, 2, 5]
+
+
+def test_what_the_primary_and_its_stand_in_have_no_room_for_goes_to_the_next() -> None:
+    places = [a_place("a", 5, cap=4, strained=True), a_place("b", 1, room=0), a_place("c", room=3)]
+    assert target_split(places, 6, "a") == [4, 1, 1]
+
+
+def test_of_what_is_wanted_no_more_that_goes_first_which_waits() -> None:
+    places = [a_place("a", 6, room=3), a_place("b", 2, room=0), a_place("c", 5, cap=4, strained=True)]
+    assert target_split(places, 12) == [6, 2, 4]
+    assert target_split([a_place("a", 5, cap=4, strained=True), a_place("b", 6, room=0)], 9) == [4, 5]
+
+
+LIMITS = st.sampled_from([0, 0, 1, 2, 9, NO_LIMIT])
+PLACES = st.builds(
+    lambda name, have, room, less: a_place(
+        name, have, room=room, cap=NO_LIMIT if less is None else max(0, have - less), strained=less is not None
+    ),
+    st.sampled_from("abc"), st.integers(0, 6), LIMITS, st.none() | st.integers(0, 2),
+)  # fmt: skip
+
+
+@given(st.lists(PLACES, min_size=2, max_size=3, unique_by=lambda one: one.name), st.sampled_from(["", "a", "b"]))
+def test_nothing_stays_where_it_waits_while_another_region_has_room(places: list[SplitRegion], primary: str) -> None:
+    replicas = sum(place.have for place in places)
+    found = target_split(places, replicas, primary)
+    assert sum(found) == replicas
+    waits = any(count > place.cap for place, count in zip(places, found, strict=True))
+    room = any(not p.strained and count < p.have + p.room for p, count in zip(places, found, strict=True))
+    assert not (waits and room), found
+
+
 def test_what_nobody_else_takes_stays_where_it_was_offered_back() -> None:
     strained = a_place("a", 3, cap=1, strained=True)
     assert target_split([strained, a_place("b", 3, room=0)], 6) == [3, 3]

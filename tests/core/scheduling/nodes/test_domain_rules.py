@@ -25,7 +25,7 @@ from holdfast.core.scheduling.framework import profile_for
 from holdfast.core.scheduling.nodes import window
 from holdfast.core.scheduling.nodes.domain_rules import DomainRules
 from holdfast.core.scheduling.pending_reasons import domains_that_hold
-from holdfast.core.scheduling.queue.unblocker import domain_counts
+from holdfast.core.scheduling.queue.domain_cures import domain_counts
 from holdfast.core.scheduling.selection import NodeSelection, PassContext, select_nodes
 from tests.support.ledgers.region import SCHEDULER, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower

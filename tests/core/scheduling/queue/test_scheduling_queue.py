@@ -380,6 +380,28 @@ def test_what_is_heard_touches_nobody_who_sleeps_and_a_grant_those_for_whom_it_p
     assert asleep.refused_by("quota/6") == []
 
 
+def test_those_who_count_a_slot_are_asked_before_others_unless_others_wait_to_be_asked() -> None:
+    asleep, keys = BlockedIndex(), some_keys(6)
+    for number, key in enumerate(keys):
+        scopes = ("acme/db",) if number in (2, 4) else ()
+        asleep[key] = BlockedGroup(BlockReason.NODES, 1, 1, scopes=scopes)
+    asleep.ask_counting(("acme/web",))
+    assert not asleep.has_unasked()
+    asleep.ask_counting(("acme/db", "acme/web"))
+    assert {asleep.next_asked(), asleep.next_asked()} == {keys[2], keys[4]}
+    assert asleep.next_asked() is None
+    asleep.begin_round()
+    assert asleep.next_asked() == keys[0]
+    asleep.ask_counting(("acme/db",))
+    found = [asleep.next_asked() for _ in range(6)]
+    assert found[0] == keys[1], "nobody is asked again before those who were not asked at all"
+    assert set(found) == set(keys)
+    del asleep[keys[2]]
+    asleep.pop(keys[4])
+    asleep.ask_counting(("acme/db",))
+    assert not asleep.has_unasked()
+
+
 def test_who_sleeps_is_not_looked_at_until_its_time() -> None:
     bench = RegionBench()
     work(bench, 1, cpu=101)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.core.ledger.answers import Code, Refused
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.partial import RefusedPart
+from holdfast.core.ledger.reconciler import principal
 from holdfast.core.region.commands import PlacementGroup, Propose, SlotPlacement
 from holdfast.sim.actors.servers import ServerPrograms, ServerSetup
 from holdfast.sim.checks.placement.excuses import HEARD_MS, PAUSE_MS, SchedulerExcuses, WaitingGroup
 
 ACTOR = "scheduler/s1"
+BESIDE = principal("scheduler")
 VALID_MS = 4_000
 
 
@@ -35,6 +40,12 @@ def proposal(*templates: str, sequence: int = 1, made: int = 0) -> Envelope[Any]
         PlacementGroup(number, template, (SlotPlacement(0, 9),)) for number, template in enumerate(templates, 1)
     )
     return Envelope(ACTOR, Propose(groups, made + VALID_MS), 0, session=7, sequence=sequence)
+
+
+def unnumbered(template: str, *, sent: int = 0, evidence: bytes = b"") -> Envelope[Any]:
+    """A proposal as a scheduler beside the leader sends it."""
+    groups = (PlacementGroup(1, template, (SlotPlacement(0, 9),)),)
+    return Envelope(BESIDE, Propose(groups, VALID_MS), sent, evidence=evidence)
 
 
 def excused(
@@ -92,6 +103,66 @@ def test_a_refusal_is_told_with_the_time_of_the_ledger_that_refuses() -> None:
     )
     ledger.denials.refused(proposal("web"), Refused(Code.EXPIRED, "", {}))
     assert told == [(Code.EXPIRED, 9_000)]
+
+
+def test_what_a_scheduler_beside_the_leader_sends_is_told_under_its_life_and_numbered_there() -> None:
+    submitted: list[Envelope[Any]] = []
+    told: list[tuple[int, int, bool, int]] = []
+
+    async def submit(envelope: Envelope[Any]) -> Refused:
+        submitted.append(envelope)
+        return Refused(Code.STALE, "", {})
+
+    async def schedule(leader: Any) -> None:
+        for _ in range(2):
+            answer = await leader.submit(unnumbered("web"))
+            assert answer.code is Code.STALE
+
+    def said(envelope: Envelope[Any], *, answered: bool) -> None:
+        told.append((envelope.session, envelope.sequence, answered, len(submitted)))
+
+    ledger: Any = SimpleNamespace(beside={"scheduler": schedule})
+    ServerPrograms(ServerSetup(), lambda *_args: True).overhear(ledger, said)
+    for _ in range(2):
+        asyncio.run(ledger.beside["scheduler"](SimpleNamespace(term=None, submit=submit)))
+    assert told[:4] == [(1, 1, False, 0), (1, 1, True, 1), (1, 2, False, 1), (1, 2, True, 2)]
+    assert [(life, number) for life, number, *_ in told[4::2]] == [(2, 1), (2, 2)]
+    assert submitted == [unnumbered("web")] * 4, "what the leader is given is as it was sent"
+
+
+def test_a_proposal_from_beside_the_leader_is_known_by_when_it_was_sent_and_why() -> None:
+    judge = SchedulerExcuses(equals, Clock())
+    for number, (sent, why) in enumerate([(5, b"a"), (5, b"b"), (6, b"a")], 1):
+        one = unnumbered("web", sent=sent, evidence=why)
+        judge.said(replace(one, session=1, sequence=number), answered=False)
+        assert judge.number(one, why) == (BESIDE, 1, number)
+    for sent, why in ((6, b"b"), (5, b"")):
+        one = unnumbered("web", sent=sent, evidence=why)
+        assert judge.number(one, why) == (BESIDE, 0, 0)
+        assert judge.sent(judge.number(one, why)) is None
+    assert judge.number(proposal("web", sequence=9), b"a") == (ACTOR, 7, 9), "one apart has a number of its own"
+
+
+def test_a_scheduler_beside_the_leader_pauses_from_when_it_hears_what_landed_in_part() -> None:
+    """A batch is in the log before its leader knows, and for as long as the store does not answer."""
+    clock, one = Clock(), unnumbered("web", evidence=b"a")
+    judge, told = SchedulerExcuses(equals, clock), replace(one, session=1, sequence=1)
+    judge.said(told, answered=False)
+    lost = encode([RefusedPart(0, 0, "capacity", "n1")])
+    judge.met_in_part(judge.number(one, b"a"), [equals(1, "web")], lost, 10_000)
+    clock.now += 3_000
+    judge.said(told, answered=True)
+    end = 13_000 + PAUSE_MS + HEARD_MS
+    for at, is_excused in ((end - 1, True), (end, False)):
+        assert judge.is_excused((BESIDE, 1, 2), (), (1, "web"), 0, (100, 20_000), at) is is_excused
+
+
+def test_what_an_earlier_life_has_sent_excuses_no_later_one() -> None:
+    """A scheduler begins anew with each term, and with each session: then all is settled that nobody answered."""
+    judge = SchedulerExcuses(equals, Clock())
+    judge.said(replace(unnumbered("web"), session=1, sequence=1), answered=False)
+    for life, is_excused in ((1, True), (2, False)):
+        assert judge.is_excused((BESIDE, life, 2), (), (1, "web"), 0, (100, 0), 1) is is_excused
 
 
 def test_nobody_is_excused_by_what_another_was_refused_or_another_scheduler_was() -> None:

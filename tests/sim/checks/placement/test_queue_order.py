@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.core.ledger.codec import encode
 from holdfast.core.ledger.commit.draft import fold
 from holdfast.core.ledger.envelope import Envelope
+from holdfast.core.ledger.reconciler import principal
 from holdfast.core.model.values.resources import times
 from holdfast.core.region import commands as c
 from holdfast.core.region.definition import REGION
@@ -21,9 +22,12 @@ from holdfast.sim.checks.placement.placements import PlacementCheck
 from tests.support.ledgers.region import REPLICA, RegionBench, a_template
 from tests.support.ledgers.scheduler_world import Follower, a_region
 
+#: The scheduler beside a leader.
+BESIDE = principal("scheduler")
+
 
 def judged(bench: RegionBench, *said: Envelope[Any]) -> list[Finding]:
-    """What the judge finds in the log of a bench; what schedulers apart have sent is read on its way."""
+    """What the judge finds in the log of a bench; what schedulers have sent is read on its way."""
     state, found = RegionState(), list[Finding]()
 
     def past(seq: int) -> RegionState:
@@ -53,6 +57,24 @@ def last_two(bench: RegionBench) -> tuple[bytes, bytes, bytes]:
 def sent(bench: RegionBench, follower: Follower, attempt: Proposal, **fields: Any) -> None:
     evidence = encode(replace(attempt.decision, **fields))
     bench.accept(follower.name, attempt.command, view=attempt.view, policy=attempt.policy, evidence=evidence)
+
+
+def withdrawn_meanwhile() -> tuple[RegionBench, Follower, Proposal]:
+    """A proposal that has yet to be sent. The grant pays for one slot: a critical one, which is withdrawn before the
+    proposal lands that names it."""
+    bench, follower = a_region(nodes=1, cpu=4000)
+    bench.a_grant("quota/beta")
+    bench.a_grant(version=2, target=a_template(cpu=500).need)
+    bench.a_workload(a_template(cpu=500), count=1, priority_class="critical")
+    bench.a_workload(a_template(cpu=500), count=1, uid=101, workload=2)
+    bench.a_workload(a_template(cpu=100), count=1, uid=102, workload=3, tenant="beta", priority_class="best-effort")
+    follower.catch_up()
+    attempt = follower.look()
+    assert attempt is not None
+    critical, other = attempt.command.groups
+    assert (critical.assignment, other.assignment) == (100, 102)
+    bench.accept(REPLICA, c.WithdrawSlots(100, (0,)))
+    return bench, follower, attempt
 
 
 @pytest.mark.parametrize(("in_flight", "found"), [((1,), []), ((), ["queue-order"])])
@@ -126,21 +148,27 @@ def test_who_had_no_room_on_a_view_beside_what_is_less_urgent_and_was_on_its_way
 def test_who_had_no_room_on_a_view_beside_what_was_refused_since_is_not_passed_over(
     is_named: bool, found: list[str]
 ) -> None:
-    """The grant pays for one slot: a critical one, which is withdrawn before the proposal lands that names it."""
-    bench, follower = a_region(nodes=1, cpu=4000)
-    bench.a_grant("quota/beta")
-    bench.a_grant(version=2, target=a_template(cpu=500).need)
-    bench.a_workload(a_template(cpu=500), count=1, priority_class="critical")
-    bench.a_workload(a_template(cpu=500), count=1, uid=101, workload=2)
-    bench.a_workload(a_template(cpu=100), count=1, uid=102, workload=3, tenant="beta", priority_class="best-effort")
-    follower.catch_up()
-    attempt = follower.look()
-    assert attempt is not None
-    critical, other = attempt.command.groups
-    assert (critical.assignment, other.assignment) == (100, 102)
-    bench.accept(REPLICA, c.WithdrawSlots(100, (0,)))
+    bench, follower, attempt = withdrawn_meanwhile()
     sent(bench, follower, attempt)
     record = REGION.batches.read(*last_two(bench)).records[0]
-    command = attempt.command if is_named else replace(attempt.command, groups=(other,))
+    command = attempt.command
+    command = command if is_named else replace(command, groups=command.groups[1:])
     said = Envelope(follower.name, command, 0, session=record.session, sequence=record.sequence)
+    assert [one.promise for one in judged(bench, said)] == found
+
+
+@pytest.mark.parametrize(
+    ("wrongly", "found"),
+    [({}, []), ({"evidence": b"another"}, ["queue-order"]), ({"sent": 1}, ["queue-order"])],
+)
+def test_who_had_no_room_beside_what_a_scheduler_beside_the_leader_was_refused_since_is_not_passed_over(
+    wrongly: dict[str, Any], found: list[str]
+) -> None:
+    """Found in `regional-loss` 54285. Its proposals have no number in the log: one that was made at another time, or
+    for other reasons, is another one and excuses nobody."""
+    bench, _, attempt = withdrawn_meanwhile()
+    evidence = encode(attempt.decision)
+    bench.accept(BESIDE, attempt.command, view=attempt.view, policy=attempt.policy, evidence=evidence)
+    told = {"sent": bench.at, "evidence": evidence, **wrongly}
+    said = Envelope(BESIDE, attempt.command, session=1, sequence=1, **told)
     assert [one.promise for one in judged(bench, said)] == found

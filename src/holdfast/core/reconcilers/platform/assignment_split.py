@@ -4,8 +4,9 @@
     target ─▶ what each is to have: what it has, and of the ideal only as much as there is a reason for
     stepped ▶ what each is told now: more at once, less only as far as others stand in (make before break)
 
-The one idea: what is on its way to a target has the same target. Raising goes up to the ideal at most where there is
-room for it, and lowering goes down to it, so half a move is never turned round.
+The one idea: what is on its way to a target has the same target. Raising goes up to the ideal where there is room for
+it, and lowering goes down to it, so half a move is never turned round. Above the ideal only that is raised which has to
+be somewhere and for which there is no room below it.
 """
 
 from __future__ import annotations
@@ -110,9 +111,11 @@ def target_split(regions: Sequence[SplitRegion], replicas: int, primary: str = "
     if missing > 0:
         counts = _more(regions, counts, goal, missing)
     elif missing < 0:
-        last = sorted(range(len(regions)), key=lambda index: (-regions[index].rank, -regions[index].turn))
-        taken = take_largest_first([have - due for have, due in zip(counts, goal, strict=True)], last, -missing)
-        counts = [have - less for have, less in zip(counts, taken, strict=True)]
+        waiting = _beyond(regions, counts, goal)
+        first = min(-missing, sum(waiting))
+        kept = _lowered(regions, counts, waiting, first)
+        over = [count - due for count, due in zip(kept, goal, strict=True)]
+        counts = _lowered(regions, kept, over, -missing - first)
     return _corrected(regions, counts, goal, strict=bool(primary), stays=stays)
 
 
@@ -125,14 +128,26 @@ def is_settled(regions: Sequence[SplitRegion], replicas: int, primary: str = "",
 
 def _more(regions: Sequence[SplitRegion], counts: list[int], goal: list[int], missing: int) -> list[int]:
     """Where most is lacking, among those that have room; where nobody has, as if all had."""
-    counts = list(counts)
+    counts, left = _raised(regions, counts, goal, missing, _room_left(regions, counts))
+    return _raised(regions, counts, goal, left, [NO_LIMIT if one.takes and one.weight else 0 for one in regions])[0]
+
+
+def _room_left(regions: Sequence[SplitRegion], counts: Sequence[int]) -> list[int]:
+    """How many more each takes, beside what it has been given since the room was told."""
+    return [
+        max(0, min(place.room, place.cap - place.have) - (count - place.have)) if place.takes and place.weight else 0
+        for place, count in zip(regions, counts, strict=True)
+    ]
+
+
+def _raised(
+    regions: Sequence[SplitRegion], counts: list[int], goal: list[int], missing: int, limits: list[int]
+) -> tuple[list[int], int]:
+    """So many more where most is lacking, each by its limit at most, and how many found no place."""
+    counts, limits = list(counts), list(limits)
     first = sorted(range(len(regions)), key=lambda index: (regions[index].rank, regions[index].turn))
-    limits = [min(p.room, p.cap - p.have) if p.takes and p.weight else 0 for p in regions]
     while missing:
         able = [index for index in first if limits[index] > 0]
-        if not able:
-            able = [index for index in first if regions[index].takes and regions[index].weight]
-            limits = [NO_LIMIT for _ in regions]
         if not able:
             break
         taken = take_largest_first([goal[index] - counts[index] for index in able], range(len(able)), missing)
@@ -141,7 +156,7 @@ def _more(regions: Sequence[SplitRegion], counts: list[int], goal: list[int], mi
             counts[index] += given
             limits[index] -= given
             missing -= given
-    return counts
+    return counts, missing
 
 
 def _corrected(
@@ -154,6 +169,7 @@ def _corrected(
     """
     calm = not stays and not any(place.shaky and place.have for place in regions)
     gives, gets, worth = [0] * len(regions), [0] * len(regions), strict
+    room = _room_left(regions, counts)
     for index, place in enumerate(regions):
         over = counts[index] - goal[index]
         if over > 0 and place.takes:
@@ -161,15 +177,37 @@ def _corrected(
             gives[index] = over if calm else min(over, beyond)
             worth = worth or over > 1 or beyond > 0
         elif over < 0 and place.takes and place.weight and not place.strained:
-            room = min(place.room, place.cap - place.have) - (counts[index] - place.have)
-            gets[index] = max(0, min(-over, room))
+            gets[index] = min(-over, room[index])
             worth = worth or (gets[index] > 0 and (over < -1 or not counts[index]))
     moved = min(sum(gives), sum(gets)) if worth else 0
-    if not moved:
+    if moved:
+        first = sorted(range(len(regions)), key=lambda index: (regions[index].rank, regions[index].turn))
+        more = take_largest_first(gets, first, moved)
+        counts = [have + some for have, some in zip(_lowered(regions, counts, gives, moved), more, strict=True)]
+    return _relieved(regions, counts, goal)
+
+
+def _relieved(regions: Sequence[SplitRegion], counts: list[int], goal: list[int]) -> list[int]:
+    """What is beyond a cap still goes to whoever has room, though that one has its share: where it is it cannot run."""
+    waiting = _beyond(regions, counts, goal)
+    if not any(waiting):
         return counts
+    room = [0 if place.strained else left for place, left in zip(regions, _room_left(regions, counts), strict=True)]
+    raised, left = _raised(regions, counts, goal, sum(waiting), room)
+    return _lowered(regions, raised, waiting, sum(waiting) - left)
+
+
+def _beyond(regions: Sequence[SplitRegion], counts: Sequence[int], goal: Sequence[int]) -> list[int]:
+    """How many each has that it says it has no place for, and that are to be elsewhere."""
+    rows = zip(regions, counts, goal, strict=True)
+    return [max(0, min(count - place.cap, count - due)) if place.takes else 0 for place, count, due in rows]
+
+
+def _lowered(regions: Sequence[SplitRegion], counts: Sequence[int], amounts: Sequence[int], count: int) -> list[int]:
+    """So many less, taken of these amounts; where they are equal, of the farthest and last first."""
     last = sorted(range(len(regions)), key=lambda index: (-regions[index].rank, -regions[index].turn))
-    less, more = take_largest_first(gives, last, moved), take_largest_first(gets, last[::-1], moved)
-    return [count - less[index] + more[index] for index, count in enumerate(counts)]
+    taken = take_largest_first(amounts, last, count)
+    return [have - less for have, less in zip(counts, taken, strict=True)]
 
 
 def take_largest_first(amounts: Sequence[int], order: Sequence[int], count: int) -> list[int]:

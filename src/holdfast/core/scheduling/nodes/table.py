@@ -81,6 +81,9 @@ class NodeTable:
         self.stirs = 0
         #: Rows that are new, or changed what they are for, since then.
         self._changed: Truths = np.zeros(0, np.bool_)
+        #: Rows that a slot has left since then. What it took may be taken by another: its place among those who keep
+        #: apart from it is free all the same.
+        self._left: Truths = np.zeros(0, np.bool_)
         self.usable: Truths = np.zeros(0, np.bool_)
         #: How long at most what is exclusive lives on there after its lease, and how long it may.
         self.overrun: Numbers = np.zeros(0, np.int64)
@@ -110,7 +113,7 @@ class NodeTable:
         """
         self.revision = max(self.revision, at)
         self.costs = dict(state.pool_costs.items())
-        self.overrun_most = overrun_max(state.info.settings)
+        self._judge_overruns(overrun_max(state.info.settings))
         found = [(uid, state.nodes.get(uid)) for uid in dict.fromkeys(uids)]
         gone = [self.rows[uid] for uid, node in found if node is None and uid in self.rows]
         if gone:
@@ -124,7 +127,9 @@ class NodeTable:
         for row, node in zip(rows, there, strict=True):
             if self.nodes[row] is not node:
                 self._describe(row, node)
-            self.usages[row] = state.node_usage.get(node.uid) or EMPTY_USAGE
+            before, usage = self.usages[row], state.node_usage.get(node.uid) or EMPTY_USAGE
+            self.usages[row] = usage
+            self._left[row] |= not usage.slots.startswith(before.slots)  # they are in the order in which they came
             self.hints.take(row, state.node_reports.get(node.uid))
             if self.occupants.refresh(row, node, state):
                 self.change(row)
@@ -150,14 +155,14 @@ class NodeTable:
                 self.hints.take(row, state.node_reports.get(uid))
 
     def improved_rows(self) -> list[int]:
-        """Rows that are new, changed, or have more free than at some time since this was asked last."""
+        """Rows that are new, changed, lost a slot, or have more free than at some time since this was asked last."""
         at = np.flatnonzero(self._touched)
         self.stirs += len(at)
-        more = self._changed[at] | self.devices.improved_rows(at)
+        more = self._changed[at] | self._left[at] | self.devices.improved_rows(at)
         for free, least in ((self.free_any, self._least_any), (self.free_firm, self._least_firm)):
             more |= (free[:, at] > least[:, at]).any(axis=0)
             least[:, at] = free[:, at]
-        self._touched[at] = self._changed[at] = False
+        self._touched[at] = self._changed[at] = self._left[at] = False
         found: list[int] = at[more].tolist()
         return found
 
@@ -207,7 +212,7 @@ class NodeTable:
 
     def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
         """Change the rows of every column alike."""
-        for name in (*_AMOUNTS, "usable", "overrun", "quarantined", "uids", "_touched", "_changed"):
+        for name in (*_AMOUNTS, "usable", "overrun", "quarantined", "uids", "_touched", "_changed", "_left"):
             setattr(self, name, change(getattr(self, name)))
         self.attributes.each(change)
         self.occupants.each(change)
@@ -229,6 +234,14 @@ class NodeTable:
     def change(self, row: int) -> None:
         """A row is another one than before to whoever waits for a node."""
         self._touched[row] = self._changed[row] = True
+
+    def _judge_overruns(self, most: int) -> None:
+        """How long what is exclusive may live on after its lease: who is within it now and was not, or was, changed."""
+        if most != self.overrun_most:
+            turned = (self.overrun <= most) != (self.overrun <= self.overrun_most)
+            self._touched |= turned
+            self._changed |= turned
+            self.overrun_most = most
 
     def _add_resource(self, name: str) -> None:
         self.resources[name] = len(self.resources)

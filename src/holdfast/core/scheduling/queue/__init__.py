@@ -8,6 +8,7 @@
 - `scheduling_queue`  `SchedulingQueue`: active and blocked groups
 - `quota_gates`       checks of a whole group before any node: payer, protected capacity, pause
 - `rechecks`          blocked groups whose reason may be out of date: tried again soon
+- `domain_cures`      what of the slots in domains may cure a group: numbers, scopes, nodes of its own
 - `unblocker`         which change unblocks which group
 - `queue_view`        the queue as people see it
 """

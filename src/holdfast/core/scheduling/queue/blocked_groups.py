@@ -3,6 +3,7 @@
 asked in turn     those who wait for nodes, a gate or a newer view, in a line: the longest unasked first. What is
                   heard begins a new round, and is no walk along the line
 by account        those whose proposal was refused, under each account that pays for them
+by scope          those who wait for nodes and whose rules count slots over domains, under what they count
 by time           everybody, in a heap: whose time is first is known without a walk. What holds no more (its group was
                   woken, left, or sleeps anew) stays there until its turn comes, or until most are such
 """
@@ -40,6 +41,7 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         #: In which round each was asked last; whoever fell asleep since is asked in the next.
         self._line: OrderedDict[GroupKey, int] = OrderedDict()
         self._refused: dict[str, dict[GroupKey, None]] = {}
+        self._counting: dict[str, dict[GroupKey, None]] = {}
         #: Until when each sleeps, with a number that no other has; and how many there were.
         self._times: list[tuple[Instant, int, GroupKey, BlockedGroup]] = []
         self._number = 0
@@ -57,10 +59,12 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         elif blocked.why.value == _REFUSED:
             for account in _accounts(key):
                 self._refused.setdefault(account, {})[key] = None
+        for scope in blocked.scopes:
+            self._counting.setdefault(scope, {})[key] = None
 
     def __delitem__(self, key: GroupKey) -> None:
-        super().__delitem__(key)
         self._unlist(key)
+        super().__delitem__(key)
 
     def pop(self, key: GroupKey, *default: Any) -> Any:
         self._unlist(key)
@@ -68,12 +72,11 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
 
     def _unlist(self, key: GroupKey) -> None:
         self._line.pop(key, None)
-        for account in _accounts(key) if self._refused else ():
-            mine = self._refused.get(account)
-            if mine is not None:
-                mine.pop(key, None)
-                if not mine:
-                    del self._refused[account]
+        if self._refused:
+            _drop_under(self._refused, _accounts(key), key)
+        if self._counting:
+            known = self.get(key)
+            _drop_under(self._counting, known.scopes if known is not None else (), key)
 
     def _compact(self) -> None:
         """Leave out the times that hold no more, once they are most of them."""
@@ -112,6 +115,17 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         """Something was heard: all in line are to be asked."""
         self._round += 1
 
+    def ask_counting(self, scopes: Iterable[str]) -> None:
+        """One slot more is counted under these: whoever counts it is to be asked, and if some are unasked anyway,
+        everybody in turn, so that nobody is asked again and again before them."""
+        found = {key: None for scope in scopes for key in self._counting.get(scope, ())}
+        if found and self.has_unasked():
+            self.begin_round()
+            return
+        for key in found:
+            self._line[key] = self._round - 1
+            self._line.move_to_end(key, last=False)
+
     def has_unasked(self) -> bool:
         """Whether somebody in line was not asked in this round."""
         return bool(self._line) and next(iter(self._line.values())) < self._round
@@ -124,3 +138,12 @@ class BlockedIndex(dict[GroupKey, "BlockedGroup"]):
         self._line.move_to_end(key)
         self._line[key] = self._round
         return key
+
+
+def _drop_under(found: dict[str, dict[GroupKey, None]], names: Iterable[str], key: GroupKey) -> None:
+    for name in names:
+        mine = found.get(name)
+        if mine is not None:
+            mine.pop(key, None)
+            if not mine:
+                del found[name]

@@ -52,9 +52,9 @@ class BlockedGroup(Struct, frozen=True):
     """Why a group is not looked at, up to which revision it was, and when to look at it whatever happens.
 
     For one that is behind, the revision is the one to wait for. `counts` are those of its domains, where its rules
-    count over them. With `resync` its time is nothing that is known to cure it: whatever does should have woken it.
-    `reason` is the code that is told first, borne out by `kept` nodes, or as many as are left of these: `stirs` is how
-    often nodes had changed by then (`rechecks`).
+    count over them; `scopes` is what they count of which one more may cure it. With `resync` its time is nothing that
+    is known to cure it: whatever does should have woken it. `reason` is the code that is told first, borne out by
+    `kept` nodes, or as many as are left of these: `stirs` is how often nodes had changed by then (`rechecks`).
     """
 
     why: BlockReason
@@ -65,6 +65,7 @@ class BlockedGroup(Struct, frozen=True):
     reason: str = ""
     kept: int = 0
     stirs: int = 0
+    scopes: tuple[str, ...] = ()
 
 
 class SchedulingQueue:

@@ -1,7 +1,7 @@
 """Who is woken by what: a group that sleeps is looked at again when something has changed that can cure why it waits.
 
-    nodes    a node came, changed, or has more free than before, and by the filters it would take such a slot;
-             or what its rules count over domains is another number;
+    nodes    a node came, changed, lost a slot, or has more free than before, and by the filters it would take such a
+             slot; or what its rules count over domains is another number, what this scheduler proposes included;
              or a member that it must share a node with stands where something changed, and there is room beside it
     gate     its payers can pay for one more, or less is kept for others; or a slot of it is charged already
     assignment    what the platform asks for has changed, or other slots of it wait
@@ -15,22 +15,20 @@ Whatever is missed is caught by the resync, and counted there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import partial
+from collections.abc import Collection
 
 import numpy as np
 
 from holdfast.core.ledger.builtin.overrides import active_overrides
-from holdfast.core.model.records.domains import REGION_WIDE, domain_scopes, has_domain_rules
 from holdfast.core.model.values.structs import Instant, Revision
 from holdfast.core.region.state.tables import RegionState
 from holdfast.core.scheduling.ask import AskKind, SlotAsk
 from holdfast.core.scheduling.framework import PluginError, SchedulingProfile
-from holdfast.core.scheduling.nodes.domain_rules import DomainKey, reach_of
 from holdfast.core.scheduling.nodes.table import NodeTable, Numbers
 from holdfast.core.scheduling.nodes.window import NodeWindow, all_rows
-from holdfast.core.scheduling.pending_reasons import NEVER_FITS, could_hold, domains_that_hold
-from holdfast.core.scheduling.queue.in_flight import InFlight
+from holdfast.core.scheduling.pending_reasons import NEVER_FITS, could_hold
+from holdfast.core.scheduling.queue.domain_cures import domain_counts, shared_rows
+from holdfast.core.scheduling.queue.in_flight import InFlight, ProposedPart
 from holdfast.core.scheduling.queue.quota_gates import payer_gate, protected_gate
 from holdfast.core.scheduling.queue.rechecks import Rechecks
 from holdfast.core.scheduling.queue.request_groups import RequestGroup
@@ -41,24 +39,6 @@ from holdfast.core.scheduling.selection import apply_filters
 ROWS_MAX = 16
 #: So many who sleep are asked at once: each takes a tenth of a millisecond, and there may be thousands.
 ASKED_MAX = 64
-
-
-def domain_counts(
-    state: RegionState, table: NodeTable, ask: SlotAsk, mine: Mapping[DomainKey, int], avoided: Collection[str]
-) -> tuple[object, ...]:
-    """What an ask's rules count over domains, over how many, and which of them count for spread rules."""
-    if not has_domain_rules(ask.template):
-        return ()
-    # With all of the region: a member counts that stands where nothing may be placed.
-    names = [(REGION_WIDE, ""), *(where for where, _ in state.domains.items())]
-    found = [
-        (state.domain_members.get((scope, key, name)) or 0) + mine.get((scope, key, name), 0)
-        for scope, key in domain_scopes(ask.template, ask.workload, ask.tenant)
-        for kind, name in names
-        if kind == key
-    ]
-    reach = reach_of(state, ask, avoided, partial(domains_that_hold, table, ask, avoided))
-    return (len(names), *reach.values(), *found)
 
 
 class _Asking:
@@ -129,13 +109,29 @@ class Unblocker:
 
     def heard(self, state: RegionState, rules: SchedulingProfile, now: Instant) -> None:
         """The view is newer, or something that was proposed counts no more."""
-        changed, stirred, uids = self._table.changed(), self._table.touched_rows(), self._table.uids
+        changed, stirred = self._table.changed(), self._table.touched_rows()
         grown = self._table.improved_rows()
         for noted, rows in ((self._changed, changed), (self._stirred, stirred), (self._grown, grown)):
-            noted.update(dict.fromkeys(uids[rows].tolist()))
+            self._note(noted, rows)
         self._queue.prompt()
         self._queue.blocked.begin_round()
         self.ask(state, rules, now)
+
+    def proposed(
+        self, parts: Collection[ProposedPart], state: RegionState, rules: SchedulingProfile, now: Instant
+    ) -> None:
+        """Slots count where they were proposed, before anybody has answered: who must be near them, or waits until the
+        emptiest domain has one more, may be placed beside them at once."""
+        scopes = dict.fromkeys(scope for part in parts for scope, _, _ in part.stands)
+        if scopes:
+            is_idle = not self.has_unasked
+            self._queue.blocked.ask_counting(scopes)
+            self._note(self._stirred, self._table.touched_rows())
+            if is_idle:
+                self.ask(state, rules, now)
+
+    def _note(self, noted: dict[Revision, None], rows: list[int]) -> None:
+        noted.update(dict.fromkeys(self._table.uids[rows].tolist()))
 
     @property
     def has_unasked(self) -> bool:
@@ -183,11 +179,12 @@ class Unblocker:
         kind = group.ask.kind
         if kind not in asking.would:
             asking.would[kind] = self._takes(group.ask, asking.grown, rules, avoided)
-        return (
-            asking.would[kind]
-            or blocked.counts != domain_counts(state, self._table, group.ask, self._flight.members, avoided)
-            or self._takes(group.ask, self._shared(state, group.ask, asking.stirred), rules, avoided)
-        )
+        if asking.would[kind]:
+            return True
+        table, mine = self._table, self._flight.members
+        if blocked.counts != domain_counts(state, table, group.ask, mine, avoided):
+            return True
+        return self._takes(group.ask, shared_rows(state, table, group.ask, asking.stirred, mine), rules, avoided)
 
     def _is_doubtful(self, asking: _Asking, group: RequestGroup, blocked: BlockedGroup) -> bool:
         """Whether what is told of it, which was just asked whether it is cured, may not be so any more."""
@@ -216,16 +213,6 @@ class Unblocker:
                     shut.remove(pay)  # it needs no payer
                     break
         return [gate.code.value for gate in shut if gate.code is not None]
-
-    def _shared(self, state: RegionState, ask: SlotAsk, rows: Numbers) -> Numbers:
-        """Which of the rows have a member that it must share a node with.
-
-        Domains are too coarse for that: a member that went from one node to another may be in the same ones.
-        """
-        groups = [f"{ask.tenant}/{rule.group}" for rule in ask.template.near if rule.required and rule.key == "node"]
-        names = [(row, self._table.nodes[row].name) for row in rows.tolist()] if groups else []
-        found = [row for row, name in names if any(state.domain_members.get((group, "node", name)) for group in groups)]
-        return np.array(found, np.int64)
 
     def _takes(self, ask: SlotAsk, rows: Numbers, rules: SchedulingProfile, avoided: tuple[str, ...]) -> bool:
         """Whether one of the rows would take such a slot by the filters."""

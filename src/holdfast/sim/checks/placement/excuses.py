@@ -5,8 +5,8 @@
                                    until the view has what the ledger named
 
 Told by the log where it says so: what a record answered of its parts, and slots that were given back. A proposal that
-was refused as a whole is in no log: the ledger is asked for it as it answers, and what a scheduler apart says is read
-on its way. What a scheduler believes of itself is never asked.
+was refused as a whole is in no log: the ledger is asked for it as it answers, and what a scheduler says, apart or
+beside the leader, is read on its way. What a scheduler believes of itself is never asked.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.core.ledger.answers import Refused
+from holdfast.core.ledger.codec import LogRecord
 from holdfast.core.ledger.envelope import Envelope
 from holdfast.core.ledger.partial import RefusedPart
 from holdfast.core.model.values.structs import Instant, Revision, SlotKey
@@ -54,52 +55,62 @@ class SchedulerExcuses:
         self._pauses: dict[tuple[str, WaitingGroup], _Pause] = {}
         #: By a command that was refused, all of it or parts: when that was, and whose pauses begin when it is heard.
         self._unheard: dict[CommandNumber, tuple[int, dict[tuple[str, WaitingGroup], _Pause]]] = {}
-        #: By a proposal that a scheduler apart has sent: until when it was meant to be valid.
+        #: By a proposal that a scheduler has sent: until when it was meant to be valid.
         self._valid: dict[CommandNumber, Instant] = {}
-        #: By scheduler and slot: until when a proposal that it sent can land.
-        self._sent: dict[tuple[str, Revision, int, str], Instant] = {}
-        #: By session of a scheduler apart its proposals in their order, which it numbers by: and those by their number.
+        #: By session of a scheduler and slot: until when a proposal that it sent can land.
+        self._sent: dict[tuple[str, Revision, Revision, int, str], Instant] = {}
+        #: By session of a scheduler its proposals in their order, which it numbers by: and those by their number.
         self._proposals: dict[tuple[str, Revision], list[Propose]] = {}
         self._proposal: dict[CommandNumber, Propose] = {}
+        #: By sender, time and evidence: the number of a proposal, for those that the log has without one.
+        self._numbers: dict[tuple[str, Instant, bytes], CommandNumber] = {}
         #: By slot that is reserved: with whom it waited.
         self._reserved: dict[SlotKey, WaitingGroup] = {}
 
     def said(self, envelope: Envelope[Any], *, answered: bool) -> None:
-        """A scheduler apart sends something to its region, or has an answer to it."""
+        """A scheduler sends something to its region, or has an answer to it. A life of one beside the leader is told as
+        a session."""
         command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
         if answered:
             self._heard(number)
         if isinstance(command, Propose):
             self._valid[number] = command.valid_until
+            self._numbers[envelope.actor, envelope.sent, envelope.evidence] = number
             if not answered and number not in self._proposal:
                 self._proposal[number] = command
                 self._proposals.setdefault(number[:2], []).append(command)
             for group in command.groups:
                 for one in group.placements:
-                    key = envelope.actor, group.assignment, one.ordinal, group.template
+                    key = *number[:2], group.assignment, one.ordinal, group.template
                     if answered:
                         self._sent.pop(key, None)
                     else:
                         self._sent[key] = command.valid_until
 
+    def number(self, one: Envelope[Any] | LogRecord[Any], evidence: bytes) -> CommandNumber:
+        """What a command goes by. From beside the leader it has no session and no number: a proposal is known again by
+        when it was sent, and by what was said beside it."""
+        number = one.actor, one.session, one.sequence
+        return number if one.session else self._numbers.get((one.actor, one.sent, evidence), number)
+
     def made(self, by: CommandNumber, sent: Instant, life_ms: int) -> Instant:
         """When a proposal was made: it may have waited on its way for others to be answered, and says until when it is
-        meant to be valid. One from beside the leader waits for nobody."""
+        meant to be valid."""
         return min(sent, self._valid.get(by, sent + life_ms) - life_ms * MEANT_OF_LIFE[0] // MEANT_OF_LIFE[1])
 
     def sent(self, by: CommandNumber) -> Propose | None:
-        """A proposal of a scheduler apart; of one from beside the leader nothing is known."""
+        """A proposal as it was sent; None: nobody has told of it."""
         return self._proposal.get(by)
 
     def beside(self, by: CommandNumber, in_flight: Iterable[int]) -> list[Propose]:
-        """What a scheduler apart had on its way when it made a proposal, whatever became of it; what was answered
-        before that was sent included. It numbers what it proposes in one session from 1 on."""
+        """What a scheduler had on its way when it made a proposal, whatever became of it; what was answered before that
+        was sent included. It numbers what it proposes in one session from 1 on."""
         known = self._proposals.get(by[:2], [])
         return [known[number - 1] for number in in_flight if number <= len(known)]
 
     def refused(self, envelope: Envelope[Any], answer: Refused, at: Instant) -> None:
         """The region refuses something as a whole, at a time of its own."""
-        command, number = envelope.command, (envelope.actor, envelope.session, envelope.sequence)
+        command, number = envelope.command, self.number(envelope, envelope.evidence)
         if isinstance(command, Propose):
             parts = [RefusedPart(*one) for one in answer.facts.get("refused", ())]
             behind = max([one.catch_up_to for one in parts], default=int(answer.facts.get("catch_up_to", 0)))
@@ -177,7 +188,7 @@ class SchedulerExcuses:
     ) -> bool:
         """Whether a scheduler may leave a slot alone in what it sent then; a view is a revision, and when that was."""
         actor, (assignment, template) = by[0], request
-        key = actor, assignment, ordinal, template
+        key = *by[:2], assignment, ordinal, template
         groups = [group for sent in self.beside(by, in_flight) for group in sent.groups]
         named = {(group.assignment, one.ordinal) for group in groups for one in group.placements}
         if (assignment, ordinal) in named or self._sent.get(key, -1) >= view[1]:

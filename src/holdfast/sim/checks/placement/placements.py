@@ -89,7 +89,7 @@ class PlacementCheck:
                 self._log.take(event)
                 position += 1
             if record.command == PROPOSE:
-                self._judge_decided(record, _decision(said.get(number, b"")), position)
+                self._judge_decided(record, said.get(number, b""), position)
         self.queue.look(batch.records[-1].at if batch.records else 0)
         self._turns.look()
 
@@ -136,7 +136,8 @@ class PlacementCheck:
         ):
             self._tell("paused", position, f"repair did {record.command} while it is paused")
 
-    def _judge_decided(self, record: LogRecord[Any], decision: DecisionEvidence, position: Revision) -> None:
+    def _judge_decided(self, record: LogRecord[Any], evidence: bytes, position: Revision) -> None:
+        decision, by = _decision(evidence), self.queue.excused.number(record, evidence)
         for code, _, count in [one for found in decision.passes for one in found.rejected]:
             self._acted[f"shut.{code}"] += count
         tenants = [self._log.assignments[one.assignment].tenant for one in _placed(record)]
@@ -146,7 +147,7 @@ class PlacementCheck:
             self._tell(
                 "policy-valid", position, f"it was decided by policy {format_revision(decision.policy)}, and {told}"
             )
-        wrongly = self.queue.take(record, decision, position) or self._turns.judge(record, decision)
+        wrongly = self.queue.take(record, by, decision, position) or self._turns.judge(record, decision)
         if wrongly and self._hears():
             self._tell("queue-order", position, wrongly)
 

@@ -129,8 +129,9 @@ class QueueOrderCheck:
         return bool(PlacementOracle(state, self._written.get(seq, 0)).verdict(waits).node)
 
     def _named(self, by: LandedProposal, mine: int) -> list[SlotsPlaced]:
-        """The same of a scheduler apart by what it sent, as if all of it had landed: what was refused since, for it was
-        withdrawn meanwhile or had another node by then, stood on that view as well."""
+        """The same by what its scheduler sent, as if all of it had landed: what was refused since, for it was withdrawn
+        meanwhile or had another node by then, stood on that view as well. One beside the leader has such parts, too: a
+        batch may withdraw a slot just before the proposal that was sent meanwhile."""
         known_here, itself = self._log.assignments, self.excused.sent(by.by)
         own = [group for group in itself.groups if group.assignment in known_here] if itself is not None else []
         groups = [group for group in own if self.priority(group.assignment) >= mine]
@@ -148,7 +149,7 @@ class QueueOrderCheck:
             )
         return found
 
-    def take(self, record: LogRecord[Any], decision: DecisionEvidence, position: Revision) -> str:
+    def take(self, record: LogRecord[Any], by: CommandNumber, decision: DecisionEvidence, position: Revision) -> str:
         """A proposal that landed, before its batch is looked at; what is wrong with its own order, empty: nothing."""
         placed = tuple(event for event in record.events if isinstance(event, SlotsPlaced))
         requests = [(uid, one.template) for one in decision.passes for uid, _ in one.requests]
@@ -158,7 +159,6 @@ class QueueOrderCheck:
             if not event.bound:
                 slots = [(event.workload, one.ordinal) for one in event.placements]
                 self.excused.reserved(slots, self._equals(event.assignment, event.template))
-        by = record.actor, record.session, record.sequence
         bound = all(event.bound for event in placed)
         self.excused.met_in_part(by, groups, record.answer, record.at, bound=bound)
         order = [self.priority(uid) for uid, _ in requests if uid in self._log.assignments]
