@@ -163,6 +163,11 @@ def apply_order(kind: object) -> int:
     return _APPLIED.index(kind) if kind in _APPLIED else len(_APPLIED)
 
 
+def public_name(struct: type) -> str:
+    """The name under which a struct is published, as a kind or a schema: that of its class, without `View`."""
+    return struct.__name__.removesuffix("View")
+
+
 def find_kind(word: str) -> ResourceKind | None:
     """The kind that people call so: by name, plural, singular or short."""
     return _BY_WORD.get(word) or _BY_WORD.get(word.lower())

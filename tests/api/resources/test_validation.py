@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.api.resources.region_types import Node, NodeSpec
+from holdfast.api.resources.region_types import NodeSpec, NodeView
 from holdfast.api.resources.validation import validate_object
 from holdfast.core.ledger.answers import Code
 from holdfast.core.model.objects.principals import Permission, Principal, PrincipalSpec, Token, TokenSpec
@@ -58,8 +58,8 @@ GOOD: list[Any] = [
     Region(meta=Meta(name="eu"), spec=RegionSpec(jurisdiction="de")),
     NodePool(meta=Meta(name="big"), spec=NodePoolSpec(region="eu", maximum=3)),
     RecoveryBudget(meta=Meta(name="spare"), spec=RecoveryBudgetSpec(regions=("eu",), each=ZERO, tenants=("acme",))),
-    Node(meta=Meta(name="n1"), spec=NodeSpec(cordoned=True, note="repair")),
-    Node(meta=Meta(name="n1"), spec=NodeSpec()),
+    NodeView(meta=Meta(name="n1"), spec=NodeSpec(cordoned=True, note="repair")),
+    NodeView(meta=Meta(name="n1"), spec=NodeSpec()),
 ]
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_said_against_what_only_a_server_can_judge(obj: Any) -> None:
         ),
         (NodePool(meta=Meta(name="a"), spec=NodePoolSpec(region="eu", minimum=2)), "/spec/maximum", "maximum is below"),
         (Region(meta=Meta(name="a"), spec=RegionSpec(latencies=(("b", -1),))), "/spec/latencies", "latencies cannot"),
-        (Node(meta=Meta(name="n"), spec=NodeSpec(draining=True)), "/spec/note", "a cordon or a drain says why"),
+        (NodeView(meta=Meta(name="n"), spec=NodeSpec(draining=True)), "/spec/note", "a cordon or a drain says why"),
     ],
 )
 def test_what_no_ledger_takes_is_told_with_its_place(obj: Any, pointer: str, message: str) -> None:

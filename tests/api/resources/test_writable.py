@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.api.resources.region_types import Node, NodeSpec
+from holdfast.api.resources.region_types import NodeSpec, NodeView
 from holdfast.api.resources.validation import administer_command
 from holdfast.api.resources.writable import parse_object, render_object
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
@@ -165,7 +165,7 @@ def test_a_tokens_hash_is_taken_and_never_shown() -> None:
 
 def test_a_nodes_document_says_all_that_an_operator_says() -> None:
     spec = NodeSpec(cordoned=True, taints=(Taint("gpu"),), labels=(("rack", "r1"),), tenancy=("acme",), note="repair")
-    node = parse_object(render_object(Node(meta=Meta(name="n1"), spec=spec)))
+    node = parse_object(render_object(NodeView(meta=Meta(name="n1"), spec=spec)))
     assert administer_command(node, 5) == AdministerNode(
         5, cordoned=True, taints=(Taint("gpu"),), labels=(("rack", "r1"),), tenancy=("acme",), note="repair"
     )

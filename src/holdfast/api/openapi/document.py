@@ -46,7 +46,7 @@ from holdfast.api.openapi.schemas import (
     repair_list,
 )
 from holdfast.api.resources.command_catalog import tags
-from holdfast.api.resources.decision import Decision
+from holdfast.api.resources.decision import DecisionView
 from holdfast.api.serialization.json_schema import DIALECT, Schema, SchemaBuilder, name_pattern
 from holdfast.api.serialization.registry import struct_serializer_for
 from holdfast.core.model.records.breaches import Repair
@@ -141,7 +141,7 @@ def _quota() -> Schema:
 def _scheduling(schemas: SchemaBuilder) -> Schema:
     """What waits in a region, and what its schedulers decided."""
     waiting = queue_list(schemas.of(struct_serializer_for(Queued)))
-    decided = decision_page(schemas.of(struct_serializer_for(Decision)))
+    decided = decision_page(schemas.of(struct_serializer_for(DecisionView)))
     own, asked = SCHEDULING_PARAMETERS, (*READ_PARAMETERS, "tenant", "limit")
     first = "What waits, and why: first what is looked at first."
     queue = read_operation("queue", first, waiting, *asked, more=[own["workload"]])

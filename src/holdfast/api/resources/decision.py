@@ -19,7 +19,7 @@ SLOT_PATTERN = f"^({_PART}/)?{_PART}/{_PART}/[0-9]{{1,9}}$"
 NODE_PATTERN = r"^[^\x00-\x1f\x7f]{1,253}$"
 
 
-class KeptOut(Struct, frozen=True, rename="camel"):
+class RejectionCountView(Struct, frozen=True, rename="camel"):
     """So many of the nodes that were examined were kept out, or so many placements refused: why, and what about."""
 
     code: str
@@ -27,7 +27,7 @@ class KeptOut(Struct, frozen=True, rename="camel"):
     count: int
 
 
-class Considered(Struct, frozen=True, rename="camel"):
+class CandidateView(Struct, frozen=True, rename="camel"):
     """A node that could have been chosen: its score, and the parts of it."""
 
     node: str
@@ -35,7 +35,7 @@ class Considered(Struct, frozen=True, rename="camel"):
     parts: tuple[tuple[str, int], ...] = ()
 
 
-class Account(Struct, frozen=True, rename="camel"):
+class AccountView(Struct, frozen=True, rename="camel"):
     """What an account was charged, and could be, when the scheduler looked."""
 
     account: str
@@ -43,7 +43,7 @@ class Account(Struct, frozen=True, rename="camel"):
     target: Resources
 
 
-class OfRequest(Struct, frozen=True, rename="camel"):
+class RequestRefView(Struct, frozen=True, rename="camel"):
     """One request: of which workload and generation, what for, and how many of its slots were placed."""
 
     workload: str
@@ -53,14 +53,14 @@ class OfRequest(Struct, frozen=True, rename="camel"):
     placed: int
 
 
-class Went(Struct, frozen=True, rename="camel"):
+class PlacementView(Struct, frozen=True, rename="camel"):
     """Which slot went to which node."""
 
     slot: str
     node: str
 
 
-class Decision(Struct, frozen=True, rename="camel"):
+class DecisionView(Struct, frozen=True, rename="camel"):
     """What a scheduler decided for equal requests of one tenant, when, and on what it was based.
 
     `view` and `policy` are the revisions it went by, `inFlight` how many proposals of its own it had no answer to.
@@ -73,10 +73,10 @@ class Decision(Struct, frozen=True, rename="camel"):
     scheduler: str
     outcome: DecisionOutcome
     tenant: str
-    requests: tuple[OfRequest, ...]
+    requests: tuple[RequestRefView, ...]
     request_count: int
     placed: int
-    placements: tuple[Went, ...]
+    placements: tuple[PlacementView, ...]
     view: Revision
     policy: Revision
     in_flight: int = 0
@@ -84,12 +84,12 @@ class Decision(Struct, frozen=True, rename="camel"):
     template: str = ""
     queued_since: Instant = 0
     examined: int = 0
-    rejected: tuple[KeptOut, ...] = ()
+    rejected: tuple[RejectionCountView, ...] = ()
     nearest: str = ""
-    quota: tuple[Account, ...] = ()
-    candidates: tuple[Considered, ...] = ()
+    quota: tuple[AccountView, ...] = ()
+    candidates: tuple[CandidateView, ...] = ()
     candidate_count: int = 0
-    refused: tuple[KeptOut, ...] = ()
+    refused: tuple[RejectionCountView, ...] = ()
     reasons: tuple[PendingReason, ...] = ()
     next_owner: str = ""
 
@@ -97,12 +97,12 @@ class Decision(Struct, frozen=True, rename="camel"):
 _SILENT = SchedulingPass((), "", 0, "", "")
 
 
-def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, nodes: bool) -> Decision:
+def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, nodes: bool) -> DecisionView:
     """A decision of a page; with the names of the nodes that were compared where they may be told."""
     decided = told.decided
     found = decided.found or _SILENT
-    best = [Considered(_node(page, one.node), one.score, one.parts) for one in found.candidates]
-    return Decision(
+    best = [CandidateView(_node(page, one.node), one.score, one.parts) for one in found.candidates]
+    return DecisionView(
         revision=decided.revision,
         at=decided.at,
         scheduler=decided.actor,
@@ -112,7 +112,7 @@ def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, node
         request_count=told.requests,
         placed=told.placed,
         placements=tuple(
-            Went(f"{_workload(page, assignment)}/{region}/{ordinal}", _node(page, node))
+            PlacementView(f"{_workload(page, assignment)}/{region}/{ordinal}", _node(page, node))
             for assignment, ordinal, node in told.placements
         ),
         view=decided.view,
@@ -122,24 +122,24 @@ def decision_view(page: DecisionPage, told: DecisionRecord, region: str, *, node
         template=found.template,
         queued_since=found.queued_since,
         examined=found.examined,
-        rejected=tuple(KeptOut(*one) for one in found.rejected),
+        rejected=tuple(RejectionCountView(*one) for one in found.rejected),
         nearest=found.nearest,
-        quota=tuple(Account(one.account, one.charged, one.target) for one in found.quota),
+        quota=tuple(AccountView(one.account, one.charged, one.target) for one in found.quota),
         candidates=tuple(best) if nodes else (),
         candidate_count=len(best),
-        refused=tuple(KeptOut(*one) for one in decided.refused),
+        refused=tuple(RejectionCountView(*one) for one in decided.refused),
         reasons=decided.reasons,
         next_owner=found.next_owner,
     )
 
 
-def _request(page: DecisionPage, told: DecisionRecord) -> list[OfRequest]:
+def _request(page: DecisionPage, told: DecisionRecord) -> list[RequestRefView]:
     found = []
     for one in told.parts:
         named = page.assignments.get(one.assignment)
         purpose = named.purpose if named is not None else ""
         name = _workload(page, one.assignment)
-        found.append(OfRequest(name, one.workload, purpose, one.generation, one.placed))
+        found.append(RequestRefView(name, one.workload, purpose, one.generation, one.placed))
     return found
 
 

@@ -46,7 +46,7 @@ class AssignmentStatus(Document, frozen=True):
     rights: int = 0
 
 
-class Assignment(Document, frozen=True, tag="Assignment"):
+class AssignmentView(Document, frozen=True, tag="Assignment"):
     """What the platform gives a region of one workload."""
 
     meta: Meta
@@ -76,7 +76,7 @@ class GrantStatus(Document, frozen=True):
     acknowledged: int = 0
 
 
-class Grant(Document, frozen=True, tag="Grant"):
+class GrantView(Document, frozen=True, tag="Grant"):
     """A grant as the platform lends it, or as its region holds it."""
 
     meta: Meta
@@ -84,7 +84,7 @@ class Grant(Document, frozen=True, tag="Grant"):
     status: GrantStatus = GrantStatus()
 
 
-class Valid(Document, frozen=True):
+class PolicyScopeView(Document, frozen=True):
     """Where a policy is valid: a region, and a tenant or, when empty, all who have none of their own."""
 
     region: str
@@ -97,10 +97,10 @@ class PolicyStatus(Document, frozen=True):
     stage: PolicyStage = PolicyStage.DRAFT
     author: str = ""
     at: Instant = 0
-    valid: tuple[Valid, ...] = ()
+    valid: tuple[PolicyScopeView, ...] = ()
 
 
-class SchedulerPolicy(Document, frozen=True, tag="SchedulerPolicy"):
+class SchedulerPolicyView(Document, frozen=True, tag="SchedulerPolicy"):
     """One immutable revision of the policy that it is named after; 0.0 is built in.
 
     It is found by its revision, and the newest of a policy also by its name. Each document that differs from the newest
@@ -131,7 +131,7 @@ class OverrideStatus(Document, frozen=True):
     source: str
 
 
-class Override(Document, frozen=True, tag="Override"):
+class OverrideView(Document, frozen=True, tag="Override"):
     """A human decision in force."""
 
     meta: Meta
@@ -156,7 +156,7 @@ class BreachStatus(Document, frozen=True):
     deadline: Instant
 
 
-class Breach(Document, frozen=True, tag="Breach"):
+class BreachView(Document, frozen=True, tag="Breach"):
     """A promise that a fact from outside has broken."""
 
     meta: Meta
@@ -177,7 +177,7 @@ class SessionStatus(Document, frozen=True):
     high: int = 0
 
 
-class Session(Document, frozen=True, tag="Session"):
+class SessionView(Document, frozen=True, tag="Session"):
     """One life of a machine. Its uid is its epoch."""
 
     meta: Meta

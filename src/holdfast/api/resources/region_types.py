@@ -29,7 +29,7 @@ class NodeSpec(Document, frozen=True):
     note: str = ""
 
 
-class Load(Document, frozen=True):
+class NodeLoadView(Document, frozen=True):
     """What is used of a node's processor and memory, in steps of 10 percent, since when."""
 
     cpu: Percent = 0
@@ -37,7 +37,7 @@ class Load(Document, frozen=True):
     since: Instant = 0
 
 
-class MachineTold(Document, frozen=True):
+class MachineView(Document, frozen=True):
     """What a node's agent runs on: its id in the agent's folder, the host's, and that of this life of it."""
 
     id: str = ""
@@ -72,16 +72,16 @@ class NodeStatus(Document, frozen=True):
     reservations: int = 0
     waiting: int = 0
     address: str = ""
-    load: Load = Load()
+    load: NodeLoadView = NodeLoadView()
     present: tuple[str, ...] = ()
-    machine: MachineTold = MachineTold()
+    machine: MachineView = MachineView()
     capabilities: tuple[Capability, ...] = ()
     tenant: str = ""
     shares_user: bool = False
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(Document, frozen=True, tag="Node"):
+class NodeView(Document, frozen=True, tag="Node"):
     """A machine. Its metadata's labels are the operator's and the agent's together; the spec has the operator's."""
 
     meta: Meta
@@ -126,7 +126,7 @@ class ReplicaStatus(Document, frozen=True):
     failure: Failure | None = None
 
 
-class Replica(Document, frozen=True, tag="Replica"):
+class ReplicaView(Document, frozen=True, tag="Replica"):
     """One ordinal of a workload in a region: a slot."""
 
     meta: Meta
@@ -157,7 +157,7 @@ class EndpointStatus(Document, frozen=True):
     epoch: Revision = 0
 
 
-class Endpoint(Document, frozen=True, tag="Endpoint"):
+class EndpointView(Document, frozen=True, tag="Endpoint"):
     """Where a replica that serves, or is ready to, is reached."""
 
     meta: Meta
@@ -185,7 +185,7 @@ class RequestStatus(Document, frozen=True):
     reasons: tuple[PendingReason, ...] = ()
 
 
-class SchedulingRequest(Document, frozen=True, tag="SchedulingRequest"):
+class SchedulingRequestView(Document, frozen=True, tag="SchedulingRequest"):
     """Replicas that wait for room."""
 
     meta: Meta
@@ -209,7 +209,7 @@ class ReservationSpec(Document, frozen=True):
     device_milli: int = 1000
 
 
-class Reservation(Document, frozen=True, tag="Reservation"):
+class ReservationView(Document, frozen=True, tag="Reservation"):
     """Room that is kept."""
 
     meta: Meta

@@ -39,7 +39,7 @@ def view_of_row(kind: ResourceKind, state: LedgerState, key: Any, row: Any) -> A
     return row if build is None else build(state, name_of(kind, state, key, row), key, row)
 
 
-def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
+def _assignment(state: Any, name: str, key: Any, row: Any) -> s.AssignmentView:
     tally = state.phase_counts.get(row.uid) if is_region(state) else None
     phases = sorted((phase.value, count) for phase, count in zip(PHASES, tally or (), strict=False) if count)
     spec = s.AssignmentSpec(
@@ -67,10 +67,10 @@ def _assignment(state: Any, name: str, key: Any, row: Any) -> s.Assignment:
     )
     status = s.AssignmentStatus(replicas=replicas, phases=tuple(phases), rights=rights)
     meta = Meta(name=name, uid=row.uid, tenant=row.tenant, revision=row.revision)
-    return s.Assignment(meta=meta, spec=spec, status=status)
+    return s.AssignmentView(meta=meta, spec=spec, status=status)
 
 
-def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
+def _grant(state: Any, name: str, key: Any, row: Any) -> s.GrantView:
     here = is_region(state)
     region = state.region.name if here else row.region
     spec = s.GrantSpec(
@@ -79,42 +79,42 @@ def _grant(state: Any, name: str, key: Any, row: Any) -> s.Grant:
     )  # fmt: skip
     if not here:
         status = s.GrantStatus(charged=row.offered, settled=row.settled, acknowledged=row.acknowledged)
-        return s.Grant(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
+        return s.GrantView(meta=Meta(name=name, uid=row.uid, revision=row.revision), spec=spec, status=status)
     use = state.account_usage.get(row.account)
     status = s.GrantStatus(charged=use.charged if use else ZERO, settled=row.limit, acknowledged=row.version)
-    return s.Grant(meta=Meta(name=name), spec=spec, status=status)
+    return s.GrantView(meta=Meta(name=name), spec=spec, status=status)
 
 
-def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicy:
+def _policy(state: Any, name: str, key: Any, row: Any) -> s.SchedulerPolicyView:
     if is_region(state):
         valid = [
-            s.Valid(region=state.region.name, tenant=scope)
+            s.PolicyScopeView(region=state.region.name, tenant=scope)
             for scope, revision in state.validities.items()
             if revision == row.revision
         ]
     else:
         held: list[Validity] = state.validities.values()
-        valid = [s.Valid(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
+        valid = [s.PolicyScopeView(region=one.region, tenant=one.scope) for one in held if one.revision == row.revision]
     status = s.PolicyStatus(stage=row.stage, author=row.author, at=row.at, valid=tuple(valid))
     meta = Meta(name=name, uid=row.revision, revision=row.revision, created=row.at)
-    return s.SchedulerPolicy(meta=meta, spec=row.document, status=status)
+    return s.SchedulerPolicyView(meta=meta, spec=row.document, status=status)
 
 
-def _override(state: Any, name: str, key: Any, row: Any) -> s.Override:
+def _override(state: Any, name: str, key: Any, row: Any) -> s.OverrideView:
     source = "platform" if name.startswith(PLATFORM_PREFIX) or not is_region(state) else "region"
     spec = s.OverrideSpec(
         action=row.action, region=row.region, target=row.target, reason=row.reason, ends=row.ends, facts=row.info
     )
     status = s.OverrideStatus(owner=row.owner, opened=row.opened, source=source)
-    return s.Override(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
+    return s.OverrideView(meta=Meta(name=name, uid=row.uid, revision=row.uid), spec=spec, status=status)
 
 
-def _breach(state: Any, name: str, key: Any, row: Any) -> s.Breach:
+def _breach(state: Any, name: str, key: Any, row: Any) -> s.BreachView:
     status = s.BreachStatus(
         subject=_subject(state, row.key), overshoot=row.overshoot, owner=row.owner, opened=row.opened,
         deadline=row.deadline,
     )  # fmt: skip
-    return s.Breach(meta=Meta(name=name), spec=s.BreachSpec(invariant=row.invariant, key=row.key), status=status)
+    return s.BreachView(meta=Meta(name=name), spec=s.BreachSpec(invariant=row.invariant, key=row.key), status=status)
 
 
 def _subject(state: Any, key: str) -> str:
@@ -132,13 +132,13 @@ def _subject(state: Any, key: str) -> str:
     return key if workload is None else f"workload/{workload.meta.tenant}/{workload.meta.name}"
 
 
-def _session(state: Any, name: str, key: Any, row: Any) -> s.Session:
+def _session(state: Any, name: str, key: Any, row: Any) -> s.SessionView:
     meta = Meta(name=name, uid=row.uid, revision=row.uid)
     status = s.SessionStatus(opened=row.opened, high=row.high)
-    return s.Session(meta=meta, spec=s.SessionSpec(principal=row.principal), status=status)
+    return s.SessionView(meta=meta, spec=s.SessionSpec(principal=row.principal), status=status)
 
 
-def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
+def _node(state: Any, name: str, key: Any, row: Any) -> region_types.NodeView:
     room = state.node_usage.get(row.uid) or EMPTY_USAGE
     report = state.node_reports.get(row.uid) or nodes.NO_REPORT
     spec = region_types.NodeSpec(
@@ -164,9 +164,9 @@ def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
         reservations=len(room.holds),
         waiting=room.waiting,
         address=row.address,
-        load=region_types.Load(cpu=report.cpu, memory=report.memory, since=report.at),
+        load=region_types.NodeLoadView(cpu=report.cpu, memory=report.memory, since=report.at),
         present=report.present,
-        machine=region_types.MachineTold(id=row.machine.id, host=row.machine.host, boot=row.machine.boot),
+        machine=region_types.MachineView(id=row.machine.id, host=row.machine.host, boot=row.machine.boot),
         capabilities=row.capabilities,
         tenant=row.tenant,
         shares_user=shares_a_user(row),
@@ -174,10 +174,10 @@ def _node(state: Any, name: str, key: Any, row: Any) -> region_types.Node:
     )
     labels = tuple(sorted({**dict(row.reported_labels), **dict(row.labels)}.items()))
     meta = Meta(name=row.name, uid=row.uid, revision=row.revision, labels=labels)
-    return region_types.Node(meta=meta, spec=spec, status=status)
+    return region_types.NodeView(meta=meta, spec=spec, status=status)
 
 
-def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.Replica:
+def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.ReplicaView:
     assignment = state.assignments[row.assignment]
     node = state.nodes.get(row.node) if row.node else None
     spec = region_types.ReplicaSpec(
@@ -203,12 +203,12 @@ def _replica(state: Any, name: str, key: Any, row: Any) -> region_types.Replica:
         detail=row.detail,
         failure=row.failure,
     )
-    return region_types.Replica(
+    return region_types.ReplicaView(
         meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
     )
 
 
-def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.Endpoint:
+def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.EndpointView:
     assignment, node = state.assignments[row.assignment], state.nodes[row.node]
     spec = region_types.EndpointSpec(
         workload=assignment.workload_name, workload_uid=row.workload, region=state.region.name, ordinal=row.ordinal
@@ -218,12 +218,12 @@ def _endpoint(state: Any, name: str, key: Any, row: Any) -> region_types.Endpoin
         phase=row.phase, since=row.since, addresses=tuple(f"{host}:{port}" for port in row.ports), node=node.name,
         zone=node.zone, epoch=row.epoch,
     )  # fmt: skip
-    return region_types.Endpoint(
+    return region_types.EndpointView(
         meta=Meta(name=name, tenant=assignment.tenant, revision=row.revision), spec=spec, status=status
     )
 
 
-def _request(state: Any, name: str, key: Any, row: Any) -> region_types.SchedulingRequest:
+def _request(state: Any, name: str, key: Any, row: Any) -> region_types.SchedulingRequestView:
     assignment = state.assignments[row.assignment]
     spec = region_types.RequestSpec(
         workload=assignment.workload_name, region=assignment.region, purpose=assignment.purpose,
@@ -232,12 +232,12 @@ def _request(state: Any, name: str, key: Any, row: Any) -> region_types.Scheduli
     status = region_types.RequestStatus(
         open=row.open, since=row.since, examined=row.examined, attempts=row.attempts, reasons=row.reasons
     )
-    return region_types.SchedulingRequest(
+    return region_types.SchedulingRequestView(
         meta=Meta(name=name, uid=row.uid, tenant=assignment.tenant), spec=spec, status=status
     )
 
 
-def _reservation(state: Any, name: str, key: Any, row: Any) -> region_types.Reservation:
+def _reservation(state: Any, name: str, key: Any, row: Any) -> region_types.ReservationView:
     assignment = state.assignments.get(row.assignment) if row.assignment else None
     node = state.nodes.get(row.node)
     spec = region_types.ReservationSpec(
@@ -253,7 +253,7 @@ def _reservation(state: Any, name: str, key: Any, row: Any) -> region_types.Rese
         devices=row.devices,
         device_milli=row.device_milli,
     )
-    return region_types.Reservation(meta=Meta(name=name, uid=row.uid, revision=changed_at(row)), spec=spec)
+    return region_types.ReservationView(meta=Meta(name=name, uid=row.uid, revision=changed_at(row)), spec=spec)
 
 
 _BUILDERS: dict[str, Callable[[Any, str, Any, Any], Any]] = {

@@ -22,7 +22,7 @@ from holdfast.core.platform.state.tables import PlatformState
 _OF_TENANTS = ("quota", "reclaimable", "emergency")
 
 
-class InRegion(Document, frozen=True):
+class WorkloadInRegionView(Document, frozen=True):
     """One template of a workload in one region: how many are assigned, and what the region said of them last.
 
     `generation` is the one that the region acts on, `heard` when it was heard last. What waits, and what fails, is told
@@ -43,21 +43,21 @@ class InRegion(Document, frozen=True):
     failing: tuple[Failing, ...] = ()
 
 
-class WorkloadStatus(workloads.WorkloadStatus, frozen=True):
+class WorkloadStatusView(workloads.WorkloadStatus, frozen=True):
     """Progress as regions report it: summed, and region by region."""
 
-    regions: tuple[InRegion, ...] = ()
+    regions: tuple[WorkloadInRegionView, ...] = ()
 
 
-class Workload(Document, frozen=True, tag="Workload"):
+class WorkloadView(Document, frozen=True, tag="Workload"):
     """Written by its tenant; removed when every region has released it."""
 
     meta: Meta
     spec: workloads.WorkloadSpec
-    status: WorkloadStatus = WorkloadStatus()
+    status: WorkloadStatusView = WorkloadStatusView()
 
 
-class ShownSummary(Document, frozen=True):
+class RegionSummaryView(Document, frozen=True):
     """A region in short, as it told `at` that time: its nodes by pool and label set, what accounts are charged there,
     and what is not as it should be. Accounts of tenants are added up by kind."""
 
@@ -67,31 +67,33 @@ class ShownSummary(Document, frozen=True):
     troubles: tuple[Trouble, ...] = ()
 
 
-class RegionStatus(topology.RegionStatus, frozen=True):
+class RegionStatusView(topology.RegionStatus, frozen=True):
     """What the platform knows of a region, and what the region has told of itself."""
 
-    summary: ShownSummary | None = None
+    summary: RegionSummaryView | None = None
 
 
-class Region(Document, frozen=True, tag="Region"):
+class RegionView(Document, frozen=True, tag="Region"):
     """Written by an operator; its health by the link and, for the heavier words, by an operator."""
 
     meta: Meta
     spec: topology.RegionSpec
-    status: RegionStatus = RegionStatus()
+    status: RegionStatusView = RegionStatusView()
 
 
 #: By kind: what is shown instead of what people write.
-VIEWS_BY_KIND: dict[str, type[Document]] = {"Workload": Workload, "Region": Region}
+VIEWS_BY_KIND: dict[str, type[Document]] = {"Workload": WorkloadView, "Region": RegionView}
 
 
-def workload_view(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> Workload:
+def workload_view(state: PlatformState, name: str, key: Any, row: workloads.Workload) -> WorkloadView:
     """A workload with where it stands in each region."""
     said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
-    return Workload(meta=row.meta, spec=row.spec, status=WorkloadStatus(**said, regions=_in_regions(state, row)))
+    return WorkloadView(
+        meta=row.meta, spec=row.spec, status=WorkloadStatusView(**said, regions=_in_regions(state, row))
+    )
 
 
-def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion, ...]:
+def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[WorkloadInRegionView, ...]:
     uid = row.meta.uid
     assigned: dict[tuple[str, str], int] = {}
     for assignment in assignments_of(state, uid):
@@ -103,12 +105,12 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion
     told_of = {region for region, _ in (*assigned, *counted)}
     waits = {region for region, seen in said.items() if seen.waiting or seen.failing}
     waiting_only = [(region, "") for region in waits if region not in told_of]
-    found: list[InRegion] = []
+    found: list[WorkloadInRegionView] = []
     for region, template in sorted({*assigned, *counted, *waiting_only}):
         count, seen, known = counted.get((region, template)), said.get(region), state.regions.get(region)
         is_first = not found or found[-1].region != region
         found.append(
-            InRegion(
+            WorkloadInRegionView(
                 region=region,
                 template=template,
                 assigned=assigned.get((region, template), 0),
@@ -126,19 +128,19 @@ def _in_regions(state: PlatformState, row: workloads.Workload) -> tuple[InRegion
     return tuple(found)
 
 
-def region_view(state: PlatformState, name: str, key: Any, row: topology.Region) -> Region:
+def region_view(state: PlatformState, name: str, key: Any, row: topology.Region) -> RegionView:
     """A region with its last summary."""
     said = {field: getattr(row.status, field) for field in row.status.__struct_fields__}
     known = state.summaries.get(row.meta.name)
     summary = _summary(known) if known is not None else None
-    return Region(meta=row.meta, spec=row.spec, status=RegionStatus(**said, summary=summary))
+    return RegionView(meta=row.meta, spec=row.spec, status=RegionStatusView(**said, summary=summary))
 
 
-def _summary(known: StoredSummary) -> ShownSummary:
+def _summary(known: StoredSummary) -> RegionSummaryView:
     uses: dict[str, Resources] = {}
     for account, charged in known.summary.uses:
         kind = account.partition("/")[0]
         name = kind if kind in _OF_TENANTS else account
         uses[name] = add(uses.get(name, ZERO), charged)
     shown = known.summary
-    return ShownSummary(at=known.at, nodes=shown.nodes, uses=tuple(sorted(uses.items())), troubles=shown.troubles)
+    return RegionSummaryView(at=known.at, nodes=shown.nodes, uses=tuple(sorted(uses.items())), troubles=shown.troubles)

@@ -38,6 +38,6 @@ def serializer_for_kind(name: str, *, shown: bool = False) -> Serializer:
     written: Any = WRITABLE.get(name)
     if written is not None and not shown:
         return writable_serializer_for(written)
-    of: Any = reported_types.VIEWS_BY_KIND.get(name) or written or getattr(platform_types, name, None)
-    of = of or getattr(region_types, name)
+    view = reported_types.VIEWS_BY_KIND.get(name)
+    of: Any = view or written or getattr(platform_types, f"{name}View", None) or getattr(region_types, f"{name}View")
     return serializer_for(of)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.api.resources.platform_types import SchedulerPolicy
-from holdfast.api.resources.region_types import Node, NodeSpec
+from holdfast.api.kinds import public_name
+from holdfast.api.resources.platform_types import SchedulerPolicyView
+from holdfast.api.resources.region_types import NodeSpec, NodeView
 from holdfast.api.serialization.composites import MapSerializer, OptionalSerializer, StructSerializer
 from holdfast.api.serialization.field_errors import FieldError, child_pointer
 from holdfast.api.serialization.registry import camel, struct_serializer_for
@@ -54,13 +55,13 @@ _STORED = "0" * 64
 
 def validate_object(obj: Any) -> list[FieldError]:
     """Everything that any ledger would refuse in this object, with the place where it is known."""
-    kind, meta = type(obj).__name__, obj.meta
-    if isinstance(obj, Node):
+    kind, meta = public_name(type(obj)), obj.meta
+    if isinstance(obj, NodeView):
         return [
             *_excess(administer_command(obj, _NODE_UID)),
             *(_fault(one, obj) for one in _answers((_administered(obj),))),
         ]
-    if isinstance(obj, SchedulerPolicy):
+    if isinstance(obj, SchedulerPolicyView):
         return _policy_faults(obj)
     found = [_named(refused) for refused in _answers((refuse_name(kind, meta.name),))]
     for part in ("labels", "annotations"):
@@ -81,17 +82,17 @@ def _excess(spec: Any) -> Iterator[FieldError]:
         yield FieldError(f"/spec/{excess.field.replace('.', '/')}", refused.message)
 
 
-def administer_command(node: Node, uid: int) -> AdministerNode:
+def administer_command(node: NodeView, uid: int) -> AdministerNode:
     """The command that says of the node with this uid what the document says."""
     return AdministerNode(uid, **{name: getattr(node.spec, name) for name in NodeSpec.__struct_fields__})
 
 
-def publish_command(policy: SchedulerPolicy) -> PublishPolicy:
+def publish_command(policy: SchedulerPolicyView) -> PublishPolicy:
     """The command that publishes what the document says."""
     return PublishPolicy(policy.meta.name, policy.spec)
 
 
-def _policy_faults(policy: SchedulerPolicy) -> list[FieldError]:
+def _policy_faults(policy: SchedulerPolicyView) -> list[FieldError]:
     found = [_named(refused) for refused in _answers((refuse_policy_name(policy.meta.name),))]
     return [*found, *(_fault(refused, policy) for refused in _answers((refuse_weights(policy.spec),)))]
 
@@ -116,7 +117,7 @@ def _judged(kind: str, obj: Any) -> list[Refused | None]:
     return [object_kinds.CHECKS[kind](world, obj, None, _case(obj))]
 
 
-def _administered(node: Node) -> Any:
+def _administered(node: NodeView) -> Any:
     world = RegionState()
     world.nodes.put(_NODE_UID, NodeRow(node.meta.name, _NODE_UID, 0, "pool", "zone", ZERO, note="before"))
     command = administer_command(node, _NODE_UID)

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.api.resources.platform_types import SchedulerPolicy
-from holdfast.api.resources.region_types import Node
+from holdfast.api.kinds import public_name
+from holdfast.api.resources.platform_types import SchedulerPolicyView
+from holdfast.api.resources.region_types import NodeView
 from holdfast.api.serialization.field_errors import FieldErrors, InvalidDocument
 from holdfast.api.serialization.objects import AnyObjectSerializer
 from holdfast.api.serialization.registry import refuse_depth, render, serializer_for, writable_serializer_for
@@ -18,10 +19,11 @@ from holdfast.core.model.objects.topology import NodePool, Region
 from holdfast.core.model.objects.workloads import Workload
 
 _STRUCTS: tuple[type[Struct], ...] = (
-    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicy, Workload, Node,
+    Tenant, Quota, PriorityClass, Principal, Token, Region, NodePool, RecoveryBudget, SchedulerPolicyView, Workload,
+    NodeView,
 )  # fmt: skip
 #: By kind: the struct of what people write.
-WRITABLE: dict[str, type[Struct]] = {struct.__name__: struct for struct in _STRUCTS}
+WRITABLE: dict[str, type[Struct]] = {public_name(struct): struct for struct in _STRUCTS}
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import NODEFAULT, Struct
 
-from holdfast.api.kinds import API_VERSION, BY_NAME
+from holdfast.api.kinds import API_VERSION, BY_NAME, public_name
 from holdfast.api.serialization import quantities, scalars
 from holdfast.api.serialization.composites import (
     ListSerializer,
@@ -55,7 +55,7 @@ class SchemaBuilder:
                 name = form.kind if isinstance(form, WritableObjectSerializer) else form.kind + VIEW_SUFFIX
                 return self._named(name, form, lambda: self._whole(form))
             case StructSerializer():
-                return self._named(form.struct.__name__, form.struct, lambda: self._fields(form))
+                return self._named(public_name(form.struct), form.struct, lambda: self._fields(form))
             case quantities.ResourcesSerializer():
                 return self._named("Resources", form.__class__, _resources)
             case ListSerializer():

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.api.kinds import API_VERSION, find_kind
+from holdfast.api.kinds import API_VERSION, find_kind, public_name
 from holdfast.api.serialization.composites import StructSerializer, refuse_unknown
 from holdfast.api.serialization.field_errors import FieldErrors, child_pointer, describe_value
 from holdfast.api.serialization.scalars import INVALID, Serializer
@@ -29,7 +29,7 @@ class ObjectSerializer:
 
     def __init__(self, struct: type[Struct], meta: StructSerializer, spec: Serializer, status: Serializer) -> None:
         self.struct, self.meta, self.spec, self.status = struct, meta, spec, status
-        self.kind = struct.__name__
+        self.kind = public_name(struct)
 
     def parse(self, tree: object, at: str, faults: FieldErrors) -> Any:
         if not isinstance(tree, dict):
@@ -120,7 +120,7 @@ class AnyObjectSerializer:
         return INVALID
 
     def render(self, value: Any, secrets: bool = False, /) -> Any:
-        return self.forms[type(value).__name__].render(value, secrets)
+        return self.forms[public_name(type(value))].render(value, secrets)
 
 
 def refuse_version(tree: dict[Any, Any], at: str, faults: FieldErrors) -> None:

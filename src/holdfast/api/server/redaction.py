@@ -212,11 +212,11 @@ _HIDDEN: dict[str, Callable[[Any, str, Any], bool]] = {
 HIDES = (*_HIDDEN, *_OWN_ONLY)
 
 
-def _node(found: region_types.Node, tenant: str) -> region_types.Node:
+def _node(found: region_types.NodeView, tenant: str) -> region_types.NodeView:
     """Of a node: what it is and whether it takes work, and not what others have on it."""
     status = replace(
         found.status, firm=ZERO, taken=ZERO, held=ZERO, free=ZERO, replicas=0, reservations=0, waiting=0,
-        load=region_types.Load(), present=(), machine=region_types.MachineTold(),
+        load=region_types.NodeLoadView(), present=(), machine=region_types.MachineView(),
     )  # fmt: skip
     own = tuple(name for name in found.spec.tenancy if name == tenant)
     return replace(found, spec=replace(found.spec, tenancy=own), status=status)
@@ -226,12 +226,12 @@ def _budget(found: RecoveryBudget, tenant: str) -> RecoveryBudget:
     return replace(found, spec=replace(found.spec, tenants=tuple(one for one in found.spec.tenants if one == tenant)))
 
 
-def _policy(found: s.SchedulerPolicy, tenant: str) -> s.SchedulerPolicy:
+def _policy(found: s.SchedulerPolicyView, tenant: str) -> s.SchedulerPolicyView:
     valid = tuple(one for one in found.status.valid if one.tenant in (EVERYWHERE, tenant))
     return replace(found, status=replace(found.status, valid=valid, author=""))
 
 
-def _region(found: reported_types.Region, _tenant: str) -> reported_types.Region:
+def _region(found: reported_types.RegionView, _tenant: str) -> reported_types.RegionView:
     """Without what all tenants have there together."""
     return replace(found, status=replace(found.status, summary=None))
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.api.resources.command_catalog import render_command, tag_of
-from holdfast.api.resources.platform_types import SchedulerPolicy
+from holdfast.api.resources.platform_types import SchedulerPolicyView
 from holdfast.api.resources.writable import render_object
 from holdfast.client.async_client import AsyncClient
 from holdfast.client.errors import HoldfastError, OutcomeUnknownError, RefusedError, UnavailableError
@@ -261,7 +261,7 @@ class Users:
             case p.Put(one) | p.PutWorkload(one):
                 return (await client.put(render_object(one, secrets=True), idempotency_key=key)).revision or ENDED
             case p.PublishPolicy(name, document):
-                policy = SchedulerPolicy(meta=Meta(name=name), spec=document)
+                policy = SchedulerPolicyView(meta=Meta(name=name), spec=document)
                 return (await client.put(render_object(policy), idempotency_key=key)).revision
             case p.DeleteWorkload(tenant, name):
                 return (await client.delete("Workload", name, tenant, idempotency_key=key)).revision or ENDED

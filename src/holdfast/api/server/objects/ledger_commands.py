@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.api.kinds import ResourceKind, find_kind
+from holdfast.api.kinds import ResourceKind, find_kind, public_name
 from holdfast.api.problems import from_refusal, problem
 from holdfast.api.resources.command_catalog import named_commands, parse_command
-from holdfast.api.resources.platform_types import SchedulerPolicy
+from holdfast.api.resources.platform_types import SchedulerPolicyView
 from holdfast.api.resources.tables import ledger_of
 from holdfast.api.resources.validation import administer_command, publish_command
 from holdfast.api.serialization.field_errors import FieldError, InvalidDocument
@@ -27,7 +27,7 @@ def put_command(redaction: Redaction, state: Any, kind: ResourceKind, sent: Any)
         raise ApiError(problem("no-such-route", f"{kind.plural} are not written on the {ledger_of(state)}'s ledger"))
     if isinstance(sent, Workload):
         return platform.PutWorkload(sent)
-    if isinstance(sent, SchedulerPolicy):
+    if isinstance(sent, SchedulerPolicyView):
         return publish_command(sent)
     if isinstance(sent, Token) and not sent.spec.hash:
         # The hash is never shown, so a document that was read comes back without it.
@@ -50,7 +50,7 @@ def delete_command(kind: ResourceKind, rest: tuple[str, ...]) -> Any:
 
 def kind_of_object(sent: Any) -> tuple[ResourceKind, str]:
     """The kind of an object that was read, and the name that its path has."""
-    kind = find_kind(type(sent).__name__)
+    kind = find_kind(public_name(type(sent)))
     assert kind is not None, type(sent)
     return kind, f"{sent.meta.tenant}/{sent.meta.name}" if kind.tenanted else sent.meta.name
 
